@@ -1,0 +1,1 @@
+"""streamcal: calibrated probabilities while outcomes arrive."""
