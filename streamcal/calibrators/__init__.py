@@ -1,1 +1,1 @@
-
+"""The binary one-score methods, one per file."""

@@ -1,0 +1,34 @@
+"""`Identity`: the score itself."""
+
+from __future__ import annotations
+
+from streamcal.base import Statistic
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.maps import IdentityMap, ScaledMap
+from streamcal.scales import Probability, Scale
+from streamcal.statistics.totals import Totals
+
+
+class Identity(AdditiveCalibrator):
+    """The score itself, read as a probability: the baseline every other method has to beat.
+
+    Learning counts observations and changes no prediction. O(1) per observation and in memory.
+
+    >>> cal = Identity()
+    >>> cal.learn_one(0.2, True)
+    >>> cal.predict_one(0.2), cal.n
+    (0.2, 1.0)
+    """
+
+    name = "identity"
+    summary = "the score itself"
+
+    def __init__(self, *, scale: Scale = Probability(), forgetting: Forgetting = Forever()) -> None:  # noqa: B008
+        super().__init__(scale=scale, forgetting=forgetting)
+
+    def _new_statistic(self) -> Statistic:
+        return Totals()
+
+    def _solve(self, unit: float) -> ScaledMap:
+        return IdentityMap(self.scale)

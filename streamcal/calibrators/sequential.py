@@ -1,0 +1,71 @@
+"""`SequentialCalibrator`: the methods that depend on the order of their observations by nature."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy.typing as npt
+
+from streamcal.base import Calibrator, FloatArray, Label, Time
+from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
+from streamcal.maps import ScaledMap
+from streamcal.scales import Scale
+
+
+class SequentialCalibrator(Calibrator):
+    """A calibrator that takes one step per observation. It neither merges nor unlearns; time is not read.
+
+    An observation of weight 2 is one step of double size; weight 0 is no step. Forgetting is a parameter of the step.
+    """
+
+    merges = False
+    unlearns = False
+    bounded_memory = True
+    scale: Scale
+
+    def __init__(self) -> None:
+        self._n = 0.0
+        self._clamped = 0
+
+    @abstractmethod
+    def _step(self, x: float, y: float, w: float) -> None:
+        """One step on a checked observation of weight w > 0."""
+
+    @property
+    def n(self) -> float:
+        return self._n
+
+    def tally(self) -> dict[str, int]:
+        """Counts of what was quietly handled: scores the scale clamped on learning."""
+        return {"clamped": self._clamped}
+
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        s, label, weight = check_score(score), check_label(y), check_weight(w)
+        x = self.scale.coordinate(s)
+        if weight > 0.0:
+            self._step(x, label, weight)
+            self._clamped += self.scale.clamps(s)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        s, labels, weights = check_batch(scores, y, w)
+        kept = weights > 0.0
+        x = self.scale.coordinates(s)[kept]
+        for step in zip(x.tolist(), labels[kept].tolist(), weights[kept].tolist(), strict=True):
+            self._step(*step)
+        self._clamped += self.scale.count_clamped(s[kept])
+
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        return self.map().at(self.scale.coordinate(check_score(score)))
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        return self.map().at_many(self.scale.coordinates(check_scores(scores)))
+
+    @abstractmethod
+    def map(self) -> ScaledMap: ...

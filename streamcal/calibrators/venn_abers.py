@@ -1,0 +1,147 @@
+"""`VennAbers`: the inductive Venn-Abers predictor, exact and incremental."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray, InputError, Statistic, Time
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.inputs import check_score, check_scores, check_time, check_weight
+from streamcal.maps import IntervalMap
+from streamcal.prior import Prior
+from streamcal.scales import Probability, Scale
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.score_tree import ScoreTree
+
+Value = TypeVar("Value", float, FloatArray)
+
+
+def log_minimax(lower: Value, upper: Value) -> Value:
+    """p₁ / (1 − p₀ + p₁): minimal worst-case regret in log loss (paper 003, §4)."""
+    return upper / (1.0 - lower + upper)
+
+
+def brier_minimax(lower: Value, upper: Value) -> Value:
+    """p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
+    return upper + 0.5 * (lower * lower - upper * upper)
+
+
+def self_consistent(lower: Value, upper: Value) -> Value:
+    """p₀ / (1 − p₁ + p₀): the solution of p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1]."""
+    vacuous = 1.0 - upper + lower == 0.0
+    return (lower + 0.5 * vacuous) / (1.0 - upper + lower + vacuous)
+
+
+POINTS: dict[str, Callable] = {
+    "log-minimax": log_minimax,
+    "brier-minimax": brier_minimax,
+    "self-consistent": self_consistent,
+}
+
+
+class VennAbers(AdditiveCalibrator):
+    """The inductive Venn-Abers predictor: two isotonic fits, one for each label the test object might have.
+
+    `predict_interval_one(s)` is (p₀, p₁), p_y being the isotonic fit at s of everything held together with (s, y).
+    It is a multiprobability: if scoring rule and data meet the conditions below, the one of the two that belongs to
+    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` makes one probability of it.
+
+    Parameters
+    ----------
+    point : {"log-minimax", "brier-minimax", "self-consistent"}
+        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). The minimax ones over-predict rare events; for click rates
+        choose "self-consistent", which may be 0.
+    scale, forgetting, prior
+        See `AdditiveCalibrator`; for margins use `Interval()`.
+    resolution : int or None
+        None (default) keeps every distinct score; a number of cells rounds scores to a grid, a coarser scoring rule
+        fixed in advance, in fixed memory.
+
+    Notes
+    -----
+    Learning, unlearning and predicting cost O(log² k) each for k distinct scores; `map()` costs O(k log² k).
+
+    Validity (paper 003, Proposition 1) needs a scoring rule fixed in advance, exchangeable data and unit weights. A
+    base model that goes on learning, decay, a prior or unequal weights void it: there this is a method without a
+    guarantee. Vovk, Petej and Fedorova 2015; paper 003, §2 and §4.
+
+    >>> cal = VennAbers()
+    >>> cal.predict_interval_one(0.5)
+    (0.0, 1.0)
+    >>> cal.learn_many([0.1, 0.3, 0.6, 0.8], [0, 0, 1, 1])
+    >>> cal.predict_interval_one(0.7)
+    (0.5, 1.0)
+    >>> round(cal.predict_one(0.7), 4)
+    0.6667
+    """
+
+    name = "venn-abers"
+    summary = "exact incremental inductive Venn-Abers predictor, with its interval"
+    has_interval = True
+
+    def __init__(
+        self,
+        point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
+        *,
+        scale: Scale = Probability(),  # noqa: B008 - frozen
+        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        prior: Prior | None = None,
+        resolution: int | None = None,
+    ) -> None:
+        if point not in POINTS:
+            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
+        self.point = point
+        self._point = POINTS[point]
+        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+
+    def _new_statistic(self) -> Statistic:
+        self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
+        return self._tree
+
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        x = self.scale.coordinate(check_score(score))
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return float(self._point(*self._tree.interval(x, unit)))
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        point: FloatArray = self._point(*self.predict_interval_many(scores, t=t))
+        return point
+
+    def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
+        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
+        x = self.scale.coordinate(check_score(score))
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return self._tree.interval(x, _test_weight(w) * unit)
+
+    def predict_interval_many(
+        self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
+        x = self.scale.coordinates(check_scores(scores))
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return self._tree.intervals(x, _test_weight(w) * unit)
+
+    def _map_at(self, t: Time | None) -> IntervalMap:
+        """As in the base, with the interval [0, 1] and not the identity where nothing is held."""
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return self._solve(unit)
+
+    def map(self) -> IntervalMap:
+        return self._map_at(None)
+
+    def _solve(self, unit: float) -> IntervalMap:
+        knots = self._tree.scores()
+        lower, upper = self._tree.intervals(knots, unit) if len(knots) else (np.empty(0), np.empty(0))
+        return IntervalMap(self.scale, knots, lower, upper, self._point, self._tree.grid)
+
+
+def _test_weight(w: float) -> float:
+    """A weight above 0."""
+    if check_weight(w) == 0.0:
+        raise InputError("a test object of weight 0 has no interval; give a weight above 0")
+    return float(w)

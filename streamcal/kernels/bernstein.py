@@ -1,0 +1,249 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Bernstein polynomials and the sums that fix their least-squares problem.
+
+Symbols, after paper 001 ("A Bernstein SkLearn model calibrator"):
+
+    n        degree; u in [0, 1] the scaled score; v = 1 - u
+    B_i^n    C(n, i) uⁱ vⁿ⁻ⁱ, the Bernstein basis, i = 0..n
+    V        the matrix with a row B^n(u) for every observation;  VᵀV and Vᵀy fix the fit
+    moments  Σ w B_k^{2n}(u), k = 0..2n.  They hold all of VᵀWV, because
+             B_i^n B_j^n = C(n, i) C(n, j) / C(2n, i+j) · B_{i+j}^{2n}
+    cross    Σ w y B_i^n(u), i = 0..n
+
+All terms of the basis are positive products of powers, so each is right to about 2n rounding errors at every
+u, also at 0, at 1 and at 1e-300; nothing is divided by u or v, and what underflows was below 1e-300.
+"""
+
+import cython
+import numpy as np
+
+MAX_DEGREE = 50
+"""Largest degree. The condition number of VᵀV is then 2e29; beyond, no fit in doubles means anything."""
+
+_ROWS = 2 * MAX_DEGREE + 1
+
+
+def _pascal():
+    """Pascal's triangle in exact integers, each entry rounded once. Floats, since C division would truncate."""
+    table = np.zeros((_ROWS, _ROWS))
+    row = [1]
+    for m in range(_ROWS):
+        table[m, : m + 1] = row
+        row = [1, *(a + b for a, b in zip(row, row[1:], strict=False)), 1]
+    return table
+
+
+_BINOMIAL = cython.declare(cython.double[:, ::1], _pascal().data)
+
+
+def binomials(n):
+    """C(n, 0..n) as an array of floats, each the integer rounded once; 0 <= n <= 2 MAX_DEGREE."""
+    if not 0 <= n < _ROWS:
+        raise ValueError(f"degree must lie in 0..{_ROWS - 1}, got {n}")
+    return np.array(_BINOMIAL)[n, : n + 1].copy()
+
+
+@cython.ccall
+def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
+    """Write B_0^n(u) .. B_n^n(u) into `out` (length n + 1 or more). O(n)."""
+    k: cython.Py_ssize_t
+    power: cython.double = 1.0
+    v: cython.double = 1.0 - u
+    if not 0 <= n < _ROWS or out.shape[0] <= n:
+        raise ValueError(f"degree {n} must lie in 0..{_ROWS - 1} and fit into `out`, which has {out.shape[0]}")
+    for k in range(n + 1):
+        out[k] = _BINOMIAL[n, k] * power
+        power = power * u
+    power = 1.0
+    for k in range(n, -1, -1):
+        out[k] = out[k] * power
+        power = power * v
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _evaluate(c: cython.const[cython.double][::1], n: cython.Py_ssize_t, u: cython.double) -> cython.double:
+    """Horner's rule in the smaller of u/v and v/u, the value measured from the nearer end of the curve.
+
+    So p(0) = c_0 and p(1) = c_n exactly, a flat curve is flat exactly, and all terms have one sign.
+    """
+    k: cython.Py_ssize_t
+    value: cython.double
+    ratio: cython.double
+    power: cython.double = 1.0
+    v: cython.double = 1.0 - u
+    if u <= 0.5:
+        ratio = u / v
+        value = c[n] - c[0]
+        for k in range(n - 1, -1, -1):
+            value = value * ratio + _BINOMIAL[n, k] * (c[k] - c[0])
+            power = power * v
+        value = c[0] + value * power
+        return value if value <= c[n] else c[n]
+    ratio = v / u
+    value = c[n] - c[0]
+    for k in range(1, n + 1):
+        value = value * ratio + _BINOMIAL[n, k] * (c[n] - c[k])
+        power = power * u
+    value = c[n] - value * power
+    return value if value >= c[0] else c[0]
+
+
+@cython.ccall
+def evaluate(coefficients: cython.const[cython.double][::1], u: cython.double) -> cython.double:
+    """Value at u in [0, 1] of the polynomial with these nondecreasing Bernstein coefficients. O(n).
+
+    The value lies in [c_0, c_n]; its error is a few times n ulps of c_n - c_0. Two scores closer than that
+    may come out in either order.
+    """
+    n: cython.Py_ssize_t = coefficients.shape[0] - 1
+    if not 0 <= n < _ROWS:
+        raise ValueError(f"expected 1 to {_ROWS} coefficients, got {n + 1}")
+    return _evaluate(coefficients, n, u)
+
+
+def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.const[cython.double][::1]):
+    """`evaluate` at every entry of the array u; returns a new array."""
+    n: cython.Py_ssize_t = coefficients.shape[0] - 1
+    i: cython.Py_ssize_t
+    if not 0 <= n < _ROWS:
+        raise ValueError(f"expected 1 to {_ROWS} coefficients, got {n + 1}")
+    result = np.empty(u.shape[0])
+    out: cython.double[::1] = result.data
+    for i in range(u.shape[0]):
+        out[i] = _evaluate(coefficients, n, u[i])
+    return result
+
+
+@cython.cclass
+class BernsteinSums:
+    """The sufficient statistic of Bernstein least squares: 2n+1 moments, n+1 cross sums, two weights.
+
+    `moments` and `cross` are the live arrays: read them, hand them to a solver, do not write to them.
+    `positive` is both Σ w y and Σ w y², since y is 0 or 1. One update is O(n).
+    """
+
+    degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    moments = cython.declare(object, visibility="readonly")
+    cross = cython.declare(object, visibility="readonly")
+    weight = cython.declare(cython.double, visibility="readonly")
+    positive = cython.declare(cython.double, visibility="readonly")
+    _moments: cython.double[::1]
+    _cross: cython.double[::1]
+    _rising: cython.double[::1]
+    _falling: cython.double[::1]
+
+    def __init__(self, degree: cython.Py_ssize_t):
+        if not 1 <= degree <= MAX_DEGREE:
+            raise ValueError(f"degree must lie in 1..{MAX_DEGREE}, got {degree}")
+        self.degree = degree
+        self.moments = np.zeros(2 * degree + 1)
+        self.cross = np.zeros(degree + 1)
+        self._moments = self.moments.data
+        self._cross = self.cross.data
+        self._rising = np.empty(2 * degree + 1).data
+        self._falling = np.empty(2 * degree + 1).data
+        self.weight = 0.0
+        self.positive = 0.0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _add(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
+        n: cython.Py_ssize_t = self.degree
+        k: cython.Py_ssize_t
+        up: cython.double = 1.0
+        down: cython.double = 1.0
+        v: cython.double = 1.0 - u
+        # rising[k] = uᵏ and falling[k] = v²ⁿ⁻ᵏ: two independent chains, then loops without any
+        for k in range(2 * n + 1):
+            self._rising[k] = up
+            self._falling[2 * n - k] = down
+            up = up * u
+            down = down * v
+        for k in range(2 * n + 1):
+            self._moments[k] += w * (_BINOMIAL[2 * n, k] * self._rising[k] * self._falling[k])
+        if positive != 0.0:
+            for k in range(n + 1):
+                self._cross[k] += positive * (_BINOMIAL[n, k] * self._rising[k] * self._falling[n + k])
+        self.weight = self.weight + w
+        self.positive = self.positive + positive
+
+    @cython.ccall
+    def update(self, u: cython.double, w: cython.double, positive: cython.double):
+        """Take in weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
+        self._add(u, w, positive)
+
+    @cython.ccall
+    def revert(self, u: cython.double, w: cython.double, positive: cython.double):
+        """Take back an earlier `update` with the same numbers, up to rounding of the sums."""
+        self._add(u, -w, -positive)
+
+    def update_many(
+        self,
+        u: cython.const[cython.double][::1],
+        w: cython.const[cython.double][::1],
+        positive: cython.const[cython.double][::1],
+    ):
+        """`update` for every row of three arrays of one length, in order: the same bits as the loop."""
+        i: cython.Py_ssize_t
+        if not u.shape[0] == w.shape[0] == positive.shape[0]:
+            raise ValueError(f"lengths differ: {u.shape[0]}, {w.shape[0]}, {positive.shape[0]}")
+        for i in range(u.shape[0]):
+            self._add(u[i], w[i], positive[i])
+
+    def merge(self, other):
+        """Add the sums of another of the same degree."""
+        if other.degree != self.degree:
+            raise ValueError(f"degrees differ: {self.degree} and {other.degree}")
+        self.moments += other.moments
+        self.cross += other.cross
+        self.weight = self.weight + other.weight
+        self.positive = self.positive + other.positive
+
+    def multiply(self, factor: cython.double):
+        """Multiply all sums by a factor > 0: decay, or a change of the unit of weight."""
+        self.moments *= factor
+        self.cross *= factor
+        self.weight = self.weight * factor
+        self.positive = self.positive * factor
+
+    def reset(self):
+        """Forget everything, rounding residues included."""
+        self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0)
+
+    def state(self):
+        """(moments, cross, weight, positive), copied: all there is to know, for `load`."""
+        return self.moments.copy(), self.cross.copy(), self.weight, self.positive
+
+    def load(self, moments, cross, weight: cython.double, positive: cython.double):
+        """Replace the sums by those of an earlier `state`."""
+        moments = np.asarray(moments, dtype=np.float64)
+        cross = np.asarray(cross, dtype=np.float64)
+        if moments.shape != (2 * self.degree + 1,) or cross.shape != (self.degree + 1,):
+            raise ValueError(
+                f"degree {self.degree} needs {2 * self.degree + 1} moments and {self.degree + 1} cross sums,"
+                f" got shapes {moments.shape} and {cross.shape}"
+            )
+        self.moments[:] = moments
+        self.cross[:] = cross
+        self.weight = weight
+        self.positive = positive
+
+    def gram(self):
+        """VᵀWV, (n+1) x (n+1), from the moments. A new array."""
+        n: cython.Py_ssize_t = self.degree
+        row = binomials(n)
+        index = np.add.outer(np.arange(n + 1), np.arange(n + 1))
+        return np.multiply.outer(row, row) / binomials(2 * n)[index] * self.moments[index]
+
+    def __reduce__(self):
+        return _restored, (self.degree, *self.state())
+
+
+def _restored(degree, moments, cross, weight, positive):
+    """Unpickle a BernsteinSums."""
+    sums = BernsteinSums(degree)
+    sums.load(moments, cross, weight, positive)
+    return sums

@@ -1,0 +1,152 @@
+"""Calibration maps: immutable functions score → probability, the snapshots that `Calibrator.map()` hands out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from streamcal.base import CalibrationMap, FloatArray
+from streamcal.inputs import check_score, check_scores
+from streamcal.kernels.bernstein import evaluate, evaluate_many
+from streamcal.scales import Scale, sigmoid_one
+from streamcal.statistics.grid import Grid
+
+
+class ScaledMap(CalibrationMap):
+    """A map of the coordinate on a scale; the base of those below."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+
+    def predict_one(self, score: float) -> float:
+        return self.at(self.scale.coordinate(check_score(score)))
+
+    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+        return self.at_many(self.scale.coordinates(check_scores(scores)))
+
+    @abstractmethod
+    def at(self, x: float) -> float:
+        """The probability at a coordinate."""
+
+    @abstractmethod
+    def at_many(self, x: FloatArray) -> FloatArray:
+        """The probabilities at an array of coordinates."""
+
+
+class IdentityMap(ScaledMap):
+    """The score itself, read as a probability."""
+
+    def at(self, x: float) -> float:
+        return self.scale.probability(x)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self.scale.probabilities(x) + 0.0
+
+
+class SigmoidMap(ScaledMap):
+    """1 / (1 + exp(−(slope·x + offset)))."""
+
+    def __init__(self, scale: Scale, slope: float, offset: float) -> None:
+        super().__init__(scale)
+        self.slope = slope
+        self.offset = offset
+
+    def at(self, x: float) -> float:
+        return sigmoid_one(self.slope * x + self.offset)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        p: FloatArray = expit(self.slope * x + self.offset)
+        return p
+
+
+class BernsteinMap(ScaledMap):
+    """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
+
+    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
+        super().__init__(scale)
+        self.coefficients = frozen(coefficients)
+
+    def at(self, x: float) -> float:
+        return min(max(float(evaluate(self.coefficients, self.scale.unit(x))), 0.0), 1.0)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
+
+
+class StepMap(ScaledMap):
+    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,)."""
+
+    def __init__(self, scale: Scale, cuts: FloatArray, values: FloatArray) -> None:
+        super().__init__(scale)
+        self.cuts = frozen(cuts)
+        self.values = frozen(values)
+
+    def at(self, x: float) -> float:
+        return float(self.values[np.searchsorted(self.cuts, x, side="right")])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self.values[np.searchsorted(self.cuts, x, side="right")]
+
+
+class KnotMap(ScaledMap):
+    """Linear between knots and constant outside; on a grid, a function of the rounded coordinate."""
+
+    def __init__(self, scale: Scale, knots: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
+        super().__init__(scale)
+        self.knots = frozen(knots)
+        self.values = frozen(values)
+        self.grid = grid
+
+    def at(self, x: float) -> float:
+        return float(np.interp(x if self.grid is None else self.grid.round(x), self.knots, self.values))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return np.interp(x if self.grid is None else self.grid.rounds(x), self.knots, self.values)
+
+
+class IntervalMap(ScaledMap):
+    """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
+    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` makes one probability of the two.
+    """
+
+    def __init__(
+        self,
+        scale: Scale,
+        knots: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        point: Callable[[FloatArray, FloatArray], FloatArray],
+        grid: Grid | None = None,
+    ) -> None:
+        super().__init__(scale)
+        self.knots = frozen(knots)
+        self.lower = frozen(np.concatenate(([0.0], lower)))
+        self.upper = frozen(np.concatenate((upper, [1.0])))
+        self.point = point
+        self.grid = grid
+
+    def interval_at(self, x: float) -> tuple[float, float]:
+        """The pair (p₀, p₁) at a coordinate."""
+        x = x if self.grid is None else self.grid.round(x)
+        return float(self.lower[bisect_right(self.knots, x)]), float(self.upper[bisect_left(self.knots, x)])
+
+    def at(self, x: float) -> float:
+        low, high = self.interval_at(x)
+        return float(self.point(np.array([low]), np.array([high]))[0])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        x = x if self.grid is None else self.grid.rounds(x)
+        lower = self.lower[np.searchsorted(self.knots, x, side="right")]
+        return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
+
+
+def frozen(values: FloatArray) -> FloatArray:
+    """A read-only copy."""
+    copy = np.array(values, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy

@@ -1,0 +1,39 @@
+"""The Brier score, the quadratic scoring rule."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from streamcal.metrics.base import Metric
+
+
+class Brier(Metric):
+    """Mean squared error of the probabilities: Σ w (p − y)² / Σ w, in [0, 1], lower is better.
+
+    Reference: G. W. Brier, Verification of forecasts expressed in terms of probability, 1950 (for one of
+    two classes).
+
+    Examples
+    --------
+    >>> brier = Brier()
+    >>> brier.update_many([0.5, 1.0], [True, False])
+    >>> brier.value
+    0.625
+    >>> brier.revert(1.0, False)
+    >>> brier.value
+    0.25
+    """
+
+    @property
+    def value(self) -> float | None:
+        """Mean squared error; `None` if nothing was observed."""
+        return self._sum / self._weight if self._count else None
+
+    def _clear(self) -> None:
+        self._sum = 0.0
+
+    def _add(self, p: float, y: float, w: float, sign: int) -> None:
+        self._sum += sign * w * (p - y) * (p - y)
+
+    def _absorb(self, other: Self) -> None:
+        self._sum += other._sum

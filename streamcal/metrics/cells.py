@@ -1,0 +1,104 @@
+"""A summary of probabilities and labels in bounded memory: sums per cell of a grid on the logit scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: Cells per unit of log odds. Two probabilities in one cell differ by at most 0.2 % of p (1 − p).
+CELLS_PER_LOGIT = 512
+#: Log odds beyond ± this limit (p below 3.8e-11, p above 1 − 3.8e-11) share the two outermost cells.
+LOGIT_LIMIT = 24.0
+_LAST = int(LOGIT_LIMIT * CELLS_PER_LOGIT)
+
+
+@dataclass(slots=True)
+class Cell:
+    """What is kept of the observations in one cell.
+
+    Invariants: count ≥ 1; 0 ≤ low ≤ p ≤ high ≤ 1 for every probability held. After a `take` the range [low,
+    high] may be wider than what is held; it never gets narrower than that.
+    """
+
+    low: float
+    high: float
+    count: int = 0
+    weight: float = 0.0
+    squared: float = 0.0  #: Σ w², for the effective number of observations
+    predicted: float = 0.0  #: Σ w p
+    positive: float = 0.0  #: Σ w y
+
+
+class ProbabilityCells:
+    """Sums (Σw, Σw², Σwp, Σwy) of observations by cell of the log odds of p; adds up and takes back.
+
+    At most 2 ⋅ 24 ⋅ 512 + 1 = 24,577 cells, made when first needed: about 7 MB at most, and 2 MB for
+    typical streams. The sums are those of the observations themselves, not of cell centres.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[int, Cell] = {}
+
+    def add(self, p: float, y: float, w: float) -> None:
+        """Add one observation, p in [0, 1], y 0 or 1, w > 0."""
+        key = _key(p)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cells[key] = Cell(p, p)
+        elif p < cell.low:
+            cell.low = p
+        elif p > cell.high:
+            cell.high = p
+        cell.count += 1
+        cell.weight += w
+        cell.squared += w * w
+        cell.predicted += w * p
+        cell.positive += w * y
+
+    def take(self, p: float, y: float, w: float) -> bool:
+        """Take back one earlier `add`; False, and no change, if its cell holds nothing."""
+        key = _key(p)
+        cell = self._cells.get(key)
+        if cell is None:
+            return False
+        cell.count -= 1
+        if not cell.count:
+            del self._cells[key]
+            return True
+        cell.weight -= w
+        cell.squared -= w * w
+        cell.predicted -= w * p
+        cell.positive -= w * y
+        return True
+
+    def merge(self, other: ProbabilityCells) -> None:
+        """Add all that `other` holds."""
+        for key, theirs in list(other._cells.items()):
+            ours = self._cells.setdefault(key, Cell(theirs.low, theirs.high))
+            ours.low, ours.high = min(ours.low, theirs.low), max(ours.high, theirs.high)
+            ours.count += theirs.count
+            ours.weight += theirs.weight
+            ours.squared += theirs.squared
+            ours.predicted += theirs.predicted
+            ours.positive += theirs.positive
+
+    def __iter__(self) -> Iterator[Cell]:
+        """The cells in the order of their probabilities."""
+        return (self._cells[key] for key in sorted(self._cells))
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant is broken (tests call this after every change)."""
+        for key, cell in self._cells.items():
+            assert cell.count >= 1
+            assert 0.0 <= cell.low <= cell.high <= 1.0
+            assert key == _key(cell.low) == _key(cell.high)
+
+
+def _key(p: float) -> int:
+    """The number of the cell of p: ⌊512 ⋅ log(p / (1 − p))⌋, limited on both sides."""
+    if p <= 0.0:
+        return -_LAST
+    if p >= 1.0:
+        return _LAST
+    return max(-_LAST, min(_LAST, math.floor(CELLS_PER_LOGIT * math.log(p / (1.0 - p)))))

@@ -1,0 +1,116 @@
+"""The data of a reliability diagram: equal-mass bins with an interval for the frequency; no drawing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from streamcal.metrics.cells import Cell, ProbabilityCells
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """One bin of a reliability diagram.
+
+    `frequency` is Σ w y / Σ w; `lower` and `upper` are Wilson's interval for it (E. B. Wilson 1927),
+    computed with the effective number of observations (Σ w)² / Σ w². It is pointwise: of 20 bins of a
+    calibrated model one is expected to lie outside its 95 % interval. Unlike `frequency ± 2 σ` it is
+    sensible where few or no positives were seen.
+    """
+
+    low: float  #: smallest probability in the bin
+    high: float  #: largest probability in the bin
+    prediction: float  #: weighted mean of the probabilities
+    frequency: float  #: weighted share of positive labels
+    lower: float
+    upper: float
+    weight: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityData:
+    """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.plot` draws it.
+
+    `scores` and `weights` are the mean probability and the weight of every occupied cell of the summary, in
+    increasing order: the distribution of the probabilities, fine enough for any histogram.
+    """
+
+    bins: tuple[ReliabilityBin, ...]
+    confidence: float
+    scores: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def n(self) -> float:
+        """Total weight."""
+        return math.fsum(self.weights)
+
+
+def equal_mass(cells: ProbabilityCells, bins: int) -> list[list[Cell]]:
+    """The cells in at most `bins` groups of about equal weight, in order; a cell is never split.
+
+    A cell whose weight fills [a, b] of the total W, counted from below, goes to group ⌊bins ⋅ (a + b) /
+    2W⌋: the one its middle falls into. The rule looks at no other cell's group, so ties stay together and
+    the order of the observations does not matter. Groups that no cell falls into are left out.
+    """
+    ordered = list(cells)
+    total = math.fsum(cell.weight for cell in ordered)
+    groups: dict[int, list[Cell]] = {}
+    below = 0.0
+    for cell in ordered:
+        middle = bins * (below + cell.weight / 2.0) / total
+        groups.setdefault(min(int(middle), bins - 1), []).append(cell)
+        below += cell.weight
+    return list(groups.values())
+
+
+def reliability_data(cells: ProbabilityCells, bins: int, confidence: float) -> ReliabilityData:
+    """The bins of the summary `cells`, with intervals of the given confidence for the frequencies."""
+    z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    ordered = list(cells)
+    return ReliabilityData(
+        bins=tuple(_bin(group, z) for group in equal_mass(cells, bins)),
+        confidence=confidence,
+        scores=tuple(cell.predicted / cell.weight for cell in ordered),
+        weights=tuple(cell.weight for cell in ordered),
+    )
+
+
+def wilson_interval(frequency: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's interval for a probability of which `frequency` was seen in `n` > 0 trials.
+
+    The p with (frequency − p)² ≤ z² p (1 − p) / n:
+
+        (f + z²/2n ± z √(f (1 − f) / n + z²/4n²)) / (1 + z²/n)
+
+    >>> lower, upper = wilson_interval(0.0, 100, 1.96)
+    >>> lower, round(upper, 3)
+    (0.0, 0.037)
+    """
+    shrink = z * z / n
+    centre = (frequency + shrink / 2.0) / (1.0 + shrink)
+    spread = z * math.sqrt(frequency * (1.0 - frequency) / n + shrink / (4.0 * n)) / (1.0 + shrink)
+    # The interval touches 0 and 1 exactly where only one label was seen; rounding would leave 1e-17 there.
+    lower = 0.0 if frequency <= 0.0 else max(0.0, centre - spread)
+    upper = 1.0 if frequency >= 1.0 else min(1.0, centre + spread)
+    return lower, upper
+
+
+def _bin(group: list[Cell], z: float) -> ReliabilityBin:
+    weight = math.fsum(cell.weight for cell in group)
+    # Reverted float weights may leave a share outside [0, 1] by a rounding error.
+    frequency = min(1.0, max(0.0, math.fsum(cell.positive for cell in group) / weight))
+    effective = weight * weight / math.fsum(cell.squared for cell in group)
+    lower, upper = wilson_interval(frequency, effective, z)
+    return ReliabilityBin(
+        low=group[0].low,
+        high=group[-1].high,
+        prediction=math.fsum(cell.predicted for cell in group) / weight,
+        frequency=frequency,
+        lower=lower,
+        upper=upper,
+        weight=weight,
+        count=sum(cell.count for cell in group),
+    )

@@ -1,0 +1,48 @@
+"""`Prior`: pseudo-observations along the identity map, so that one early outcome does not rule the map."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from streamcal.base import InputError
+from streamcal.forgetting import Seed
+from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
+from streamcal.settings import Setting
+
+#: The pseudo-observations stand at this many scores, equally spaced in log-odds. A power of two, so that their
+#: weights add up to the strength without rounding.
+PRIOR_POINTS = 64
+
+
+@dataclass(frozen=True)
+class Prior(Setting):
+    """Pseudo-weight along the identity map, on the probability scale.
+
+    `strength` is the total weight, spread evenly over 64 scores equally spaced in log-odds between ±16; at each the
+    share of positives is the score itself. It counts towards the map and not towards `n`.
+
+    >>> from streamcal import Isotonic
+    >>> cold, warm = Isotonic(), Isotonic(prior=Prior(20))
+    >>> for cal in (cold, warm):
+    ...     cal.learn_one(0.3, False)
+    >>> cold.predict_one(0.3), round(warm.predict_one(0.3), 2)
+    (0.0, 0.13)
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.strength, bool) or not 0.0 < self.strength < math.inf:
+            raise InputError(f"Prior({self.strength!r}) is not possible; give a finite strength above 0")
+
+    def seed(self, scale: Scale) -> Seed:
+        """The pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""
+        if not isinstance(scale, (Probability, Logit)):
+            raise InputError(f"a prior along the identity map needs a scale of probabilities, not {scale!r}")
+        step = 2.0 * LOGIT_LIMIT / PRIOR_POINTS
+        scores = expit(-LOGIT_LIMIT + step * (np.arange(PRIOR_POINTS) + 0.5))
+        return Seed(scale.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS))

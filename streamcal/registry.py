@@ -1,0 +1,17 @@
+"""The one list of methods: name → class. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+from streamcal.base import Calibrator
+from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.histogram import HistogramBinning
+from streamcal.calibrators.identity import Identity
+from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.venn_abers import VennAbers
+
+REGISTRY: dict[str, type[Calibrator]] = {
+    method.name: method
+    for method in (Identity, Platt, OnlinePlatt, HistogramBinning, Isotonic, Bernstein, VennAbers)
+}

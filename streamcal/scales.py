@@ -1,0 +1,289 @@
+"""Scales: from a raw score to the coordinate a method works in. Frozen at construction, never moved by data.
+
+A min-max rescaling that follows the data silently corrupts moments already summed; so a scale is a parameter.
+`Probability` and `Logit` read the score as a probability and refuse anything outside [0, 1]; `Interval` and
+`EmpiricalCDF` take any finite score. Where a scale has bounds, it clamps; a calibrator counts what it clamped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from streamcal.base import FloatArray, InputError
+from streamcal.inputs import check_scores
+from streamcal.settings import Setting
+
+#: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
+#: that says exactly 0 or 1 must not turn into an infinite feature.
+LOGIT_LIMIT = 16.0
+
+
+def logit_one(p: float) -> float:
+    """log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
+    if p <= 0.0:
+        return -math.inf
+    if p >= 1.0:
+        return math.inf
+    return math.log(p) - math.log1p(-p)
+
+
+def sigmoid_one(z: float) -> float:
+    """1 / (1 + exp(−z)) without overflow."""
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    e = math.exp(z)
+    return e / (1.0 + e)
+
+
+class Scale(Setting):
+    """The contract of a scale: a nondecreasing map from finite scores to coordinates in [lo, hi]."""
+
+    #: Bounds of the coordinate; infinite where there are none.
+    lo: float
+    hi: float
+
+    @abstractmethod
+    def coordinate(self, score: float) -> float:
+        """The coordinate of a finite score; `InputError` if the score cannot be on this scale."""
+
+    @abstractmethod
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        """The coordinates of finite scores, shape (n,)."""
+
+    @abstractmethod
+    def clamps(self, score: float) -> bool:
+        """Whether `coordinate` moves this score to a bound."""
+
+    @abstractmethod
+    def probability(self, x: float) -> float:
+        """The score at coordinate `x` read as a probability: what is predicted before anything was learned."""
+
+    @abstractmethod
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        """`probability` for an array of coordinates."""
+
+    def edges(self, cells: int) -> FloatArray:
+        """The cells − 1 inner edges of a grid of `cells` cells over the coordinate."""
+        self.require_bounds("a grid")
+        return np.linspace(self.lo, self.hi, cells + 1)[1:-1]
+
+    def require_bounds(self, what: str) -> None:
+        """`InputError` unless the coordinate is bounded."""
+        if not (math.isfinite(self.lo) and math.isfinite(self.hi)):
+            raise InputError(f"{what} needs a bounded scale, and {self!r} is not; give finite lo and hi")
+
+    def unit(self, x: float) -> float:
+        """The coordinate moved linearly onto [0, 1]."""
+        return (x - self.lo) / (self.hi - self.lo)
+
+    def units(self, x: FloatArray) -> FloatArray:
+        """`unit` for an array."""
+        return (x - self.lo) / (self.hi - self.lo)
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        """How many of the scores are moved to a bound."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Probability(Scale):
+    """The score is a probability and its own coordinate. Outside [0, 1]: `InputError`.
+
+    >>> Probability().coordinate(0.25)
+    0.25
+    """
+
+    lo = 0.0
+    hi = 1.0
+
+    def coordinate(self, score: float) -> float:
+        if not 0.0 <= score <= 1.0:
+            raise InputError(_not_a_probability(score))
+        return score
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        _check_probabilities(scores)
+        return scores
+
+    def clamps(self, score: float) -> bool:
+        return False
+
+    def probability(self, x: float) -> float:
+        return x
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def edges(self, cells: int) -> FloatArray:
+        """Equally spaced in log-odds, since click rates live near 0."""
+        edges: FloatArray = expit(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
+        return edges
+
+
+@dataclass(frozen=True)
+class Logit(Scale):
+    """The score is a probability; its coordinate is the log-odds, clamped to [lo, hi].
+
+    >>> Logit(-8, 0).coordinate(0.5)
+    0.0
+    """
+
+    lo: float = -LOGIT_LIMIT
+    hi: float = LOGIT_LIMIT
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.lo, self.hi, finite=True)
+
+    def coordinate(self, score: float) -> float:
+        if not 0.0 <= score <= 1.0:
+            raise InputError(_not_a_probability(score))
+        return min(max(logit_one(score), self.lo), self.hi)
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        _check_probabilities(scores)
+        clipped: FloatArray = np.clip(logit(scores), self.lo, self.hi)
+        return clipped
+
+    def clamps(self, score: float) -> bool:
+        return not self.lo <= logit_one(score) <= self.hi
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        z = logit(scores)
+        return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
+
+    def probability(self, x: float) -> float:
+        return sigmoid_one(x)
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        p: FloatArray = expit(x)
+        return p
+
+
+@dataclass(frozen=True)
+class Interval(Scale):
+    """Any finite score, clamped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
+
+    Before anything was learned a score reads as a probability by its place between the bounds, or, without finite
+    bounds, by its sigmoid.
+
+    >>> Interval(-2, 2).coordinate(3.5)
+    2.0
+    """
+
+    lo: float = -math.inf
+    hi: float = math.inf
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.lo, self.hi, finite=False)
+
+    def coordinate(self, score: float) -> float:
+        return min(max(score, self.lo), self.hi)
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        return np.clip(scores, self.lo, self.hi)
+
+    def clamps(self, score: float) -> bool:
+        return not self.lo <= score <= self.hi
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        return int(np.count_nonzero((scores < self.lo) | (scores > self.hi)))
+
+    def probability(self, x: float) -> float:
+        if math.isinf(self.lo) or math.isinf(self.hi):
+            return sigmoid_one(x)
+        return self.unit(x)
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        if math.isinf(self.lo) or math.isinf(self.hi):
+            p: FloatArray = expit(x)
+            return p
+        return self.units(x)
+
+
+@dataclass(frozen=True)
+class EmpiricalCDF(Scale):
+    """The score's rank in a fixed sample: linear between `knots`, at which it takes the values `ranks`.
+
+    >>> EmpiricalCDF.from_scores([3.0, 1.0, 2.0]).coordinate(2.0)
+    0.5
+    """
+
+    knots: tuple[float, ...]
+    ranks: tuple[float, ...]
+
+    lo = 0.0
+    hi = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "knots", tuple(float(knot) for knot in self.knots))
+        object.__setattr__(self, "ranks", tuple(float(rank) for rank in self.ranks))
+        if len(self.knots) < 2 or len(self.knots) != len(self.ranks) or not _rises(self.knots) or not _rises(self.ranks):
+            raise InputError("EmpiricalCDF needs two or more strictly increasing knots and ranks; use from_scores")
+        if self.ranks[0] != 0.0 or self.ranks[-1] != 1.0:
+            raise InputError("the ranks of an EmpiricalCDF go from 0 to 1")
+
+    @classmethod
+    def from_scores(cls, sample: npt.ArrayLike, knots: int = 257) -> Self:
+        """The scale of a warm-up sample, kept at `knots` quantiles; a tied value has the mean of its ranks."""
+        scores = check_scores(sample)
+        if len(scores) == 0 or scores.min() == scores.max():
+            raise InputError("EmpiricalCDF.from_scores needs a sample with at least two different scores")
+        levels = np.linspace(0.0, 1.0, min(knots, len(scores)))
+        values, group = np.unique(np.quantile(scores, levels), return_inverse=True)
+        ranks = np.bincount(group, weights=levels) / np.bincount(group)
+        ranks[0], ranks[-1] = 0.0, 1.0
+        return cls(tuple(values.tolist()), tuple(ranks.tolist()))
+
+    def coordinate(self, score: float) -> float:
+        return float(np.interp(score, self.knots, self.ranks))
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        return np.interp(scores, self.knots, self.ranks)
+
+    def clamps(self, score: float) -> bool:
+        return not self.knots[0] <= score <= self.knots[-1]
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        return int(np.count_nonzero((scores < self.knots[0]) | (scores > self.knots[-1])))
+
+    def probability(self, x: float) -> float:
+        return x
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        return x
+
+
+def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
+    """Bounds as floats, lo < hi; finite ones where asked."""
+    if not lo < hi or (finite and not (math.isfinite(lo) and math.isfinite(hi))):
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs {'finite ' if finite else ''}bounds lo < hi")
+    object.__setattr__(scale, "lo", float(lo))
+    object.__setattr__(scale, "hi", float(hi))
+
+
+def _rises(values: tuple[float, ...]) -> bool:
+    """Whether the values increase strictly."""
+    return all(a < b for a, b in itertools.pairwise(values))
+
+
+def _check_probabilities(scores: FloatArray) -> None:
+    """`InputError` naming the first score outside [0, 1]."""
+    bad = (scores < 0.0) | (scores > 1.0)
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise InputError(f"scores[{place}]: {_not_a_probability(float(scores[place]))}")
+
+
+def _not_a_probability(score: float) -> str:
+    return (
+        f"score {score!r} is not a probability in [0, 1]; for margins or other scores choose a scale, "
+        "such as Interval(lo, hi)"
+    )

@@ -1,0 +1,68 @@
+"""Parameter objects: frozen values such as scales, priors and forgetting policies, in plain and in printed form.
+
+`Setting` subclasses can be written as plain data (`encode`, `decode`) and read from the text of their own `repr`
+(`parse`), which is how the command line takes `--set "scale=Logit(-8, 0)"`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import Any
+
+
+class Setting:
+    """A frozen dataclass used as a parameter. Subclasses register themselves under their class name."""
+
+    _known: dict[str, type[Setting]] = {}  # noqa: RUF012
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Setting._known[cls.__name__] = cls
+
+
+def encode(value: Any) -> Any:
+    """Plain data for a parameter: a `Setting` becomes a dict with its class name, a tuple a list."""
+    if isinstance(value, Setting):
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return {"setting": type(value).__name__, **fields}
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(value: Any) -> Any:
+    """The parameter that `encode` wrote."""
+    if isinstance(value, dict):
+        fields = {name: decode(item) for name, item in value.items() if name != "setting"}
+        return _class_named(value["setting"])(**fields)
+    if isinstance(value, list):
+        return tuple(decode(item) for item in value)
+    return value
+
+
+def parse(text: str) -> Any:
+    """The value of `text`: a Python literal, a bare word (kept as text), or a setting such as `Window(5000)`.
+
+    >>> parse("20"), parse("osqp"), parse("None")
+    (20, 'osqp', None)
+    """
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return text
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        positional = [ast.literal_eval(argument) for argument in node.args]
+        named = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg is not None}
+        return _class_named(node.func.id)(*positional, **named)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return text
+
+
+def _class_named(name: str) -> type[Setting]:
+    """The setting class called `name`; `ValueError` listing the known ones."""
+    if name not in Setting._known:
+        raise ValueError(f"unknown setting {name!r}; known are {', '.join(sorted(Setting._known))}")
+    return Setting._known[name]

@@ -1,0 +1,92 @@
+"""`ScoreTree`: the score table as a balanced tree of greatest convex minorants.
+
+The work is done by the kernel `hull_tree`; this is its face as a statistic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.kernels.hull_tree import HullTree
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.score_table import not_held
+
+
+class ScoreTree(Statistic):
+    """Distinct scores in order, with the isotonic fit of all of them at hand.
+
+    Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With
+    a grid every coordinate is rounded to the centre of its cell: a coarser scoring rule, in fixed memory.
+    """
+
+    def __init__(self, grid: Grid | None = None) -> None:
+        self.grid = grid
+        self.bounded = grid is not None
+        self._tree = HullTree()
+
+    @property
+    def n(self) -> float:
+        return float(self._tree.weight)
+
+    def isotonic(self, x: float) -> float:
+        """The isotonic least-squares fit at `x`, linear between held scores; NaN when nothing is held."""
+        return float(self._tree.isotonic(x if self.grid is None else self.grid.round(x)))
+
+    def isotonics(self, x: FloatArray) -> FloatArray:
+        """`isotonic` for an array."""
+        return np.asarray(self._tree.isotonics(x if self.grid is None else self.grid.rounds(x)))
+
+    def interval(self, x: float, w: float) -> tuple[float, float]:
+        """The isotonic fits at `x` of the data and (x, 0, w), and of the data and (x, 1, w)."""
+        return self._tree.interval(x if self.grid is None else self.grid.round(x), w)  # type: ignore[no-any-return]
+
+    def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
+        """`interval` for an array."""
+        return self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)  # type: ignore[no-any-return]
+
+    def scores(self) -> FloatArray:
+        """The coordinates held, ascending. O(k)."""
+        return np.asarray(self._tree.to_arrays()[0])
+
+    def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
+        return self._tree.blocks()  # type: ignore[no-any-return]
+
+    def update(self, x: float, y: float, w: float) -> None:
+        self._tree.update(x if self.grid is None else self.grid.round(x), w, w * y, 1)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        if len(x) == 0:
+            return
+        x = x if self.grid is None else self.grid.rounds(x)
+        distinct, group, count = np.unique(x, return_inverse=True, return_counts=True)
+        weight = np.bincount(group, w, len(distinct))
+        positive = np.bincount(group, w * y, len(distinct))
+        self._tree.update_sorted(distinct, weight, positive, count)
+
+    def revert(self, x: float, y: float, w: float) -> None:
+        if self._tree.revert(x if self.grid is None else self.grid.round(x), w, w * y, 1):
+            raise RetractionError(not_held(x, y, w))
+
+    def merge(self, other: Self) -> None:
+        self._tree.update_sorted(*other._tree.to_arrays())
+
+    def decay(self, factor: float) -> None:
+        self._tree.multiply(factor)
+
+    def prune(self, fraction: float) -> None:
+        self._tree.prune(fraction * self._tree.weight / max(self._tree.size, 1))
+
+    def empty(self) -> Self:
+        return type(self)(self.grid)
+
+    def state(self) -> dict[str, Any]:
+        names = ("scores", "weight", "positive", "count")
+        return dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
+
+    def restore(self, state: dict[str, Any]) -> None:
+        columns = [np.array(state[name], dtype=np.float64) for name in ("scores", "weight", "positive")]
+        self._tree.rebuild(*columns, np.array(state["count"], dtype=np.int64))

@@ -1,0 +1,50 @@
+"""Replacing a file so that readers, and a crash, see either the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write `content` to `path` in one step: a temporary file in the same folder, on the disk, then renamed.
+
+    An existing file keeps its permissions, a new one gets the usual ones (the umask applies); a symbolic
+    link stays, and the file it points to is replaced. On an error the old file is as it was and no
+    temporary file is left. Raises `OSError`. Safe after a power cut where renaming is atomic, as on POSIX
+    file systems.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "state.json")
+    >>> atomic_write(path, b"{}")
+    >>> path.read_bytes()
+    b'{}'
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename itself durable, where folders can be opened (not on Windows)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,65 @@
+"""Which file format a name stands for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from streamcal.stream.records import RecordError
+
+Format = Literal["csv", "jsonl", "parquet"]
+#: The name that stands for standard input or standard output.
+STANDARD_STREAM = "-"
+
+_ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+ENDINGS_ALLOWED = ".csv, .jsonl, .ndjson (each also with .gz), .parquet, or a format said explicitly"
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """How a file is written: its format and whether gzip is around it.
+
+    >>> FileKind.of("clicks.csv.gz")
+    FileKind(format='csv', gzipped=True)
+    >>> FileKind.of("-", "jsonl")
+    FileKind(format='jsonl', gzipped=False)
+    """
+
+    format: Format
+    gzipped: bool
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], format: str | None = None) -> FileKind:
+        """The kind by the ending of the name; `format` overrules the ending, but `.gz` still means gzip.
+
+        Standard input and output ("-") are CSV unless `format` is given. `RecordError` for an unknown
+        ending or format.
+        """
+        name = os.fspath(path)
+        if format is not None and format not in get_args(Format):
+            raise RecordError(f"format {format!r} is not known", ", ".join(get_args(Format)), file=name)
+        stem, ending = os.path.splitext(name)
+        gzipped = ending.lower() == ".gz"
+        if gzipped:
+            ending = os.path.splitext(stem)[1]
+        found = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
+        if found is None:
+            raise RecordError(
+                "the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name
+            )
+        if found == "parquet" and (gzipped or name == STANDARD_STREAM):
+            raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
+        return cls(cast(Format, found), gzipped)
+
+
+def import_pyarrow(file: str) -> tuple[Any, Any]:
+    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra where they are not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise RecordError(
+            'Parquet needs pyarrow; install it with: pip install ".[parquet]"', file=file
+        ) from None
+    return pyarrow, pyarrow.parquet

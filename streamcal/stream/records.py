@@ -1,0 +1,167 @@
+"""Fields of a record: reading a score, a label, a weight or a time, and saying what is wrong with one."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Self
+
+from streamcal.base import InputError
+from streamcal.inputs import check_label, check_time, check_weight
+
+SCORE_ALLOWED = "a finite number"
+LABEL_ALLOWED = "0 or 1 (or true, false)"
+WEIGHT_ALLOWED = "a finite number of at least 0"
+TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
+
+_LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+
+
+class RecordError(InputError):
+    """A record, or a file of records, that cannot be used: where it is, what came and what is allowed.
+
+    The message is one line, and every part of it is an attribute: `file`, `row` (data rows are counted from
+    1), `column`, `reason` (what came), `allowed`, and `record`, the text of a whole row that could not be
+    split.
+
+    >>> print(RecordError("'abc' cannot be read", "a finite number").at("clicks.csv", 17, "score"))
+    clicks.csv, row 17, column 'score': 'abc' cannot be read; allowed: a finite number
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        allowed: str | None = None,
+        *,
+        file: str | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        record: str | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.allowed = allowed
+        self.file = file
+        self.row = row
+        self.column = column
+        self.record = record
+
+    def at(self, file: str, row: int, column: str | None = None) -> Self:
+        """This error with its place filled in."""
+        self.file, self.row, self.column = file, row, column
+        return self
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            part
+            for part in (
+                self.file,
+                None if self.row is None else f"row {self.row}",
+                None if self.column is None else f"column {self.column!r}",
+            )
+            if part is not None
+        )
+        return (
+            (f"{place}: " if place else "")
+            + self.reason
+            + (f"; allowed: {self.allowed}" if self.allowed else "")
+        )
+
+
+def parse_score(value: Any) -> float:
+    """The score in a field: a finite number, or its text. `RecordError` otherwise; the range is not looked at.
+
+    >>> parse_score("0.25"), parse_score(-3)
+    (0.25, -3.0)
+    """
+    score = _number(value, SCORE_ALLOWED)
+    if not math.isfinite(score):
+        raise _refused(value, SCORE_ALLOWED)
+    return score
+
+
+def parse_label(value: Any) -> bool:
+    """The label in a field: 0, 1, 0.0, 1.0, true or false in any case, as text or as a value.
+
+    `RecordError` otherwise.
+
+    >>> parse_label("1"), parse_label("False"), parse_label(0.0)
+    (True, False, False)
+    """
+    if isinstance(value, str):
+        label = _LABELS.get(value)
+        if label is None:
+            label = _LABELS.get(value.strip().lower())
+        if label is None:
+            raise _refused(value, LABEL_ALLOWED)
+        return label
+    try:
+        return check_label(value) == 1.0
+    except InputError:
+        raise _refused(value, LABEL_ALLOWED) from None
+
+
+def parse_weight(value: Any) -> float:
+    """The weight in a field: a finite number ≥ 0, or its text. `RecordError` otherwise.
+
+    >>> parse_weight("2.5")
+    2.5
+    """
+    try:
+        return check_weight(_number(value, WEIGHT_ALLOWED))
+    except InputError:
+        raise _refused(value, WEIGHT_ALLOWED) from None
+
+
+def parse_time(value: Any) -> float:
+    """The time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
+
+    A time without a zone is read as UTC, a date as its midnight. Text that is a number is a number:
+    "20260131" is 20260131.0, not a day. Seconds of our days are kept to 2.4e-7 (a double). `RecordError`
+    otherwise.
+
+    >>> parse_time("12.5"), parse_time("1970-01-01T01:00:00+01:00"), parse_time("1970-01-02")
+    (12.5, 0.0, 86400.0)
+    """
+    try:
+        if isinstance(value, str):
+            return check_time(_number_or_moment(value))
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+        return check_time(value if isinstance(value, datetime) else _number(value, TIME_ALLOWED))
+    except ValueError:
+        raise _refused(value, TIME_ALLOWED) from None
+
+
+def _number_or_moment(text: str) -> float | datetime:
+    try:
+        return _number(text, TIME_ALLOWED)
+    except RecordError:
+        return datetime.fromisoformat(text.strip())
+
+
+def _number(value: Any, allowed: str) -> float:
+    """The number in a field; Python's own spellings `1_000` and `True` are not numbers in a file."""
+    try:
+        if isinstance(value, str):
+            if "_" not in value:
+                return float(value)
+        elif isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    raise _refused(value, allowed)
+
+
+def _refused(value: Any, allowed: str) -> RecordError:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return RecordError("the value is missing", allowed)
+    return RecordError(f"{_shown(value)} cannot be used", allowed)
+
+
+def _shown(value: Any) -> str:
+    """The value as Python writes it, cut where it would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,183 @@
+"""Writing records, row after row, in the format that the name of the file asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+
+from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
+from streamcal.stream.records import RecordError
+
+
+class RecordWriter:
+    """Writes dict rows to a file as they come; what was written before an error stays in the file.
+
+    Text goes through unchanged: a field read from CSV is the same text in the output, whatever the format
+    (quotes are set where they are needed, lines end in a line feed). Numbers are written with all their
+    digits. In CSV a missing key or None is an empty field, and lists and dicts are written as JSON.
+
+    Parameters
+    ----------
+    path
+        Name by ending as for `RecordReader`, or "-", standard output. An existing file is replaced.
+    names
+        Columns in order; in JSON Lines each row keeps its own keys instead.
+    format
+        "csv", "jsonl" or "parquet", where the name does not say it.
+    types
+        Parquet types by column, from `RecordReader.types`; others are taken from the first rows written.
+
+    Raises `RecordError`: the file cannot be written, a row has a column that is not in `names` (CSV and
+    Parquet), or a value does not fit its Parquet column. Cost: about 1 µs per row for four columns of CSV.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "out.csv")
+    >>> with RecordWriter(path, ["score", "calibrated"]) as writer:
+    ...     writer.write([{"score": "0.10", "calibrated": 0.125}])
+    >>> path.read_text()
+    'score,calibrated\\n0.10,0.125\\n'
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        names: Sequence[str],
+        format: str | None = None,
+        *,
+        types: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.kind = FileKind.of(path, format)
+        self.names = tuple(names)
+        self._known = frozenset(names)
+        self._types = dict(types or {})
+        self._table: Any = None  # the ParquetWriter, opened with the first rows
+        self._closing = contextlib.ExitStack()
+        write = {"csv": self._write_csv, "jsonl": self._write_jsonl, "parquet": self._write_parquet}
+        self._write = write[self.kind.format]
+        with self._closing, self._file_errors():
+            self._bytes = self._open_bytes()
+            if self.kind.format != "parquet":
+                self._text = io.TextIOWrapper(self._bytes, "utf-8", errors="surrogateescape", newline="")
+                self._closing.callback(self._text.detach)
+            if self.kind.format == "csv":
+                self._csv = csv.writer(self._text, lineterminator="\n")
+                self._csv.writerow(self.names)
+            self._closing = self._closing.pop_all()  # from now on closed by `close`
+
+    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows, in order."""
+        with self._file_errors():
+            self._write(rows)
+
+    def flush(self) -> None:
+        """Hand all rows written so far to the operating system (Parquet only when closed)."""
+        with self._file_errors():
+            if self.kind.format != "parquet":
+                self._text.flush()
+
+    def close(self) -> None:
+        """Finish the file. Standard output stays open."""
+        with self._file_errors():
+            if self.kind.format == "parquet" and self._table is None:
+                self._write_parquet([])
+            if self._table is not None:
+                self._table.close()
+            self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- formats
+    # -------------------------------------------------------------------------------------------------
+
+    def _open_bytes(self) -> BinaryIO:
+        if self.path == STANDARD_STREAM:
+            raw: Any = sys.stdout.buffer
+            self._closing.callback(raw.flush)
+        else:
+            raw = self._closing.enter_context(open(self.path, "wb"))  # noqa: SIM115  (the stack closes it)
+        if self.kind.gzipped:  # mtime=0: the same rows give the same bytes
+            raw = self._closing.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+        return cast(BinaryIO, raw)
+
+    def _write_csv(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            self._refuse_unknown(row)
+            fields = map(row.get, self.names)
+            self._csv.writerow([v if v.__class__ is str else _csv_field(v) for v in fields])
+
+    def _write_jsonl(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            self._text.write(json.dumps(row, ensure_ascii=False, default=_json_value) + "\n")
+
+    def _write_parquet(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        arrow, parquet = import_pyarrow(self.path)
+        held = list(rows)
+        for row in held:
+            self._refuse_unknown(row)
+        columns = []
+        for name in self.names:
+            columns.append(self._parquet_column(arrow, name, [row.get(name) for row in held]))
+        table = arrow.Table.from_arrays(columns, names=list(self.names))
+        if self._table is None:
+            self._table = parquet.ParquetWriter(self._bytes, table.schema)
+        self._table.write_table(table)
+
+    def _parquet_column(self, arrow: Any, name: str, values: list[Any]) -> Any:
+        """The values as an array of the column's type, which the first rows fix; all missing counts as text."""
+        try:
+            column = arrow.array(values, type=self._types.get(name))
+            if arrow.types.is_null(column.type):
+                column = column.cast(arrow.string())
+        except (arrow.ArrowException, ValueError, TypeError, OverflowError) as error:
+            reason = f"a value does not fit the Parquet column: {error}"
+            raise RecordError(
+                reason, str(self._types.get(name, "one type")), file=self.path, column=name
+            ) from None
+        self._types[name] = column.type
+        return column
+
+    def _refuse_unknown(self, row: Mapping[str, Any]) -> None:
+        if not row.keys() <= self._known:
+            column = next(name for name in row if name not in self._known)
+            allowed = ", ".join(map(repr, self.names)) + "; JSON Lines can hold rows with different columns"
+            raise RecordError("a row has a column the output has not", allowed, file=self.path, column=column)
+
+    @contextlib.contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:  # the reader of standard output went away: not an error of the file
+            raise
+        except OSError as error:
+            raise RecordError(f"cannot be written: {error.strerror or error}", file=self.path) from None
+
+
+def _csv_field(value: Any) -> Any:
+    """What the csv module should write for a value that is not text."""
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=_json_value)
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _json_value(value: Any) -> str:
+    """What JSON has no words for: times in ISO 8601, everything else (such as decimals) as its text."""
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
