@@ -199,7 +199,8 @@ class Calibrator(ABC):
 
     def params(self) -> dict[str, Any]:
         """The constructor's arguments by name."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
 
     def clone(self) -> Self:
         """A calibrator with the same parameters that has learned nothing."""
@@ -244,7 +245,7 @@ class Calibrator(ABC):
         if not isinstance(state, dict) or "streamcal" not in state:
             raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
         if state["streamcal"] != STATE_VERSION:
-            raise StateError(f"state version {state['streamcal']!r} cannot be read; this streamcal reads {STATE_VERSION}")
+            raise StateError(f"state version {state['streamcal']!r} cannot be read, only {STATE_VERSION}")
         if state.get("class") != cls.__name__:
             raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
         try:

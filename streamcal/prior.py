@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from streamcal.base import InputError
-from streamcal.forgetting import Seed
+from streamcal.memories import Seed
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.settings import Setting
 

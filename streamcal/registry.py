@@ -12,6 +12,5 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
-    method.name: method
-    for method in (Identity, Platt, OnlinePlatt, HistogramBinning, Isotonic, Bernstein, VennAbers)
+    method.name: method for method in (Identity, Platt, OnlinePlatt, HistogramBinning, Isotonic, Bernstein, VennAbers)
 }

@@ -225,7 +225,7 @@ class EmpiricalCDF(Scale):
     def __post_init__(self) -> None:
         object.__setattr__(self, "knots", tuple(float(knot) for knot in self.knots))
         object.__setattr__(self, "ranks", tuple(float(rank) for rank in self.ranks))
-        if len(self.knots) < 2 or len(self.knots) != len(self.ranks) or not _rises(self.knots) or not _rises(self.ranks):
+        if len(self.knots) != len(self.ranks) or len(self.knots) < 2 or not (_rises(self.knots) and _rises(self.ranks)):
             raise InputError("EmpiricalCDF needs two or more strictly increasing knots and ranks; use from_scores")
         if self.ranks[0] != 0.0 or self.ranks[-1] != 1.0:
             raise InputError("the ranks of an EmpiricalCDF go from 0 to 1")

@@ -35,7 +35,7 @@ class Grid:
             self.centres: FloatArray = expit(-LOGIT_LIMIT + step * (np.arange(cells) + 0.5))
         else:
             step = (scale.hi - scale.lo) / cells
-            self.centres = scale.lo + step * (np.arange(cells) + 0.5)
+            self.centres = scale.lo + step * (np.arange(cells, dtype=np.float64) + 0.5)
         self._edges = self.edges.tolist()
         self._centres = self.centres.tolist()
 

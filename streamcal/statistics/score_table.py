@@ -6,6 +6,7 @@ Every one-score method of the papers is a function of it. `ScoreTable` is exact 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -33,10 +34,11 @@ class ScoreTable(Statistic):
     def __init__(self) -> None:
         # x -> [weight, positive weight, count]; count >= 1 in every row.
         self._rows: SortedDict[float, list[float]] = SortedDict()
+        self._total = 0.0  # weight of all rows; exactly 0 when there are none
 
     @property
     def n(self) -> float:
-        return float(sum(row[0] for row in self._rows.values()))
+        return self._total
 
     def columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Coordinates ascending, their weights and positive weights; shapes (k,). O(k)."""
@@ -55,8 +57,9 @@ class ScoreTable(Statistic):
         if row is None or not holds(row[0], row[1], w, w * y):
             raise RetractionError(not_held(x, y, w))
         if row[2] <= 1:
-            del self._rows[x]
+            self._remove(x)
             return
+        self._total -= w
         row[0] = max(row[0] - w, 0.0)
         row[1] = min(max(row[1] - w * y, 0.0), row[0])
         row[2] -= 1
@@ -66,6 +69,7 @@ class ScoreTable(Statistic):
             self._add(x, weight, positive, count)
 
     def decay(self, factor: float) -> None:
+        self._total *= factor
         for row in self._rows.values():
             row[0] *= factor
             row[1] *= factor
@@ -73,7 +77,7 @@ class ScoreTable(Statistic):
     def prune(self, fraction: float) -> None:
         threshold = fraction * self.n / max(len(self._rows), 1)
         for x in [x for x, row in self._rows.items() if row[0] < threshold]:
-            del self._rows[x]
+            self._remove(x)
 
     def empty(self) -> Self:
         return type(self)()
@@ -83,8 +87,14 @@ class ScoreTable(Statistic):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
+        self._total = math.fsum(row[0] for row in self._rows.values())
+
+    def _remove(self, x: float) -> None:
+        weight, _, _ = self._rows.pop(x)
+        self._total = self._total - weight if self._rows else 0.0
 
     def _add(self, x: float, weight: float, positive: float, count: float) -> None:
+        self._total += weight
         row = self._rows.get(x)
         if row is None:
             self._rows[x] = [weight, positive, count]
@@ -109,7 +119,8 @@ class GridTable(Statistic):
         # Rows: weight, positive weight, weighted coordinate sum, count; all zero where the count is.
         self._cells = np.zeros((4, grid.cells))
         # The same memory for single observations: a memoryview's items cost a fifth of numpy's.
-        self._weight, self._positive, self._moment, self._count = (memoryview(row) for row in self._cells)
+        views: list[Any] = [memoryview(row) for row in self._cells]
+        self._weight, self._positive, self._moment, self._count = views
 
     @property
     def n(self) -> float:

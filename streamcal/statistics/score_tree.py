@@ -41,11 +41,11 @@ class ScoreTree(Statistic):
 
     def interval(self, x: float, w: float) -> tuple[float, float]:
         """The isotonic fits at `x` of the data and (x, 0, w), and of the data and (x, 1, w)."""
-        return self._tree.interval(x if self.grid is None else self.grid.round(x), w)  # type: ignore[no-any-return]
+        return self._tree.interval(x if self.grid is None else self.grid.round(x), w)
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
         """`interval` for an array."""
-        return self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)  # type: ignore[no-any-return]
+        return self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)
 
     def scores(self) -> FloatArray:
         """The coordinates held, ascending. O(k)."""
@@ -53,7 +53,7 @@ class ScoreTree(Statistic):
 
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
-        return self._tree.blocks()  # type: ignore[no-any-return]
+        return self._tree.blocks()
 
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update(x if self.grid is None else self.grid.round(x), w, w * y, 1)

@@ -45,9 +45,7 @@ class FileKind:
             ending = os.path.splitext(stem)[1]
         found = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
         if found is None:
-            raise RecordError(
-                "the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name
-            )
+            raise RecordError("the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name)
         if found == "parquet" and (gzipped or name == STANDARD_STREAM):
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
         return cls(cast(Format, found), gzipped)
@@ -59,7 +57,5 @@ def import_pyarrow(file: str) -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise RecordError(
-            'Parquet needs pyarrow; install it with: pip install ".[parquet]"', file=file
-        ) from None
+        raise RecordError('Parquet needs pyarrow; install it with: pip install ".[parquet]"', file=file) from None
     return pyarrow, pyarrow.parquet

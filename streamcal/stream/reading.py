@@ -133,9 +133,7 @@ class RecordReader:
     def _refuse_doubled_names(self) -> None:
         doubled = next((name for i, name in enumerate(self.names) if name in self.names[:i]), None)
         if doubled is not None:
-            raise RecordError(
-                "the file has this column twice", "different names", file=self.path, column=doubled
-            )
+            raise RecordError("the file has this column twice", "different names", file=self.path, column=doubled)
 
     # -- the common loop
     # -----------------------------------------------------------------------------------------
@@ -216,9 +214,7 @@ class RecordReader:
                     elif fields:
                         self._row += 1
                         reason = f"the row has {len(fields)} fields"
-                        self._bad_row(
-                            RecordError(reason, f"{width}, as in the header", record=_as_csv(fields))
-                        )
+                        self._bad_row(RecordError(reason, f"{width}, as in the header", record=_as_csv(fields)))
                 return
             except csv.Error as error:
                 self._row += 1

@@ -63,15 +63,11 @@ class RecordError(InputError):
             )
             if part is not None
         )
-        return (
-            (f"{place}: " if place else "")
-            + self.reason
-            + (f"; allowed: {self.allowed}" if self.allowed else "")
-        )
+        return (f"{place}: " if place else "") + self.reason + (f"; allowed: {self.allowed}" if self.allowed else "")
 
 
 def parse_score(value: Any) -> float:
-    """The score in a field: a finite number, or its text. `RecordError` otherwise; the range is not looked at.
+    """The score in a field: a finite number of any size, or its text. `RecordError` otherwise.
 
     >>> parse_score("0.25"), parse_score(-3)
     (0.25, -3.0)

@@ -117,14 +117,14 @@ class RecordWriter:
         return cast(BinaryIO, raw)
 
     def _write_csv(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            self._refuse_unknown(row)
-            fields = map(row.get, self.names)
-            self._csv.writerow([v if v.__class__ is str else _csv_field(v) for v in fields])
+        self._csv.writerows(map(self._csv_fields, rows))
+
+    def _csv_fields(self, row: Mapping[str, Any]) -> list[Any]:
+        self._refuse_unknown(row)
+        return [v if v.__class__ is str else _csv_field(v) for v in map(row.get, self.names)]
 
     def _write_jsonl(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            self._text.write(json.dumps(row, ensure_ascii=False, default=_json_value) + "\n")
+        self._text.writelines(_to_json(row) + "\n" for row in rows)
 
     def _write_parquet(self, rows: Iterable[Mapping[str, Any]]) -> None:
         arrow, parquet = import_pyarrow(self.path)
@@ -147,9 +147,7 @@ class RecordWriter:
                 column = column.cast(arrow.string())
         except (arrow.ArrowException, ValueError, TypeError, OverflowError) as error:
             reason = f"a value does not fit the Parquet column: {error}"
-            raise RecordError(
-                reason, str(self._types.get(name, "one type")), file=self.path, column=name
-            ) from None
+            raise RecordError(reason, str(self._types.get(name, "one type")), file=self.path, column=name) from None
         self._types[name] = column.type
         return column
 
@@ -171,13 +169,19 @@ class RecordWriter:
 
 def _csv_field(value: Any) -> Any:
     """What the csv module should write for a value that is not text."""
+    if value.__class__ is float:
+        return value
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False, default=_json_value)
+        return _to_json(value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _json_value(value: Any) -> str:
     """What JSON has no words for: times in ISO 8601, everything else (such as decimals) as its text."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+#: One encoder for all rows: `json.dumps` would build one per call.
+_to_json = json.JSONEncoder(ensure_ascii=False, default=_json_value).encode
