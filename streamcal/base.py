@@ -70,6 +70,11 @@ class Statistic(ABC):
     def n(self) -> float:
         """Total weight held."""
 
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of observations held; nothing is left of the floats when it is 0."""
+
     @abstractmethod
     def update(self, x: float, y: float, w: float) -> None:
         """Add one observation."""
@@ -185,7 +190,7 @@ class Calibrator(ABC):
 
     def merge(self, other: Self) -> None:
         """Add all that `other` has learned, as if both streams had been one; `other` is left as it was."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
+        raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
 
     @abstractmethod
     def map(self) -> CalibrationMap:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from streamcal.base import FloatArray, InputError, Time
 
+#: Weights outside this range, 0 apart, are refused: their squares, sums and decayed values stay finite and above 0.
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
+WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+
 
 def check_score(score: Any) -> float:
     """A finite float; `InputError` otherwise."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError):
-        raise InputError(f"score {score!r} is not a number; give a finite float") from None
+    value = _number(score, "score", "give a finite float")
     if not math.isfinite(value):
         raise InputError(f"score {score!r} is not finite; drop the observation or repair the model that made it")
     return value
@@ -37,13 +38,10 @@ def check_label(y: Any) -> float:
 
 
 def check_weight(w: Any) -> float:
-    """A finite float ≥ 0; `InputError` otherwise."""
-    try:
-        value = float(w)
-    except (TypeError, ValueError):
-        raise InputError(f"weight {w!r} is not a number; give a finite float of at least 0") from None
-    if not 0.0 <= value < math.inf:
-        raise InputError(f"weight {w!r} is not allowed; give a finite float of at least 0")
+    """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
+    value = _number(w, "weight", WEIGHT_ALLOWED)
+    if value != 0.0 and not SMALLEST_WEIGHT <= value <= LARGEST_WEIGHT:
+        raise InputError(f"weight {w!r} is not allowed; {WEIGHT_ALLOWED}")
     return value
 
 
@@ -55,10 +53,7 @@ def check_time(t: Any) -> float:
         if np.isnat(t):
             raise InputError("time NaT is not a time; give the time of the observation")
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    try:
-        value = float(t)
-    except (TypeError, ValueError):
-        raise InputError(f"time {t!r} is neither a number nor a date") from None
+    value = _number(t, "time", "give a number or a date")
     if not math.isfinite(value):
         raise InputError(f"time {t!r} is not finite; give the time of the observation")
     return value
@@ -79,7 +74,8 @@ def check_batch(
     labels = _as_floats(y, "y")
     _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
     weights = np.ones_like(s) if w is None else _as_floats(w, "w")
-    _refuse(~((weights >= 0.0) & (weights < np.inf)), weights, "w", "not allowed; give finite weights of at least 0")
+    usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
+    _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
         raise InputError(f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}")
     return s, labels, weights
@@ -87,26 +83,46 @@ def check_batch(
 
 def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
     """Times as a float array of shape (length,); `InputError` naming the first bad place."""
-    given = np.asarray(t)
+    given = _one_dimension(t, "t")
     if given.dtype.kind in "iuf":
-        times = _as_floats(given, "t")
+        times = given.astype(np.float64)
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
-        times = np.array([check_time(item) for item in given.ravel()], dtype=np.float64)
+        times = np.array([check_time(item) for item in given], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
     return times
 
 
 def _as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A one-dimensional float64 array; a copy only where needed."""
+    """A contiguous one-dimensional float64 array; a copy only where needed."""
+    array = _one_dimension(values, what)
+    if array.dtype.kind in "biuf":
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(array)], dtype=np.float64)
+
+
+def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
+    """An array of shape (n,) of whatever type."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} cannot be read as numbers: {error}") from None
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{what} cannot be read as an array: {error}") from None
     if array.ndim != 1:
         raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,)")
     return array
+
+
+def _number(value: Any, what: str, allowed: str) -> float:
+    """`value` as a float; text is not a number."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    raise InputError(f"{what} {value!r} is not a number; {allowed}")
 
 
 def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str) -> None:

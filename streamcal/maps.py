@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from streamcal.base import CalibrationMap, FloatArray
 from streamcal.inputs import check_score, check_scores
 from streamcal.kernels.bernstein import evaluate, evaluate_many
-from streamcal.scales import Scale, sigmoid_one
+from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.scales import Scale
 from streamcal.statistics.grid import Grid
 
 
@@ -57,11 +58,10 @@ class SigmoidMap(ScaledMap):
         self.offset = offset
 
     def at(self, x: float) -> float:
-        return sigmoid_one(self.slope * x + self.offset)
+        return sigmoid(self.slope * x + self.offset)
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        p: FloatArray = expit(self.slope * x + self.offset)
-        return p
+        return sigmoids(self.slope * x + self.offset)
 
 
 class BernsteinMap(ScaledMap):
@@ -79,18 +79,19 @@ class BernsteinMap(ScaledMap):
 
 
 class StepMap(ScaledMap):
-    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,)."""
+    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,). On a grid, x is the rounded coordinate."""
 
-    def __init__(self, scale: Scale, cuts: FloatArray, values: FloatArray) -> None:
+    def __init__(self, scale: Scale, cuts: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
         super().__init__(scale)
         self.cuts = frozen(cuts)
         self.values = frozen(values)
+        self.grid = grid
 
     def at(self, x: float) -> float:
-        return float(self.values[np.searchsorted(self.cuts, x, side="right")])
+        return float(self.values[bisect_right(self.cuts, x if self.grid is None else self.grid.round(x))])
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        return self.values[np.searchsorted(self.cuts, x, side="right")]
+        return self.values[np.searchsorted(self.cuts, x if self.grid is None else self.grid.rounds(x), side="right")]
 
 
 class KnotMap(ScaledMap):
@@ -103,10 +104,30 @@ class KnotMap(ScaledMap):
         self.grid = grid
 
     def at(self, x: float) -> float:
-        return float(np.interp(x if self.grid is None else self.grid.round(x), self.knots, self.values))
+        x = x if self.grid is None else self.grid.round(x)
+        i = bisect_right(self.knots, x)
+        if i in (0, len(self.knots)):
+            return float(self.values[min(i, len(self.knots) - 1)])
+        return between(x, *self.knots[i - 1 : i + 1].tolist(), *self.values[i - 1 : i + 1].tolist())
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        return np.interp(x if self.grid is None else self.grid.rounds(x), self.knots, self.values)
+        x = x if self.grid is None else self.grid.rounds(x)
+        i = np.searchsorted(self.knots, x, side="right")
+        inside = (i > 0) & (i < len(self.knots))
+        result = self.values[np.minimum(i, len(self.knots) - 1)]
+        i = i[inside]
+        ends = (self.knots[i - 1], self.knots[i], self.values[i - 1], self.values[i])
+        result[inside] = [
+            between(*one) for one in zip(x[inside].tolist(), *(end.tolist() for end in ends), strict=True)
+        ]
+        return result
+
+
+def between(x: float, left: float, right: float, low: float, high: float) -> float:
+    """The line from (left, low) to (right, high) at left ≤ x < right; right where the width overflows or is subnormal."""
+    width = right - left
+    share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
+    return low + share * (high - low)
 
 
 class IntervalMap(ScaledMap):

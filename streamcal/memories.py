@@ -17,6 +17,10 @@ from streamcal.base import CapabilityError, FloatArray, MergeError, RetractionEr
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
+#: A decayed weight below this is not held: sums of it would lose their precision to the smallest floats.
+SMALLEST_HELD = 1e-200
+#: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
+FORGOTTEN_HALF_LIVES = 1000
 #: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
 PRUNE_FRACTION = 2.0**-30
 
@@ -39,9 +43,10 @@ class Memory:
     def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
         self.statistic = statistic
         self.seed = seed
-        self._seed_weight = 0.0 if seed is None else float(seed.w.sum())
         if seed is not None:
             statistic.update_many(*seed)
+        # What of the statistic is the seed's, and does not count.
+        self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
         self.version = 0
         self.missed = 0
         self.late = 0
@@ -49,7 +54,13 @@ class Memory:
     @property
     def n(self) -> float:
         """Total weight held, in today's units."""
-        return self.statistic.n - self._seed_weight
+        return self._learned(1.0)
+
+    def _learned(self, seed_growth: float) -> float:
+        """Weight in the statistic that is not the seed's; the seed has grown by this factor since it was sown."""
+        if self.statistic.count == self._seed_count:
+            return 0.0
+        return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
 
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
@@ -158,6 +169,8 @@ class CountWindow(Memory):
             del self._places[(x, y, w)]
         self._live -= 1
         self.version += 1
+        if len(self._buffer) > 2 * self._size:
+            self._close_gaps()
 
     def merge(self, other: Memory) -> None:
         raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
@@ -184,6 +197,11 @@ class CountWindow(Memory):
         if self.statistic.drifts and self._evicted >= self._size:
             self._refill([kept for kept in self._buffer if kept is not None])
             self._evicted = 0
+
+    def _close_gaps(self) -> None:
+        """Drop the retracted entries from the buffer, so that it stays bounded; at most once in `size` retractions."""
+        self._buffer = deque(entry for entry in self._buffer if entry is not None)
+        self._places = None
 
     def _clear(self) -> None:
         self._refill([])
@@ -315,7 +333,7 @@ class _DecayingMemory(Memory):
 
     @property
     def n(self) -> float:
-        return (self.statistic.n - self._seed_weight * self._growth(self._landmark)) / self.as_of(None)
+        return self._learned(self._growth(self._landmark)) / self.as_of(None)
 
     def as_of(self, t: float | None) -> float:
         if math.isinf(self._clock):
@@ -325,7 +343,7 @@ class _DecayingMemory(Memory):
     def _growth(self, t: float) -> float:
         """The weight that an observation of weight one at time `t` has in the statistic."""
         exponent = (t - self._landmark) / self._half_life - self._halvings
-        return math.exp2(min(exponent, 1023.0))  # farther ahead than 1,000 half-lives, all that is held is nothing
+        return math.exp2(min(exponent, FORGOTTEN_HALF_LIVES))  # as of a time further ahead, all that is held is nothing
 
     def _growths(self, t: FloatArray) -> FloatArray:
         """`_growth` for an array."""
@@ -339,11 +357,19 @@ class _DecayingMemory(Memory):
         if math.isinf(self._clock):
             self._landmark = t
         self._clock = t
-        halvings = math.floor((t - self._landmark) / self._half_life) - self._halvings
-        if halvings >= RESCALE_HALF_LIVES:
-            self.statistic.decay(math.exp2(-min(halvings, 1000)))
-            self._halvings += halvings
+        halvings = (t - self._landmark) / self._half_life - self._halvings
+        if halvings >= FORGOTTEN_HALF_LIVES:
+            self._forget_all()
+            self._landmark = t
+        elif halvings >= RESCALE_HALF_LIVES:
+            self.statistic.decay(math.exp2(-math.floor(halvings)))
+            self._halvings += math.floor(halvings)
             self.statistic.prune(PRUNE_FRACTION)
+
+    def _forget_all(self) -> None:
+        """Start again without anything, the seed included."""
+        self.statistic.restore(self.statistic.empty().state())
+        self._halvings, self._seed_weight, self._seed_count = 0, 0.0, 0
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -394,7 +420,7 @@ class TimeDecay(_DecayingMemory):
     def learn(self, x: float, y: float, w: float, t: float) -> None:
         self._advance(t)
         weight = w * self._growth(t)
-        if self._negligible(weight):
+        if weight < SMALLEST_HELD:
             self.late += 1
             return
         self.statistic.update(x, y, weight)
@@ -408,7 +434,7 @@ class TimeDecay(_DecayingMemory):
         if t > self._clock:
             raise RetractionError(_never_learned(x, y, w))
         weight = w * self._growth(t)
-        if self._negligible(weight):
+        if weight < SMALLEST_HELD or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
             self.missed += 1
             return
         self.statistic.revert(x, y, weight)
@@ -426,10 +452,6 @@ class TimeDecay(_DecayingMemory):
                 moved.decay(factor)
                 self.statistic.merge(moved)
         self._merged(other)
-
-    def _negligible(self, weight: float) -> bool:
-        """Whether a weight held in the statistic is so small today that it may have been pruned."""
-        return weight == 0.0 or weight < PRUNE_FRACTION * self.statistic.n
 
 
 def _columns(rows: Any, width: int) -> tuple[FloatArray, ...]:

@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from streamcal.base import InputError
+from streamcal.kernels.logistic import sigmoids
 from streamcal.memories import Seed
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.settings import Setting
 
-#: The pseudo-observations stand at this many scores, equally spaced in log-odds. A power of two, so that their
-#: weights add up to the strength without rounding.
+#: The pseudo-observations stand at this many scores, equally spaced in log-odds.
 PRIOR_POINTS = 64
 
 
@@ -36,7 +35,8 @@ class Prior(Setting):
     strength: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.strength, bool) or not 0.0 < self.strength < math.inf:
+        number = isinstance(self.strength, (int, float)) and not isinstance(self.strength, bool)
+        if not number or not 0.0 < self.strength < math.inf:
             raise InputError(f"Prior({self.strength!r}) is not possible; give a finite strength above 0")
 
     def seed(self, scale: Scale) -> Seed:
@@ -44,5 +44,5 @@ class Prior(Setting):
         if not isinstance(scale, (Probability, Logit)):
             raise InputError(f"a prior along the identity map needs a scale of probabilities, not {scale!r}")
         step = 2.0 * LOGIT_LIMIT / PRIOR_POINTS
-        scores = expit(-LOGIT_LIMIT + step * (np.arange(PRIOR_POINTS) + 0.5))
+        scores = sigmoids(-LOGIT_LIMIT + step * (np.arange(PRIOR_POINTS) + 0.5))
         return Seed(scale.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS))

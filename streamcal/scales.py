@@ -15,32 +15,15 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 
 from streamcal.base import FloatArray, InputError
 from streamcal.inputs import check_scores
+from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.settings import Setting
 
 #: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
 #: that says exactly 0 or 1 must not turn into an infinite feature.
 LOGIT_LIMIT = 16.0
-
-
-def logit_one(p: float) -> float:
-    """log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
-    if p <= 0.0:
-        return -math.inf
-    if p >= 1.0:
-        return math.inf
-    return math.log(p) - math.log1p(-p)
-
-
-def sigmoid_one(z: float) -> float:
-    """1 / (1 + exp(−z)) without overflow."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    e = math.exp(z)
-    return e / (1.0 + e)
 
 
 class Scale(Setting):
@@ -124,8 +107,7 @@ class Probability(Scale):
 
     def edges(self, cells: int) -> FloatArray:
         """Equally spaced in log-odds, since click rates live near 0."""
-        edges: FloatArray = expit(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
-        return edges
+        return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
 
 
 @dataclass(frozen=True)
@@ -145,26 +127,25 @@ class Logit(Scale):
     def coordinate(self, score: float) -> float:
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
-        return min(max(logit_one(score), self.lo), self.hi)
+        return min(max(logit(score), self.lo), self.hi)
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         _check_probabilities(scores)
-        clipped: FloatArray = np.clip(logit(scores), self.lo, self.hi)
+        clipped: FloatArray = np.clip(logits(scores), self.lo, self.hi)
         return clipped
 
     def clamps(self, score: float) -> bool:
-        return not self.lo <= logit_one(score) <= self.hi
+        return not self.lo <= logit(score) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
-        z = logit(scores)
+        z = logits(scores)
         return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
 
     def probability(self, x: float) -> float:
-        return sigmoid_one(x)
+        return sigmoid(x)
 
     def probabilities(self, x: FloatArray) -> FloatArray:
-        p: FloatArray = expit(x)
-        return p
+        return sigmoids(x)
 
 
 @dataclass(frozen=True)
@@ -198,13 +179,12 @@ class Interval(Scale):
 
     def probability(self, x: float) -> float:
         if math.isinf(self.lo) or math.isinf(self.hi):
-            return sigmoid_one(x)
+            return sigmoid(x)
         return self.unit(x)
 
     def probabilities(self, x: FloatArray) -> FloatArray:
         if math.isinf(self.lo) or math.isinf(self.hi):
-            p: FloatArray = expit(x)
-            return p
+            return sigmoids(x)
         return self.units(x)
 
 
@@ -263,8 +243,10 @@ class EmpiricalCDF(Scale):
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
     """Bounds as floats, lo < hi; finite ones where asked."""
-    if not lo < hi or (finite and not (math.isfinite(lo) and math.isfinite(hi))):
-        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs {'finite ' if finite else ''}bounds lo < hi")
+    if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float))) or not lo < hi:
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs numbers lo < hi")
+    if finite and not (math.isfinite(lo) and math.isfinite(hi)):
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs finite bounds")
     object.__setattr__(scale, "lo", float(lo))
     object.__setattr__(scale, "hi", float(hi))
 

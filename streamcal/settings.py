@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 from typing import Any
 
 
@@ -52,13 +53,23 @@ def parse(text: str) -> Any:
     except SyntaxError:
         return text
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        positional = [ast.literal_eval(argument) for argument in node.args]
-        named = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg is not None}
+        positional = [_literal(argument) for argument in node.args]
+        named = {word.arg: _literal(word.value) for word in node.keywords if word.arg is not None}
         return _class_named(node.func.id)(*positional, **named)
     try:
-        return ast.literal_eval(node)
+        return _literal(node)
     except ValueError:
         return text
+
+
+def _literal(node: ast.expr) -> Any:
+    """A Python literal, in which `inf` is a number: it is how floats print."""
+    return ast.literal_eval(_Infinities().visit(node))
+
+
+class _Infinities(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Constant(math.inf), node) if node.id == "inf" else node
 
 
 def _class_named(name: str) -> type[Setting]:

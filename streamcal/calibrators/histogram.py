@@ -10,7 +10,7 @@ from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps import ScaledMap, StepMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import score_table
+from streamcal.statistics.score_table import GridTable, score_table
 
 
 class HistogramBinning(AdditiveCalibrator):
@@ -59,11 +59,12 @@ class HistogramBinning(AdditiveCalibrator):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def _new_statistic(self) -> Statistic:
-        return score_table(self.scale, self.resolution)
+        self._table = score_table(self.scale, self.resolution, smooth=False)
+        return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._memory.statistic.columns()  # type: ignore[attr-defined]
-        return StepMap(self.scale, *equal_frequency_bins(x, weight, positive, self.bins))
+        cuts, shares = equal_frequency_bins(*self._table.columns(), self.bins)
+        return StepMap(self.scale, cuts, shares, self._table.grid if isinstance(self._table, GridTable) else None)
 
 
 def equal_frequency_bins(
@@ -75,7 +76,7 @@ def equal_frequency_bins(
     bin_of = np.minimum((bins * rank).astype(np.intp), bins - 1)
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
     left, right = x[first[1:] - 1], x[first[1:]]
-    middles = left + 0.5 * (right - left)
+    middles = 0.5 * left + 0.5 * right
     cuts = np.where(middles > left, middles, right)  # neighbouring floats have no middle
     shares = np.add.reduceat(positive, first) / np.add.reduceat(weight, first)
     return cuts, np.clip(shares, 0.0, 1.0)

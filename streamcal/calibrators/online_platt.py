@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from streamcal.base import InputError, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import check_score
+from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps import SigmoidMap
-from streamcal.scales import Logit, sigmoid_one
+from streamcal.scales import Logit
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.
 NEWTON_GAMMA = 0.1
 INITIAL_CURVATURE = 100.0
 RADIUS = 100.0
-#: Weights enter A squared and its determinant to the fourth power, which must not overflow.
-LARGEST_WEIGHT = 1e50
-#: Bisection steps for the multiplier of the projection: enough for every bit of a double.
-PROJECTION_STEPS = 200
 
 
 class OnlinePlatt(SequentialCalibrator):
@@ -40,7 +36,7 @@ class OnlinePlatt(SequentialCalibrator):
     Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023, algorithm 1.
 
     >>> cal = OnlinePlatt()
-    >>> cal.predict_one(0.8)
+    >>> round(cal.predict_one(0.8), 12)
     0.8
     >>> for _ in range(200):
     ...     cal.learn_one(0.8, False)
@@ -58,68 +54,21 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
         self.discount = discount
         self.scale = Logit()
-        self._slope, self._offset = 1.0, 0.0
-        # The symmetric matrix A, row by row.
-        self._a11, self._a12, self._a22 = INITIAL_CURVATURE, 0.0, INITIAL_CURVATURE
+        self._newton = OnlineNewton(1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        s = check_score(score)
-        if self._slope == 1.0 and self._offset == 0.0:
-            self.scale.coordinate(s)
-            return s  # the identity, without the rounding of σ(logit s)
-        return sigmoid_one(self._slope * self.scale.coordinate(s) + self._offset)
+        return float(self._newton.predict(self.scale.coordinate(check_score(score))))
 
     def map(self) -> SigmoidMap:
-        return SigmoidMap(self.scale, self._slope, self._offset)
+        return SigmoidMap(self.scale, self._newton.slope, self._newton.offset)
 
     def _step(self, x: float, y: float, w: float) -> None:
-        if w > LARGEST_WEIGHT:
-            raise InputError(f"weight {w!r} is too large for a Newton step; give at most {LARGEST_WEIGHT:g}")
-        error = w * (sigmoid_one(self._slope * x + self._offset) - y)
-        kept, refreshed = self.discount, (1.0 - self.discount) * INITIAL_CURVATURE
-        self._a11 = kept * self._a11 + refreshed + error * error * x * x
-        self._a12 = kept * self._a12 + error * error * x
-        self._a22 = kept * self._a22 + refreshed + error * error
-        determinant = self._a11 * self._a22 - self._a12 * self._a12
-        step = error / (NEWTON_GAMMA * determinant)
-        slope = self._slope - step * (self._a22 * x - self._a12)
-        offset = self._offset - step * (self._a11 - self._a12 * x)
-        if slope * slope + offset * offset > RADIUS * RADIUS:
-            slope, offset = self._project(slope, offset)
-        self._slope, self._offset = slope, offset
+        self._newton.step(x, y, w)
         self._n = self.discount * self._n + w
 
-    def _project(self, slope: float, offset: float) -> tuple[float, float]:
-        """The point θ of the ball nearest to (slope, offset) in the norm of A: (A + λI) θ = A z with |θ| = radius.
-
-        |θ| decreases in λ; λ is found by bisection, |θ(λ)| ≤ |A z| / λ giving the upper end.
-        """
-        target1 = self._a11 * slope + self._a12 * offset
-        target2 = self._a12 * slope + self._a22 * offset
-        low, high = 0.0, math.hypot(target1, target2) / RADIUS
-
-        def solved(ridge: float) -> tuple[float, float]:
-            a11, a22 = self._a11 + ridge, self._a22 + ridge
-            determinant = a11 * a22 - self._a12 * self._a12
-            first = (a22 * target1 - self._a12 * target2) / determinant
-            return first, (a11 * target2 - self._a12 * target1) / determinant
-
-        for _ in range(PROJECTION_STEPS):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            if math.hypot(*solved(middle)) > RADIUS:
-                low = middle
-            else:
-                high = middle
-        return solved(high)
-
     def _state(self) -> dict[str, Any]:
-        curvature = [self._a11, self._a12, self._a22]
-        theta = [self._slope, self._offset]
-        return {"n": self._n, "clamped": self._clamped, "theta": theta, "curvature": curvature}
+        return {"n": self._n, "clamped": self._clamped, "newton": list(self._newton.state())}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._n, self._clamped = float(state["n"]), int(state["clamped"])
-        self._slope, self._offset = (float(value) for value in state["theta"])
-        self._a11, self._a12, self._a22 = (float(value) for value in state["curvature"])
+        self._newton.load(*state["newton"])

@@ -55,10 +55,11 @@ class Platt(AdditiveCalibrator):
         self._start = (1.0, 0.0)
 
     def _new_statistic(self) -> Statistic:
-        return score_table(self.scale, self.resolution)
+        self._table = score_table(self.scale, self.resolution, smooth=True)
+        return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._memory.statistic.columns()  # type: ignore[attr-defined]
+        x, weight, positive = self._table.columns()
         weight, positive = weight / unit, positive / unit
         negative = weight - positive
         target_plus = (positive.sum() + 1.0) / (positive.sum() + 2.0)

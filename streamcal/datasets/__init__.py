@@ -38,11 +38,11 @@ def bank() -> Iterator[tuple[dict[str, float | str], bool]]:
     """UCI Bank Marketing as a stream: features of a phone call, and whether the client subscribed.
 
     41,188 calls in date order, May 2008 to November 2010, 4,640 of them positive; the rate drifts from
-    about 5 % to above 30 %. The numeric features of `BANK_NUMERIC` are floats, those of `BANK_CATEGORICAL`
+    below 3 % to above 40 %. The numeric features of `BANK_NUMERIC` are floats, those of `BANK_CATEGORICAL`
     strings ("unknown" is a category). The leaking `duration` is left out. Licence CC BY 4.0 (Moro, Cortez
     and Rita 2014).
 
-    Cost: reads lazily, about a third of a second for the whole stream; memory for one row.
+    Cost: reads lazily, about .2 s for the whole stream; memory for one row.
 
     >>> features, y = next(bank())
     >>> features["age"], features["job"], y

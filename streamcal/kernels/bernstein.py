@@ -14,6 +14,8 @@ All terms of the basis are positive products of powers, so each is right to abou
 u, also at 0, at 1 and at 1e-300; nothing is divided by u or v, and what underflows was below 1e-300.
 """
 
+from math import comb
+
 import cython
 import numpy as np
 
@@ -24,12 +26,10 @@ _ROWS = 2 * MAX_DEGREE + 1
 
 
 def _pascal():
-    """Pascal's triangle in exact integers, each entry rounded once. Floats, since C division would truncate."""
+    """C(m, k) by rows, exact integers rounded once. Floats, since division of C integers would truncate."""
     table = np.zeros((_ROWS, _ROWS))
-    row = [1]
     for m in range(_ROWS):
-        table[m, : m + 1] = row
-        row = [1, *(a + b for a, b in zip(row, row[1:], strict=False)), 1]
+        table[m, : m + 1] = [comb(m, k) for k in range(m + 1)]
     return table
 
 

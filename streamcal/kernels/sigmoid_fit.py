@@ -186,7 +186,6 @@ def _newton(
     """Damped Newton: a step counts if it lowers L, or, where L no longer tells, the gradient."""
     k: cython.int
     iterations: cython.int = 0
-    halvings: cython.int
     step: cython.double
     d0: cython.double
     d1: cython.double
@@ -215,7 +214,7 @@ def _newton(
             d0 = -now[1] / max(now[3], 1e-300)
             d1 = -now[2] / max(now[5], 1e-300)
         step = 1.0
-        for halvings in range(MAX_HALVINGS):
+        for _k in range(MAX_HALVINGS):
             _assess(x, neg, pos, frame, alpha + step * d0, beta + step * d1, trial)
             if trial[0] < now[0] + 1e-4 * step * (d0 * now[1] + d1 * now[2]):
                 break

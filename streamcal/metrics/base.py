@@ -56,9 +56,7 @@ class Metric(ABC):
         outside = (probabilities < 0.0) | (probabilities > 1.0)
         if outside.any():
             check_probability(float(probabilities[np.argmax(outside)]))
-        for probability, label, weight in zip(
-            probabilities.tolist(), labels.tolist(), weights.tolist(), strict=True
-        ):
+        for probability, label, weight in zip(probabilities.tolist(), labels.tolist(), weights.tolist(), strict=True):
             if weight:
                 self._count += 1
                 self._weight += weight
@@ -87,9 +85,7 @@ class Metric(ABC):
         `MergeError` unless `other` is a metric of the same class and parameters.
         """
         if type(other) is not type(self) or other._params() != self._params():
-            raise MergeError(
-                f"{self!r} cannot take {other!r}: give a metric of the same class and parameters"
-            )
+            raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
         self._absorb(other)
         self._count += other._count
         self._weight += other._weight

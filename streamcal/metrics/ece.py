@@ -48,9 +48,7 @@ class EqualMassECE(Metric):
         """The error, in [0, 1]; `None` if nothing was observed. Cost: a sort of the occupied cells."""
         if not self._count:
             return None
-        gaps = (
-            math.fsum(c.predicted - c.positive for c in group) for group in equal_mass(self._cells, self.bins)
-        )
+        gaps = (math.fsum(c.predicted - c.positive for c in group) for group in equal_mass(self._cells, self.bins))
         return math.fsum(map(abs, gaps)) / self._weight
 
     @property
@@ -84,9 +82,7 @@ class EqualMassECE(Metric):
         if not 0.0 < confidence < 1.0:
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
         if not self._count:
-            raise InputError(
-                "there is no reliability diagram of nothing: update the metric with observations first"
-            )
+            raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
         return reliability_data(self._cells, self.bins, confidence)
 
     def _clear(self) -> None:

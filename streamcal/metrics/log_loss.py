@@ -38,9 +38,7 @@ class LogLoss(Metric):
 
     def __init__(self, clip: float = LOG_LOSS_CLIP) -> None:
         if not 0.0 < clip < 1.0:
-            raise InputError(
-                f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6"
-            )
+            raise InputError(f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6")
         self.clip = clip
         self._cap = -math.log(clip)
         super().__init__()

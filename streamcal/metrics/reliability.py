@@ -47,6 +47,11 @@ class ReliabilityData:
         """Total weight."""
         return math.fsum(self.weights)
 
+    @property
+    def ece(self) -> float:
+        """The expected calibration error over these bins: Σ weight ⋅ |prediction − frequency| / n."""
+        return math.fsum(b.weight * abs(b.prediction - b.frequency) for b in self.bins) / self.n
+
 
 def equal_mass(cells: ProbabilityCells, bins: int) -> list[list[Cell]]:
     """The cells in at most `bins` groups of about equal weight, in order; a cell is never split.

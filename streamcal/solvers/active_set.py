@@ -27,18 +27,8 @@ class MonotoneLeastSquares:
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
-        return self._solution(self.kernel.solve(moments, cross, weight))
-
-    def solve_gram(self, gram: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for an explicit VᵀV, (n+1) x (n+1), and Vᵀy over a total weight > 0."""
-        return self._solution(self.kernel.solve_gram(gram, cross, weight))
-
-    def reset(self) -> None:
-        """Forget the active set: the next solve starts cold."""
-        self.kernel.set_active_set([], False)
-
-    def _solution(self, status: int) -> Solution:
         kernel = self.kernel
+        status = kernel.solve(moments, cross, weight)
         return Solution(
             x=kernel.coefficients.copy(),
             status=STATUS[status],
@@ -46,3 +36,7 @@ class MonotoneLeastSquares:
             iterations=int(kernel.iterations),
             residual=float(kernel.kkt),
         )
+
+    def reset(self) -> None:
+        """Forget the active set: the next solve starts cold."""
+        self.kernel.set_active_set([], False)

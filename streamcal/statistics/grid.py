@@ -6,9 +6,9 @@ from bisect import bisect_right
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from streamcal.base import FloatArray, InputError
+from streamcal.kernels.logistic import sigmoids
 from streamcal.scales import LOGIT_LIMIT, Probability, Scale
 
 
@@ -32,7 +32,7 @@ class Grid:
         self.edges = scale.edges(cells)
         if isinstance(scale, Probability):
             step = 2.0 * LOGIT_LIMIT / cells
-            self.centres: FloatArray = expit(-LOGIT_LIMIT + step * (np.arange(cells) + 0.5))
+            self.centres: FloatArray = sigmoids(-LOGIT_LIMIT + step * (np.arange(cells) + 0.5))
         else:
             step = (scale.hi - scale.lo) / cells
             self.centres = scale.lo + step * (np.arange(cells, dtype=np.float64) + 0.5)

@@ -12,7 +12,7 @@ import numpy as np
 from streamcal.base import FloatArray, RetractionError, Statistic
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.score_table import not_held
+from streamcal.statistics.held import not_held
 
 
 class ScoreTree(Statistic):
@@ -30,6 +30,10 @@ class ScoreTree(Statistic):
     @property
     def n(self) -> float:
         return float(self._tree.weight)
+
+    @property
+    def count(self) -> int:
+        return int(self._tree.count)
 
     def isotonic(self, x: float) -> float:
         """The isotonic least-squares fit at `x`, linear between held scores; NaN when nothing is held."""

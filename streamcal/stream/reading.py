@@ -85,6 +85,7 @@ class RecordReader:
         self._chunk_rows = chunk_rows
         self._on_bad_row = on_bad_row
         self._row = 0  # number of the data row being read
+        self._share: Callable[[], float | None] = lambda: None
         self._closing = contextlib.ExitStack()
         #: Names of the columns; of JSON Lines the keys of the first object, and later objects may have
         #: others.
@@ -96,6 +97,11 @@ class RecordReader:
             self._rows = start[self.kind.format]()
             self._refuse_doubled_names()
             self._closing = self._closing.pop_all()  # opened and understood: closed by `close` from now on
+
+    @property
+    def share(self) -> float | None:
+        """How much of the file has been read, in [0, 1]; None where its size is not known, as of a pipe."""
+        return self._share()
 
     def require(self, *columns: str) -> None:
         """`RecordError` listing the columns there are, unless all of `columns` are among them."""
@@ -182,6 +188,7 @@ class RecordReader:
             raw: Any = sys.stdin.buffer
         else:
             raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
+            self._share = _share_of_bytes(raw)
         if self.kind.gzipped:
             raw = self._closing.enter_context(gzip.GzipFile(fileobj=raw))
         return cast(BinaryIO, raw)
@@ -255,6 +262,7 @@ class RecordReader:
             table = self._closing.enter_context(parquet.ParquetFile(self.path))
         self.names = tuple(table.schema_arrow.names)
         self.types = dict(zip(self.names, table.schema_arrow.types, strict=True))
+        self._share = lambda: self._row / max(table.metadata.num_rows, 1)
         return self._parquet_rows(arrow, table)
 
     def _parquet_rows(self, arrow: Any, table: Any) -> Iterator[Row]:
@@ -272,6 +280,12 @@ class RecordReader:
             if isinstance(error, RecordError):
                 raise
             raise RecordError(f"cannot be read as Parquet: {error}", file=self.path) from None
+
+
+def _share_of_bytes(file: BinaryIO) -> Callable[[], float | None]:
+    """The position in the file, compressed or not, over its size."""
+    size = os.fstat(file.fileno()).st_size
+    return lambda: file.tell() / size if size and not file.closed else None
 
 
 def _as_csv(fields: list[str]) -> str:

@@ -36,7 +36,7 @@ class RecordWriter:
         Parquet types by column, from `RecordReader.types`; others are taken from the first rows written.
 
     Raises `RecordError`: the file cannot be written, a row has a column that is not in `names` (CSV and
-    Parquet), or a value does not fit its Parquet column. Cost: about 1 µs per row for four columns of CSV.
+    Parquet), or a value does not fit its Parquet column. Cost: about 1.5 µs per row for four columns of CSV.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class RecordWriter:
         return [v if v.__class__ is str else _csv_field(v) for v in map(row.get, self.names)]
 
     def _write_jsonl(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._text.writelines(_to_json(row) + "\n" for row in rows)
+        self._text.writelines(to_json(row) + "\n" for row in rows)
 
     def _write_parquet(self, rows: Iterable[Mapping[str, Any]]) -> None:
         arrow, parquet = import_pyarrow(self.path)
@@ -174,7 +174,7 @@ def _csv_field(value: Any) -> Any:
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
-        return _to_json(value)
+        return to_json(value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
@@ -184,4 +184,4 @@ def _json_value(value: Any) -> str:
 
 
 #: One encoder for all rows: `json.dumps` would build one per call.
-_to_json = json.JSONEncoder(ensure_ascii=False, default=_json_value).encode
+to_json = json.JSONEncoder(ensure_ascii=False, default=_json_value).encode

@@ -1,0 +1,238 @@
+"""River: calibrated classifiers and the Brier score, for `evaluate.progressive_val_score` and pipelines."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from river import base, compose, linear_model, metrics, preprocessing
+
+from streamcal.base import Calibrator, InputError, Label, Time
+from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.platt import Platt
+from streamcal.inputs import check_label
+from streamcal.metrics import Brier as BrierScore
+
+#: What is predicted where the base has no opinion: it returned {}, as some do before they have learned.
+NO_OPINION = 0.5
+#: River's models normalise in floating point: a probability this close to [0, 1] is meant to be inside.
+ROUNDING = 1e-9
+
+
+class CalibratedClassifier(base.Wrapper, base.Classifier):
+    """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
+
+    `learn_one(x, y)` first asks the base for its score of x, as it is before it learns (x, y); the calibrator learns
+    that the score was followed by y; then the base learns. Where the base returns {} there is no score: the
+    calibrator learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
+
+    Parameters
+    ----------
+    classifier : river.base.Classifier
+        The base. Its labels are bools, or 0 and 1. It is taken as it is and learns on, as in every River wrapper.
+    calibrator : Calibrator or None
+        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
+        `OnlinePlatt()`, which follows a base that goes on learning.
+
+    Notes
+    -----
+    A weight `w` counts for the calibrator, and for a base whose `learn_one` has a parameter of that name; another base
+    learns every observation once. The same holds for the time `t`: give `learn_one(x, y, t=...)` to a calibrator that
+    forgets by time, as `progressive_val_score` does with a stream of `(x, y, {"t": ...})`. Every other keyword goes to
+    the base, which raises if it does not know it.
+
+    The score is taken when the label is learned. Where labels come late and the base has moved on since it was asked,
+    keep the issued scores and use a calibrator alone. Within `compose.learn_during_predict()` that score counts as
+    one more prediction. Since the base goes on learning, Venn-Abers is here a method without a guarantee.
+
+    Errors: `InputError` for a classifier or calibrator of another kind, a label that is not binary, or a base that
+    predicts classes other than False and True; neither the base nor the calibrator has learned then.
+
+    >>> from river import datasets, evaluate, linear_model, preprocessing
+    >>> from streamcal import VennAbers
+    >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    >>> evaluate.progressive_val_score(datasets.Phishing(), pipeline.clone(), Brier())
+    Brier: 0.097337
+    >>> model = CalibratedClassifier(pipeline, VennAbers())
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, Brier())
+    Brier: 0.083237
+    >>> model.calibrator.n
+    1250.0
+    """
+
+    def __init__(self, classifier: base.Classifier, calibrator: Calibrator | None = None) -> None:
+        if not isinstance(classifier, base.Classifier):
+            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        self.classifier = classifier
+        self.calibrator = _fresh(OnlinePlatt() if calibrator is None else calibrator)
+        self._for_base = frozenset(name for name in ("w", "t") if _takes(classifier, name))
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @property
+    def _multiclass(self) -> bool:
+        return False
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": linear_model.LogisticRegression()}
+        yield {"classifier": preprocessing.StandardScaler() | linear_model.LogisticRegression(), "calibrator": Platt()}
+
+    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
+        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        score = self._score(x)
+        if score is None:
+            check_label(y)
+        else:
+            self.calibrator.learn_one(score, y, w, t)
+        if "w" in self._for_base:
+            kwargs["w"] = w
+        if "t" in self._for_base and t is not None:
+            kwargs["t"] = t
+        self.classifier.learn_one(x, y, **kwargs)
+
+    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
+        """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
+        score = self._score(x, **kwargs)
+        return _both(NO_OPINION if score is None else self.calibrator.predict_one(score, t))
+
+    def _score(self, x: dict[Any, Any], **kwargs: Any) -> float | None:
+        """The base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
+        scores = self.classifier.predict_proba_one(x, **kwargs)
+        if not scores:
+            return None
+        if True not in scores and False not in scores:
+            raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
+        return _rounded(scores.get(True, 0.0))
+
+
+class ScoreCalibrator(base.Classifier):
+    """A classifier that calibrates a score which is already a feature of x, such as that of a served model.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A clone of it learns, and is the attribute `calibrator`; the one given is never changed.
+    on : str
+        The feature that holds the score. `InputError` where x lacks it: no probability can be made of nothing.
+
+    >>> from streamcal import Platt
+    >>> model = ScoreCalibrator(Platt(), on="pctr")
+    >>> for pctr, click in [(0.2, False), (0.4, True), (0.6, False), (0.8, True)]:
+    ...     model.learn_one({"pctr": pctr, "site": "news"}, click)
+    >>> round(model.predict_proba_one({"pctr": 0.8})[True], 3)
+    0.663
+    """
+
+    def __init__(self, calibrator: Calibrator, on: str = "score") -> None:
+        self.calibrator = _fresh(calibrator)
+        self.on = on
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"calibrator": Platt()}
+
+    def _unit_test_skips(self) -> set[str]:
+        # These checks take features away at random, the score among them, and want an answer all the same.
+        return {"check_emerging_features", "check_disappearing_features", "check_radically_disappearing_features"}
+
+    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that the score in `x` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        self.calibrator.learn_one(self._score(x), y, w, t)
+
+    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
+        """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
+        return _both(self.calibrator.predict_one(self._score(x), t))
+
+    def _score(self, x: dict[Any, Any]) -> float:
+        if self.on not in x:
+            raise InputError(f"x has no feature {self.on!r} to read the score from; it has {', '.join(map(repr, x))}")
+        score: float = x[self.on]
+        return score
+
+
+class Brier(metrics.base.BinaryMetric):
+    """The Brier score as a River metric: mean of (p − y)², p being the probability of `pos_val`. Lower is better.
+
+    Parameters
+    ----------
+    pos_val : Any
+        The label that counts as positive.
+
+    >>> from river import utils
+    >>> metric = Brier()
+    >>> metric.update(True, {False: 0.5, True: 0.5})
+    >>> metric
+    Brier: 0.25
+    >>> rolling = utils.Rolling(Brier, window_size=2)
+    >>> for y, p in [(True, 0.0), (True, 0.5), (False, 0.5)]:
+    ...     rolling.update(y, p)
+    >>> rolling.get()
+    0.25
+    """
+
+    _fmt = ".6f"
+
+    def __init__(self, pos_val: Any = True) -> None:
+        super().__init__(pos_val=pos_val)
+        self._score = BrierScore()
+
+    @property
+    def bigger_is_better(self) -> bool:
+        return False
+
+    @property
+    def requires_labels(self) -> bool:
+        return False
+
+    def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
+        """Add a prediction, a probability or River's dict of them, that was given to the label `y_true`."""
+        self._score.update(self._probability(y_pred), y_true == self.pos_val, w)
+
+    def revert(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
+        """Take back an earlier `update` of the same arguments."""
+        self._score.revert(self._probability(y_pred), y_true == self.pos_val, w)
+
+    def get(self) -> float:
+        """The mean; 0 if nothing was observed, as in all of River's metrics."""
+        value = self._score.value
+        return 0.0 if value is None else value
+
+    def _probability(self, y_pred: float | dict[Any, float]) -> float:
+        return _rounded(y_pred.get(self.pos_val, 0.0) if isinstance(y_pred, dict) else y_pred)
+
+
+def _fresh(calibrator: Calibrator) -> Calibrator:
+    """A clone; `InputError` for anything but a calibrator."""
+    if not isinstance(calibrator, Calibrator):
+        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
+    return calibrator.clone()
+
+
+def _takes(estimator: base.Estimator, name: str) -> bool:
+    """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
+
+    Those hand their **kwargs on (a pipeline only to the steps that declare them), so what is inside decides.
+    """
+    if isinstance(estimator, compose.Pipeline):
+        return any(_takes(step, name) for step in estimator.steps.values())
+    if isinstance(estimator, compose.TransformerUnion):
+        return any(_takes(part, name) for part in estimator.transformers.values())
+    if name in inspect.signature(estimator.learn_one).parameters:
+        return True
+    return isinstance(estimator, base.Wrapper) and _takes(estimator._wrapped_model, name)
+
+
+def _rounded(p: float) -> float:
+    """The probability, put back on the end of [0, 1] it misses by rounding; anything else is left to be refused."""
+    if -ROUNDING <= p < 0.0:
+        return 0.0
+    return 1.0 if 1.0 < p <= 1.0 + ROUNDING else p
+
+
+def _both(p: float) -> dict[bool, float]:
+    """River's answer of a binary classifier."""
+    return {False: 1.0 - p, True: p}

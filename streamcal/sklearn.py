@@ -1,0 +1,274 @@
+"""scikit-learn: a calibrated classifier that is fitted as a stream."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.scales import Logit, Probability
+
+#: Models normalise in floating point, some in single precision: a probability this near to [0, 1] is meant to be in it.
+ROUNDING = 1e-6
+
+
+class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated by a stream.
+
+    A base with `partial_fit` is taken through the rows in order, once: each chunk is scored first, the calibrator
+    learns the scores with their labels, then the base learns the chunk; the first chunk teaches the base alone. A base
+    without is cross-fitted: the calibrator learns, in the order of the rows, what copies of the base say of rows they
+    were not fitted on; the base is then fitted on all rows. A `FrozenEstimator` only scores.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The base, of which a clone is fitted. The score is its `predict_proba`, else its `decision_function`.
+    calibrator : Calibrator
+        A clone of it learns. For a `decision_function` its scale must be one of margins, such as `Interval(lo, hi)`.
+        It cannot forget by time: scikit-learn hands no times on.
+    chunk_size : int
+        Rows of a chunk of `fit`, at least 1; not read where the base is cross-fitted.
+    cv : int, splitter or None
+        How a base without `partial_fit` is cross-fitted; None is stratified 5-fold. Rows in no test part, such as the
+        first of a `TimeSeriesSplit`, do not reach the calibrator.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive one.
+    estimator_, calibrator_
+        The fitted base, and the calibrator that has learned.
+
+    Notes
+    -----
+    Sample weights count for the calibrator and for a base that takes them; of a base that does not, a warning tells.
+    Rows of weight 0 are left out. A sequential fit depends on the order of the rows and on where chunks end, so that
+    weight 2 is not the same as the row twice. Where the base goes on learning, or the scores come from several copies
+    of it, Venn-Abers is a method without a guarantee.
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from streamcal import Platt
+    >>> X, y = make_classification(400, random_state=0)
+    >>> model = StreamingCalibratedClassifier(GaussianNB(), Platt()).fit(X, y)
+    >>> model.calibrator_.n, model.predict_proba(X).shape
+    (300.0, (400, 2))
+    """
+
+    def __init__(self, estimator: Any, calibrator: Calibrator, *, chunk_size: int = 100, cv: Any = None) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.chunk_size = chunk_size
+        self.cv = cv
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from the start: X of shape (n, features), y of shape (n,) with two classes.
+
+        `ValueError` for other labels or bad weights, `InputError` for a calibrator that cannot take the base's scores.
+        A warning where all rows are one chunk of a base with `partial_fit`: nothing is calibrated then.
+        """
+        if isinstance(self.chunk_size, bool) or not isinstance(self.chunk_size, int) or self.chunk_size < 1:
+            raise InputError(f"chunk_size={self.chunk_size!r} is not possible; give a whole number of at least 1")
+        sample = _checked(X, y, sample_weight)
+        rows = sample.weighty()
+        self._start(np.unique(sample.y[rows]))
+        if not (self._base_learns or self._base_is_ready):
+            return self._cross_fit(sample)
+        if self._base_learns and len(rows) <= self.chunk_size:
+            warnings.warn(
+                f"the {len(rows)} rows are one chunk, which teaches the base alone: nothing is calibrated. "
+                f"Give a chunk_size below {len(rows)}, or go on with partial_fit",
+                stacklevel=2,
+            )
+        for start in range(0, len(rows), self.chunk_size):
+            self._learn(sample.take(rows[start : start + self.chunk_size]))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn one more chunk: the calibrator first, from the scores of the base as it is, then the base.
+
+        The first call needs the two `classes` and teaches a base with `partial_fit` alone. A base without is
+        cross-fitted by the first call, or by `fit`, and stays as it is from then on: only the calibrator learns.
+        """
+        first = not hasattr(self, "estimator_")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit: give both labels")
+        sample = _checked(X, y, sample_weight)
+        if first:
+            self._start(np.unique(classes))
+        unknown = np.setdiff1d(sample.y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds the classes {unknown.tolist()}, which are not in {self.classes_.tolist()}")
+        if not (self._base_learns or self._base_is_ready):
+            return self._cross_fit(sample)
+        return self._learn(sample.take(sample.weighty()))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Calibrated probabilities, shape (n, 2), in the order of `classes_`."""
+        check_is_fitted(self)
+        p = self.calibrator_.predict_many(self._scores(self.estimator_, X))
+        return np.column_stack((1.0 - p, p))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class of the higher calibrated probability, shape (n,)."""
+        p = self.predict_proba(X)
+        return self.classes_[np.argmax(p, axis=1)]
+
+    @available_if(lambda self: self.calibrator.has_interval)
+    def predict_interval(self, X: Any) -> FloatArray:
+        """The multiprobability (p₀, p₁) of `classes_[1]`, shape (n, 2), where the calibrator has one."""
+        check_is_fitted(self)
+        interval = self.calibrator_.predict_interval_many(self._scores(self.estimator_, X))  # type: ignore[attr-defined]
+        return np.column_stack(interval)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features seen, as the base counts them."""
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features, where the base has them."""
+        names: npt.NDArray[Any] = self.estimator_.feature_names_in_
+        return names
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _start(self, classes: npt.NDArray[Any]) -> None:
+        """A base that has learned nothing (but a frozen one) and an empty calibrator."""
+        if len(classes) != 2:
+            raise ValueError(f"two classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
+        _check_pair(self.estimator, self.calibrator)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        self.classes_ = classes
+        self.estimator_ = clone(self.estimator)
+        self.calibrator_ = self.calibrator.clone()
+        # FrozenEstimator passes partial_fit through to the model it should protect.
+        self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
+        self._base_is_ready = frozen
+
+    def _learn(self, chunk: _Sample) -> Self:
+        """Score the chunk, teach the calibrator, teach the base."""
+        if self._base_is_ready:
+            scores = self._scores(self.estimator_, chunk.X)
+            self.calibrator_.learn_many(scores, chunk.y == self.classes_[1], chunk.w)
+        if self._base_learns:
+            weights = _weights(self.estimator_.partial_fit, chunk.w)
+            self.estimator_.partial_fit(chunk.X, chunk.y, classes=self.classes_, **weights)
+            self._base_is_ready = True
+        return self
+
+    def _cross_fit(self, sample: _Sample) -> Self:
+        """Teach the calibrator what copies of the base say of rows they have not seen; fit the base on all rows."""
+        held_out, scores = [], []
+        for train, test in check_cv(self.cv, sample.y, classifier=True).split(sample.X, sample.y):
+            copy = _fitted(clone(self.estimator), sample.take(sample.weighty(train)))
+            rows = sample.weighty(test)
+            held_out.append(rows)
+            scores.append(self._scores(copy, _safe_indexing(sample.X, rows)))
+        _fitted(self.estimator_, sample.take(sample.weighty()))
+        rows = np.concatenate(held_out)
+        order = np.argsort(rows, kind="stable")
+        labels = sample.take(rows[order])
+        self.calibrator_.learn_many(np.concatenate(scores)[order], labels.y == self.classes_[1], labels.w)
+        self._base_is_ready = True
+        return self
+
+    def _scores(self, estimator: Any, X: Any) -> FloatArray:
+        """The base's scores of `classes_[1]`, shape (n,)."""
+        if not np.array_equal(estimator.classes_, self.classes_):
+            raise ValueError(
+                f"the base was fitted on the classes {estimator.classes_.tolist()}, not {self.classes_.tolist()}; "
+                "in cross-fitting every training part must hold both classes"
+            )
+        if not hasattr(estimator, "predict_proba"):
+            margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)
+            return margins
+        p = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
+        inside = np.clip(p, 0.0, 1.0)
+        return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows with labels and, where given, weights."""
+
+    X: Any
+    y: npt.NDArray[Any]
+    w: FloatArray | None
+
+    def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
+        """Those of the rows (None: of all) that have a weight above 0."""
+        rows = np.arange(len(self.y)) if rows is None else rows
+        return rows if self.w is None else rows[self.w[rows] > 0.0]
+
+    def take(self, rows: npt.NDArray[np.intp]) -> _Sample:
+        """These rows, in this order."""
+        return _Sample(_safe_indexing(self.X, rows), self.y[rows], None if self.w is None else self.w[rows])
+
+
+def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
+    """X as it is, for the base to check; y and the weights as arrays of its length."""
+    if y is None:
+        raise ValueError("StreamingCalibratedClassifier requires y to be passed, but the target y is None")
+    X, y = indexable(X, y)
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    y = column_or_1d(y, warn=True)
+    if sample_weight is None:
+        return _Sample(X, y, None)
+    w: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return _Sample(X, y, w)
+
+
+def _fitted(estimator: Any, sample: _Sample) -> Any:
+    """The estimator, fitted on the sample."""
+    return estimator.fit(sample.X, sample.y, **_weights(estimator.fit, sample.w))
+
+
+def _check_pair(estimator: Any, calibrator: Any) -> None:
+    """`InputError` for a calibrator that cannot take the scores of this base."""
+    if not isinstance(calibrator, Calibrator):
+        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
+    if getattr(getattr(calibrator, "forgetting", None), "timed", False):
+        raise InputError(f"{calibrator!r} forgets by time, and scikit-learn hands no times on; forget by count")
+    if hasattr(estimator, "predict_proba"):
+        return
+    if not hasattr(estimator, "decision_function"):
+        raise InputError(f"{estimator!r} has neither predict_proba nor decision_function: it gives no scores")
+    if isinstance(getattr(calibrator, "scale", None), (Probability, Logit)):
+        raise InputError(
+            f"{estimator!r} gives margins, and {calibrator!r} reads its scores as probabilities; "
+            "choose a method and a scale for margins, such as scale=Interval(lo, hi)"
+        )
+
+
+def _weights(method: Callable[..., Any], w: FloatArray | None) -> dict[str, FloatArray]:
+    """The keyword for the sample weights, where there are any and the base's method takes them."""
+    if w is None:
+        return {}
+    if "sample_weight" in inspect.signature(method).parameters:
+        return {"sample_weight": w}
+    warnings.warn(
+        f"{method.__qualname__} takes no sample_weight: the weights count for the calibrator alone", stacklevel=5
+    )
+    return {}

@@ -1,0 +1,27 @@
+"""What a statistic may be asked to give back, and the message when it may not."""
+
+from __future__ import annotations
+
+from streamcal.base import RetractionError
+
+#: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
+#: of up to a million additions and subtractions.
+HELD_TOLERANCE = 1e-10
+
+
+def require_held(row: tuple[float, float, float], x: float, y: float, w: float, peak: float) -> None:
+    """`RetractionError` unless a row (weight, positive weight, count) can have been given (x, y, w).
+
+    The last observation of a row must be all of it. `peak` is the largest weight that was ever summed.
+    """
+    weight, positive, count = row
+    slack = HELD_TOLERANCE * peak
+    spare, spare_positive = weight - w, positive - w * y
+    possible = count >= 1 and spare >= -slack and -slack <= spare_positive <= spare + slack
+    if not possible or (count == 1 and (spare > slack or spare_positive > slack)):
+        raise RetractionError(not_held(x, y, w))
+
+
+def not_held(x: float, y: float, w: float) -> str:
+    """The message for a retraction of what was never learned."""
+    return f"no observation (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

@@ -1,0 +1,112 @@
+"""Reliability diagrams: what is drawn is what the data say."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamcal.base import InputError, StreamcalError
+from streamcal.metrics import EqualMassECE, ReliabilityData
+from streamcal.plot import HISTOGRAM_BINS, plot_reliability, save_reliability_picture
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+def data(rate: float = 0.1, factor: float = 1.0, n: int = 5_000) -> ReliabilityData:
+    draw, ece = random.Random(4), EqualMassECE()
+    for _ in range(n):
+        p = draw.betavariate(3, 3 / rate - 3)
+        ece.update(min(1.0, factor * p), draw.random() < p)
+    return ece.reliability()
+
+
+def with_an_empty_bin() -> ReliabilityData:
+    """A lowest bin of probability 0 without a positive label: nothing that a logarithmic axis could show."""
+    ece = EqualMassECE(bins=2)
+    ece.update_many([0.0] * 64 + [0.03125] * 64, [False] * 127 + [True])
+    return ece.reliability()
+
+
+@pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
+def test_points_lie_at_prediction_and_frequency(spacing: str) -> None:
+    raw, calibrated = data(factor=2.0), data()
+    ax = plot_reliability({"raw": raw, "calibrated": calibrated}, spacing=spacing, title="clicks")
+    low, high = ax.get_xlim()
+    for one, points, intervals in zip((raw, calibrated), ax.collections[1::2], ax.collections[::2], strict=True):
+        np.testing.assert_array_equal(points.get_offsets(), [(b.prediction, b.frequency) for b in one.bins])
+        segments = [[(b.prediction, max(b.lower, low)), (b.prediction, b.upper)] for b in one.bins]
+        np.testing.assert_array_equal(intervals.get_segments(), segments)
+    assert ax.get_ylim() == (low, high)
+    for b in (*raw.bins, *calibrated.bins):
+        assert low <= min(b.prediction, b.frequency)
+        assert max(b.prediction, b.frequency) <= high
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == [f"raw   ECE {raw.ece:.4f}", f"calibrated   ECE {calibrated.ece:.4f}"]
+    assert ax.get_title(loc="left") == "clicks"
+
+
+@pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
+@pytest.mark.parametrize("one", [data(), data(rate=0.002), with_an_empty_bin()])
+def test_the_histogram_holds_all_the_weight(spacing: str, one: ReliabilityData) -> None:
+    ax = plot_reliability({"only": one}, spacing=spacing)
+    (below,) = ax.child_axes
+    shares, edges, _ = below.patches[0].get_data()
+    assert len(shares) == HISTOGRAM_BINS
+    assert shares.sum() == pytest.approx(1.0, rel=1e-12)  # a sum of 50 floats
+    assert (edges[0], edges[-1]) == pytest.approx(ax.get_xlim(), rel=1e-12)  # low ⋅ (high / low) rounds
+
+
+def test_log_axes_show_what_has_no_place_as_open_markers_on_the_edge() -> None:
+    one = with_an_empty_bin()
+    ax = plot_reliability({"only": one}, spacing="log")
+    points, (low, _) = ax.collections[1], ax.get_xlim()
+    np.testing.assert_array_equal(points.get_offsets(), [(low, low), (0.03125, 1 / 64)])
+    faces = [matplotlib.colors.to_hex(colour) for colour in points.get_facecolors()]
+    assert faces[0] == "#ffffff" != faces[1]
+    assert low > 0.0
+
+
+def test_weight_is_shown_as_area() -> None:
+    ece = EqualMassECE(bins=4)
+    ece.update_many([0.1] * 80 + [0.9] * 20, [False] * 90 + [True] * 10)
+    light, heavy = sorted(plot_reliability({"only": ece.reliability()}).collections[1].get_sizes())
+    assert heavy > light
+
+
+def test_own_axes_are_drawn_on() -> None:
+    figure = matplotlib.figure.Figure()
+    ax = figure.subplots()
+    assert plot_reliability({"only": data()}, ax) is ax
+
+
+def test_no_figure_is_left_with_pyplot() -> None:
+    import matplotlib.pyplot as plt
+
+    plot_reliability({"only": data()})
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_pictures_are_saved(tmp_path: Path, ending: str, start: bytes) -> None:
+    path = tmp_path / f"reliability.{ending}"
+    save_reliability_picture(path, {"one": {"raw": data(factor=2.0)}, "two": {"raw": data()}}, spacing="sqrt")
+    assert path.read_bytes().startswith(start)
+
+
+def test_there_must_be_something_to_draw(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_reliability({})
+    with pytest.raises(InputError, match="nothing to draw"):
+        save_reliability_picture(tmp_path / "p.png", {})
+    with pytest.raises(InputError, match="linear, sqrt, log"):
+        plot_reliability({"only": data()}, spacing="cube")  # type: ignore[arg-type]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(StreamcalError, match=r'pip install "\.\[plot\]"'):
+        plot_reliability({"only": data()})

@@ -1,0 +1,340 @@
+"""Reading records: formats, row numbers, fields, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import zlib
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamcal.base import InputError
+from streamcal.stream.formats import FileKind
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.records import RecordError, parse_label, parse_score, parse_time, parse_weight
+
+ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
+CSV = "id,score,click\n" + "".join(f"{r['id']},{r['score']},{r['click']}\n" for r in ROWS)
+
+
+def read(path: Path | str, **options: Any) -> tuple[list[int], list[dict[str, Any]]]:
+    numbers, rows = [], []
+    with RecordReader(path, **options) as reader:
+        for chunk in reader:
+            assert len(chunk.numbers) == len(chunk.rows) <= options.get("chunk_rows", 4096)
+            numbers += chunk.numbers
+            rows += chunk.rows
+    return numbers, rows
+
+
+def read_until_error(path: Path, **options: Any) -> tuple[list[dict[str, Any]], RecordError]:
+    rows: list[dict[str, Any]] = []
+    with RecordReader(path, **options) as reader, pytest.raises(RecordError) as caught:
+        rows.extend(row for chunk in reader for row in chunk.rows)
+    return rows, caught.value
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    content = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 25, 4096])
+@pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "S.CSV"])
+def test_csv_in_chunks(tmp_path: Path, name: str, chunk_rows: int) -> None:
+    path = write(tmp_path / name, CSV) if name != "S.CSV" else write(tmp_path / "S.CSV", CSV)
+    assert read(path, chunk_rows=chunk_rows) == (list(range(1, 26)), ROWS)
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.ndjson", "s.jsonl.gz", "s.ndjson.gz"])
+def test_json_lines(tmp_path: Path, name: str) -> None:
+    rows = [{"score": 0.25, "click": True}, {"score": 1e-7, "click": False, "more": [1, None]}, {"click": 1}]
+    path = write(tmp_path / name, "".join(json.dumps(row) + "\n\n" for row in rows))
+    assert read(path) == ([1, 2, 3], rows)
+    assert RecordReader(path).names == ("score", "click")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    moment = datetime(2026, 1, 31, tzinfo=UTC)
+    table = arrow.table({"score": [0.1, None, 0.3], "click": [True, False, True], "at": [moment] * 3})
+    parquet.write_table(table, tmp_path / "s.parquet")
+    numbers, rows = read(tmp_path / "s.parquet", chunk_rows=2)
+    assert numbers == [1, 2, 3]
+    assert rows[1] == {"score": None, "click": False, "at": moment}
+
+
+@pytest.mark.parametrize(("format", "text"), [(None, CSV), ("jsonl", '{"score": 1}\n')])
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, format: str | None, text: str) -> None:
+    source = io.BytesIO(text.encode())
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=source))
+    _, rows = read("-", format=format)
+    assert rows == (ROWS if format is None else [{"score": 1}])
+    assert not source.closed
+
+
+def test_csv_fields_are_the_text_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", b'\xef\xbb\xbfname,score\r\n"a, ""b""\nc",0.10\r\n\xe9 , 1e-3 \r\n')
+    _, rows = read(path)
+    assert rows[0] == {"name": 'a, "b"\nc', "score": "0.10"}
+    assert rows[1]["name"].encode("utf-8", "surrogateescape") == b"\xe9 "
+    assert rows[1]["score"] == " 1e-3 "
+
+
+def test_blank_lines_are_passed_over_and_not_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", "\nscore,click\n\n0.1,1\n\n\n0.2,0\n")
+    assert read(path)[0] == [1, 2]
+
+
+def test_no_newline_at_the_end_and_no_rows(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "s.csv", "a,b\n1,2"))[1] == [{"a": "1", "b": "2"}]
+    empty = write(tmp_path / "t.csv", "a,b\n")
+    assert RecordReader(empty).names == ("a", "b")
+    assert read(empty) == ([], [])
+
+
+def test_share_goes_from_none_to_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "s.csv", "a\n" + "1\n" * 100_000)
+    with RecordReader(path, chunk_rows=20_000) as reader:
+        shares = [reader.share for _ in reader]
+    assert shares == sorted(shares)
+    # The reader is ahead of the rows by its buffers: a few 8 KB blocks of 200 KB.
+    assert shares == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0], abs=0.1)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a\n1\n")))
+    assert RecordReader("-").share is None
+
+
+# -- bad rows and bad files ----------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------
+
+BAD_ROWS = [
+    ("s.csv", "a,b\n1,2\n1,2,3\n5,6\n", "3 fields", "1,2,3"),
+    ("s.csv", 'a,b\n1,2\n"x, y"\n5,6\n', "1 fields", '"x, y"'),
+    ("s.csv", 'a,b\n1,2\n"3"x,4\n5,6\n', "not valid CSV", None),
+    ("s.jsonl", '{"a": 1}\n{"a": \n{"a": 5}\n', "not valid JSON", '{"a":'),
+    ("s.jsonl", '{"a": 1}\n[1]\n{"a": 5}\n', "not an object", "[1]"),
+    ("s.jsonl", '{"a": 1}\n' + "[" * 100_000 + '\n{"a": 5}\n', "not valid JSON", "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "reason", "record"), BAD_ROWS)
+def test_a_bad_row_stops_after_the_rows_before_it(
+    tmp_path: Path, name: str, text: str, reason: str, record: str | None
+) -> None:
+    path = write(tmp_path / name, text)
+    rows, error = read_until_error(path)
+    assert len(rows) == 1
+    assert (error.file, error.row, error.record) == (str(path), 2, record)
+    assert reason in error.reason
+    assert str(error).startswith(f"{path}, row 2: ")
+
+
+@pytest.mark.parametrize(("name", "text", "reason", "record"), BAD_ROWS)
+def test_a_handler_hears_of_a_bad_row_and_reading_goes_on(
+    tmp_path: Path, name: str, text: str, reason: str, record: str | None
+) -> None:
+    heard: list[RecordError] = []
+    numbers, rows = read(write(tmp_path / name, text), on_bad_row=heard.append)
+    assert numbers == [1, 3]
+    assert [row["a"] for row in rows] in (["1", "5"], [1, 5])
+    assert [(error.row, error.record) for error in heard] == [(2, record)]
+
+
+def test_a_handler_hears_of_bad_rows_before_the_first_good_one(tmp_path: Path) -> None:
+    heard: list[RecordError] = []
+    numbers, rows = read(write(tmp_path / "s.jsonl", 'oops\n\n3\n{"a": 1}\n'), on_bad_row=heard.append)
+    assert (numbers, rows, [error.row for error in heard]) == ([3], [{"a": 1}], [1, 2])
+
+
+def test_unclosed_quote_is_an_error(tmp_path: Path) -> None:
+    rows, error = read_until_error(write(tmp_path / "s.csv", 'a,b\n1,2\n"3,4\n5,6\n'))
+    assert len(rows) == 1
+    assert "not valid CSV" in error.reason
+
+
+@pytest.mark.parametrize("keep", [0.05, 0.3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("chunk_rows", [10, 4096])
+def test_truncated_gzip_gives_every_row_that_can_be_read(tmp_path: Path, keep: float, chunk_rows: int) -> None:
+    draw = np.random.default_rng(1)
+    text = "id,score\n" + "".join(f"{k},{s}\n" for k, s in enumerate(draw.random(20_000)))
+    whole = gzip.compress(text.encode())
+    part = whole[: int(keep * len(whole))]
+    path = tmp_path / "s.csv.gz"
+    path.write_bytes(part)
+    # What zlib itself can make of the part, up to its last complete line.
+    readable = zlib.decompressobj(wbits=31).decompress(part).decode()
+    lines = readable[: readable.rfind("\n") + 1].splitlines()
+    rows, error = read_until_error(path, chunk_rows=chunk_rows)
+    assert [f"{row['id']},{row['score']}" for row in rows] == lines[1:]
+    assert error.row == len(rows) + 1
+    assert "truncated" in error.reason
+
+
+def test_truncated_gzip_raises_whatever_the_handler(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv.gz"
+    path.write_bytes(gzip.compress(CSV.encode())[:-4])
+    with pytest.raises(RecordError, match="truncated"):
+        read(path, on_bad_row=lambda error: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.csv", b"", "empty"),
+        ("s.csv", b"\n\n", "empty"),
+        ("s.jsonl", b"\n", "empty"),
+        ("s.csv.gz", b"", "empty"),
+        ("s.csv.gz", b"a,b\n1,2\n", "Not a gzipped file"),
+        ("s.csv.gz", gzip.compress(b"a,b\n1,2\n")[:12], "truncated"),
+        ("s.csv", b"a,b,a\n1,2,3\n", "twice"),
+        ("s.csv", b'"a"b\n', "header is not valid CSV"),
+        ("s.parquet", b"PAR1 not really", "cannot be read as Parquet"),
+        ("s.txt", b"a\n", "ending"),
+        ("s.gz", b"a\n", "ending"),
+        ("s.parquet.gz", b"", "Parquet"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=message) as caught:
+        RecordReader(path)
+    assert caught.value.file == str(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_missing_file_and_folder(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"folder.{ending}").mkdir()
+    for name in ("none", "folder"):
+        with pytest.raises(RecordError, match="cannot be read"):
+            RecordReader(tmp_path / f"{name}.{ending}")
+
+
+def test_missing_column_says_which_there_are(tmp_path: Path) -> None:
+    with RecordReader(write(tmp_path / "s.csv", CSV)) as reader:
+        reader.require("score", "click")
+        with pytest.raises(RecordError, match="'id', 'score', 'click'") as caught:
+            reader.require("score", "pctr")
+    assert caught.value.column == "pctr"
+
+
+def test_missing_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(RecordError, match=r'pip install "\.\[parquet\]"'):
+        RecordReader(tmp_path / "s.parquet")
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "kind"),
+    [
+        ("a.csv", None, ("csv", False)),
+        ("a.NDJSON.GZ", None, ("jsonl", True)),
+        ("a.txt", "csv", ("csv", False)),
+        ("a.txt.gz", "jsonl", ("jsonl", True)),
+        ("-", None, ("csv", False)),
+        ("-", "jsonl", ("jsonl", False)),
+        ("a.csv", "parquet", ("parquet", False)),
+    ],
+)
+def test_formats_by_name(path: str, format: str | None, kind: tuple[str, bool]) -> None:
+    assert FileKind.of(path, format) == FileKind(*kind)
+
+
+def test_formats_that_are_not_known() -> None:
+    for path, format in [("a.csv", "xml"), ("-", "parquet"), ("a", None)]:
+        with pytest.raises(RecordError):
+            FileKind.of(path, format)
+
+
+# -- fields --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [("0.25", 0.25), (" 1e-3 ", 1e-3), ("-7", -7.0), (3, 3.0), (np.float32(0.5), 0.5), (Decimal("0.1"), 0.1)],
+)
+def test_scores(value: object, score: float) -> None:
+    assert parse_score(value) == score
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "  ", None, "abc", "nan", "inf", "-Infinity", "1_000", "0,5", "0x1", True, math.nan, math.inf, [1], 10**400],
+)
+def test_values_that_are_no_scores(value: object) -> None:
+    with pytest.raises(RecordError) as caught:
+        parse_score(value)
+    assert caught.value.allowed == "a finite number"
+
+
+@pytest.mark.parametrize("value", ["1", "1.0", "true", "TRUE", " True", True, 1, 1.0, np.True_, np.int64(1)])
+def test_positive_labels(value: object) -> None:
+    assert parse_label(value) is True
+
+
+@pytest.mark.parametrize("value", ["0", "0.0", "false", "False", "FALSE ", False, 0, 0.0, np.False_, np.float32(0)])
+def test_negative_labels(value: object) -> None:
+    assert parse_label(value) is False
+
+
+@pytest.mark.parametrize("value", ["", None, "yes", "2", "-1", "0.5", "01", "nan", 2, 0.5, -1, math.nan, [], "none"])
+def test_values_that_are_no_labels(value: object) -> None:
+    with pytest.raises(RecordError) as caught:
+        parse_label(value)
+    assert "0 or 1" in str(caught.value)
+
+
+def test_weights() -> None:
+    assert [parse_weight(value) for value in ("0", "2.5", 3)] == [0.0, 2.5, 3.0]
+    for value in ("-1", "nan", "inf", "", None, "x", True):
+        with pytest.raises(RecordError, match="at least 0"):
+            parse_weight(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("12.5", 12.5),
+        ("20260131", 20260131.0),
+        (-3, -3.0),
+        ("1970-01-02", 86400.0),
+        ("1970-01-01T00:00:10", 10.0),
+        ("1970-01-01 00:00:10Z", 10.0),
+        ("1970-01-01T02:00:00.250+02:00", 0.25),
+        (datetime(1970, 1, 1, 0, 1), 60.0),
+        (datetime(1970, 1, 1, 0, 1, tzinfo=UTC), 60.0),
+        (date(1970, 1, 2), 86400.0),
+    ],
+)
+def test_times(value: object, seconds: float) -> None:
+    assert parse_time(value) == seconds
+
+
+@pytest.mark.parametrize("value", ["", None, "nan", "inf", "yesterday", "2026-13-01", True, [], math.nan])
+def test_values_that_are_no_times(value: object) -> None:
+    with pytest.raises(RecordError, match="ISO 8601"):
+        parse_time(value)
+
+
+def test_record_error_is_one_line_with_all_its_parts() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_score("multi\nline " + "x" * 1000)
+    error = caught.value.at("clicks.csv", 17, "score")
+    assert str(error).startswith("clicks.csv, row 17, column 'score': 'multi\\nline xxx")
+    assert "\n" not in str(error)
+    assert len(str(error)) < 200

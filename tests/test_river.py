@@ -1,0 +1,352 @@
+"""The River edge: classifiers that are calibrated as they learn, and the Brier metric."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from river import (
+    base,
+    checks,
+    compose,
+    datasets,
+    ensemble,
+    evaluate,
+    feature_extraction,
+    linear_model,
+    metrics,
+    naive_bayes,
+    preprocessing,
+    stats,
+    tree,
+    utils,
+)
+
+from streamcal import REGISTRY, Bernstein, Decay, Identity, InputError, Interval, OnlinePlatt, Platt, VennAbers, Window
+from streamcal.river import Brier, CalibratedClassifier, ScoreCalibrator, _takes
+
+BASES = {
+    "logistic regression": lambda: linear_model.LogisticRegression(),
+    "naive Bayes": lambda: naive_bayes.GaussianNB(),
+    "Hoeffding tree": lambda: tree.HoeffdingTreeClassifier(),
+    "pipeline": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+}
+ROWS = list(datasets.Phishing().take(300))
+
+
+class Fixed(base.Classifier):
+    """A base that always answers the same, and remembers what it learned."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.learned = []
+
+    def learn_one(self, x, y):
+        self.learned.append(y)
+
+    def predict_proba_one(self, x):
+        return self.answer
+
+
+def taught(model, rows=ROWS):
+    for x, y in rows:
+        model.learn_one(x, y)
+    return model
+
+
+# -- River's own checks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", REGISTRY)
+@pytest.mark.parametrize("name", BASES)
+def test_all_of_rivers_checks(name, method):
+    model = CalibratedClassifier(BASES[name](), REGISTRY[method]())
+    assert not model._unit_test_skips()
+    for check in checks.yield_checks(model):
+        check(model.clone())
+
+
+@pytest.mark.parametrize("params", list(CalibratedClassifier._unit_test_params()))
+def test_rivers_checks_on_its_own_test_parameters(params):
+    checks.check_estimator(CalibratedClassifier(**params))
+
+
+def test_rivers_checks_of_a_score_calibrator():
+    # Skips three checks that take away the feature with the score: see ScoreCalibrator._unit_test_skips.
+    checks.check_estimator(ScoreCalibrator(Platt(), on="ip_in_url"))
+
+
+# -- what it promises --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_score_is_what_the_base_says_before_it_learns(name):
+    model, twin, calibrator = CalibratedClassifier(BASES[name](), VennAbers()), BASES[name](), VennAbers()
+    for x, y in ROWS:
+        scores = twin.predict_proba_one(x)
+        expected = calibrator.predict_one(scores.get(True, 0.0)) if scores else 0.5
+        assert model.predict_proba_one(x) == {False: 1.0 - expected, True: expected}
+        model.learn_one(x, y)
+        if scores:
+            calibrator.learn_one(scores.get(True, 0.0), y)
+        twin.learn_one(x, y)
+
+
+def test_identity_passes_p_true_on_and_not_the_top_label():
+    assert CalibratedClassifier(Fixed({False: 0.9, True: 0.1}), Identity()).predict_proba_one({})[True] == 0.1
+
+
+def test_a_base_without_an_opinion():
+    model = CalibratedClassifier(Fixed({}), Platt())
+    model.learn_one({}, True)
+    assert model.predict_proba_one({}) == {False: 0.5, True: 0.5}
+    assert model.predict_one({}) is False
+    assert (model.calibrator.n, model.classifier.learned) == (0.0, [True])
+    with pytest.raises(InputError, match="not binary"):
+        model.learn_one({}, "click")
+    assert model.classifier.learned == [True]
+
+
+@pytest.mark.parametrize("answer", [{False: 0.3, True: 0.7}, {0: 0.3, 1: 0.7}, {np.False_: 0.3, np.True_: 0.7}])
+def test_the_base_may_name_its_labels_in_three_ways(answer):
+    assert CalibratedClassifier(Fixed(answer), Identity()).predict_proba_one({})[True] == 0.7
+
+
+def test_a_label_the_base_has_not_met_has_probability_zero():
+    assert CalibratedClassifier(Fixed({False: 1.0}), Identity()).predict_proba_one({})[True] == 0.0
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_bool_int_and_numpy_labels_are_the_same(name):
+    models = [
+        taught(CalibratedClassifier(BASES[name](), Platt()), [(x, kind(y)) for x, y in ROWS])
+        for kind in (bool, int, np.bool_)
+    ]
+    for x, _ in ROWS[:20]:
+        p = [model.predict_proba_one(x) for model in models]
+        assert p[0] == p[1] == p[2]
+        assert [type(label) for label in p[1]] == [bool, bool]
+
+
+@pytest.mark.parametrize("method", [name for name, method in REGISTRY.items() if method.monotone])
+def test_a_monotone_map_never_flips_two_scores(method):
+    model = taught(CalibratedClassifier(BASES["pipeline"](), REGISTRY[method]()))
+    pairs = sorted(
+        (model.classifier.predict_proba_one(x)[True], model.predict_proba_one(x)[True]) for x, _ in datasets.Phishing()
+    )
+    calibrated = np.array([p for _, p in pairs])
+    # The polynomial is summed in floating point: 21 terms in [0, 1] carry some 1e-15.
+    assert np.diff(calibrated).min() >= (-1e-14 if method == Bernstein.name else 0.0)
+    assert calibrated[-1] > calibrated[0]
+
+
+def test_the_given_calibrator_is_cloned():
+    given = Platt()
+    given.learn_one(0.9, False)
+    before = given.state_dict()
+    model = CalibratedClassifier(BASES["naive Bayes"](), given)
+    assert model.calibrator.n == 0.0
+    taught(model)
+    assert given.state_dict() == before
+    assert CalibratedClassifier(classifier=naive_bayes.GaussianNB()).calibrator.name == OnlinePlatt.name
+
+
+def test_it_is_binary_over_a_multiclass_base():
+    model = CalibratedClassifier(tree.HoeffdingTreeClassifier(), Platt())
+    assert tree.HoeffdingTreeClassifier()._multiclass
+    assert model._multiclass is False
+
+
+# -- weights, times and other keywords ---------------------------------------------------------------------------------
+
+
+class TimedBase(Fixed):
+    def learn_one(self, x, y, t=None):
+        self.learned.append((y, t))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "w", "t"),
+    [
+        (linear_model.LogisticRegression(), True, False),
+        (tree.HoeffdingTreeClassifier(), True, False),
+        (naive_bayes.GaussianNB(), False, False),
+        (preprocessing.StandardScaler() | linear_model.LogisticRegression(), True, False),
+        (preprocessing.StandardScaler() | naive_bayes.GaussianNB(), False, False),
+        (ensemble.ADWINBaggingClassifier(linear_model.LogisticRegression()), True, False),
+        (ensemble.ADWINBaggingClassifier(naive_bayes.GaussianNB()), False, False),
+        (
+            (compose.Select("a") + feature_extraction.Agg(on="a", by="b", how=stats.Mean())) | naive_bayes.GaussianNB(),
+            False,
+            True,
+        ),
+        (CalibratedClassifier(naive_bayes.GaussianNB()), True, True),
+    ],
+    ids=str,
+)
+def test_which_bases_take_a_weight_and_a_time(estimator, w, t):
+    assert (_takes(estimator, "w"), _takes(estimator, "t")) == (w, t)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_weight_reaches_the_calibrator_and_a_base_that_takes_it(name):
+    model, twin = CalibratedClassifier(BASES[name](), Platt()), BASES[name]()
+    weights = {"w": 2.5} if _takes(twin, "w") else {}
+    for x, y in ROWS:
+        model.learn_one(x, y, w=2.5)
+        twin.learn_one(x, y, **weights)
+    # Before its first label naive Bayes and the tree answer {}: no score to learn.
+    assert model.calibrator.n == 2.5 * (len(ROWS) - (name in ("naive Bayes", "Hoeffding tree")))
+    for x, _ in ROWS[:20]:
+        assert model.classifier.predict_proba_one(x) == twin.predict_proba_one(x)
+
+
+def test_a_time_goes_where_it_is_asked_for():
+    timed = CalibratedClassifier(TimedBase({True: 0.3}), Platt(forgetting=Window(timedelta(days=1))))
+    timed.learn_one({}, True, t=0.0)
+    timed.learn_one({}, False, t=86_401.0)
+    assert timed.classifier.learned == [(True, 0.0), (False, 86_401.0)]
+    assert timed.calibrator.n == 1.0
+    now, later = (timed.predict_proba_one({}, t=t)[True] for t in (86_401.0, 200_000.0))
+    assert later == pytest.approx(0.3)  # the window is empty by then, and the score read through its log-odds
+    assert now != later
+
+
+def test_progressive_val_score_hands_times_and_weights_on():
+    def stream():
+        return ((x, y, {"t": float(i), "w": 1.0 + i % 3}) for i, (x, y) in enumerate(ROWS))
+
+    model = CalibratedClassifier(BASES["pipeline"](), Platt(forgetting=Decay(100.0, by="time")))
+    twin = model.clone()
+    metric = evaluate.progressive_val_score(stream(), model, Brier())
+    losses = []
+    for x, y, extra in stream():
+        losses.append((twin.predict_proba_one(x, t=extra["t"])[True] - y) ** 2)
+        twin.learn_one(x, y, **extra)
+    assert metric.get() == pytest.approx(np.mean(losses), rel=1e-12)  # one sum in two orders
+    assert model.calibrator.state_dict() == twin.calibrator.state_dict()
+
+
+def test_a_bad_call_leaves_base_and_calibrator_as_they_were():
+    model = taught(CalibratedClassifier(BASES["pipeline"](), Platt(forgetting=Window(1e9, by="time"))), [])
+    for i, (x, y) in enumerate(ROWS[:50]):
+        model.learn_one(x, y, t=i)
+    before = pickle.dumps(model)
+    for bad in ({"y": 2}, {"y": True, "w": -1.0, "t": 99}, {"y": True}):  # a label, a weight, a time that is missing
+        with pytest.raises(InputError):
+            model.learn_one(ROWS[0][0], **bad)
+    assert pickle.dumps(model) == before
+
+
+def test_an_unknown_keyword_reaches_the_base_which_raises():
+    with pytest.raises(TypeError, match="wieght"):
+        CalibratedClassifier(naive_bayes.GaussianNB(), Platt()).learn_one({"a": 1.0}, True, wieght=2.0)
+
+
+# -- what it refuses ---------------------------------------------------------------------------------------------------
+
+
+def test_it_refuses_what_is_no_classifier_or_calibrator():
+    with pytest.raises(InputError, match="not a River classifier"):
+        CalibratedClassifier(linear_model.LinearRegression(), Platt())
+    with pytest.raises(InputError, match="not a River classifier"):
+        CalibratedClassifier(preprocessing.StandardScaler() | preprocessing.MinMaxScaler(), Platt())
+    with pytest.raises(InputError, match="not a streamcal calibrator"):
+        CalibratedClassifier(naive_bayes.GaussianNB(), Platt)
+    with pytest.raises(InputError, match="not a streamcal calibrator"):
+        ScoreCalibrator("platt")
+
+
+def test_it_refuses_other_classes_and_forgives_rounding_only():
+    with pytest.raises(InputError, match="'no', 'yes'"):
+        CalibratedClassifier(Fixed({"no": 0.5, "yes": 0.5}), Platt()).predict_proba_one({})
+    for p, inside in ((np.nextafter(1.0, 2.0), 1.0), (-1e-17, 0.0)):
+        assert CalibratedClassifier(Fixed({True: p}), Identity()).predict_proba_one({})[True] == inside
+    for p in (1.001, -0.001, float("nan")):
+        with pytest.raises(InputError):
+            CalibratedClassifier(Fixed({True: p}), Identity()).predict_proba_one({})
+
+
+# -- life inside River -------------------------------------------------------------------------------------------------
+
+
+def test_clone_pickle_repr_and_drawing():
+    model = taught(CalibratedClassifier(BASES["pipeline"](), Platt(forgetting=Window(100))))
+    fresh = model.clone()
+    assert (fresh.calibrator.n, fresh.calibrator.params()) == (0.0, model.calibrator.params())
+    assert fresh.predict_proba_one(ROWS[0][0])[True] == 0.5
+    assert model.clone({"calibrator": Identity()}).calibrator.name == "identity"
+    back = pickle.loads(pickle.dumps(model))
+    back.learn_one(*ROWS[0])
+    model.learn_one(*ROWS[0])
+    assert back.predict_proba_one(ROWS[1][0]) == model.predict_proba_one(ROWS[1][0])
+    assert "Platt(scale=Logit(" in repr(model)
+    assert str(model) == "CalibratedClassifier(StandardScaler | LogisticRegression)"
+    assert "StandardScaler" in model._repr_html_()
+
+
+def test_it_may_be_the_last_step_of_a_pipeline():
+    inside = taught(preprocessing.StandardScaler() | CalibratedClassifier(naive_bayes.GaussianNB(), Platt()))
+    assert inside["CalibratedClassifier"].calibrator.n == len(ROWS) - 1
+    p = inside.predict_proba_one(ROWS[0][0])[True]
+    assert f"True: {p:.5f}" in inside.debug_one(ROWS[0][0])
+
+
+def test_score_calibrator_reads_its_feature():
+    model, calibrator = ScoreCalibrator(Platt(scale=Interval(-4, 4)), on="margin"), Platt(scale=Interval(-4, 4))
+    for margin, y in [(-2.0, False), (3.0, True), (0.5, False), (1.0, True)]:
+        model.learn_one({"margin": margin, "site": "news"}, y, w=2.0)
+        calibrator.learn_one(margin, y, w=2.0)
+    assert model.predict_proba_one({"margin": 0.7})[True] == calibrator.predict_one(0.7)
+    assert model.predict_one({"margin": 3.0}) is True
+    with pytest.raises(InputError, match="it has 'site'"):
+        model.predict_proba_one({"site": "news"})
+
+
+# -- the Brier metric --------------------------------------------------------------------------------------------------
+
+
+def test_brier_is_the_mean_squared_error():
+    rng = np.random.default_rng(0)
+    p, y, w = rng.random(500), rng.random(500) < 0.3, rng.random(500) + 0.1
+    metric = Brier()
+    for p_i, y_i, w_i in zip(p, y, w, strict=True):
+        metric.update(y_i, {False: 1 - p_i, True: p_i}, w_i)
+    assert metric.get() == pytest.approx(np.average((p - y) ** 2, weights=w), rel=1e-12)  # sums in another order
+
+
+def test_brier_rolls():
+    rng = np.random.default_rng(1)
+    p, y = rng.random(300), rng.random(300) < 0.5
+    rolling = utils.Rolling(Brier, window_size=50)
+    for i in range(300):
+        rolling.update(bool(y[i]), p[i])
+        seen = slice(max(0, i - 49), i + 1)
+        # 300 additions and subtractions of numbers below 1 leave at most 300 * 1e-16 * 50.
+        assert rolling.get() == pytest.approx(np.mean((p[seen] - y[seen]) ** 2), abs=2e-12)
+    metric = Brier()
+    metric.update(True, 0.3)
+    metric.revert(True, 0.3)
+    assert metric.get() == 0.0
+
+
+def test_brier_keeps_rivers_conventions():
+    good, bad = Brier(), Brier()
+    assert good.get() == 0.0
+    good.update(True, 0.9)
+    bad.update(True, 0.2)
+    assert not good.bigger_is_better
+    assert not good.requires_labels
+    assert good.is_better_than(bad)
+    assert str(bad) == "Brier: 0.64"
+    assert bad.clone().get() == 0.0
+    clicks = Brier(pos_val="click").clone()
+    clicks.update("click", {"click": 0.5, "none": 0.5})
+    assert clicks.get() == 0.25
+    both = evaluate.progressive_val_score(iter(ROWS), BASES["pipeline"](), metrics.LogLoss() + Brier())
+    assert both[1].get() < 0.25  # a model that knows nothing says one half
+    rolling = utils.Rolling(Brier, window_size=100)
+    evaluate.progressive_val_score(iter(ROWS), CalibratedClassifier(BASES["pipeline"](), Platt()), rolling)
+    assert 0.0 < rolling.get() < 0.25

@@ -1,0 +1,268 @@
+"""The scikit-learn edge: a calibrated classifier that is fitted as a stream."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, TimeSeriesSplit, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from streamcal import (
+    Bernstein,
+    Decay,
+    EmpiricalCDF,
+    Identity,
+    InputError,
+    Interval,
+    Isotonic,
+    OnlinePlatt,
+    Platt,
+    VennAbers,
+)
+from streamcal.sklearn import StreamingCalibratedClassifier
+
+X, Y = make_classification(600, n_features=6, flip_y=0.2, random_state=0)
+W = np.random.default_rng(0).integers(0, 4, len(Y)).astype(float)
+SVC = LinearSVC(dual=False, tol=1e-12)
+SGD = SGDClassifier(loss="log_loss", random_state=0)
+
+SEQUENTIAL = (
+    "a sequential fit depends on the order of the rows and on where chunks end: a row of weight 2 is scored once, "
+    "before the base has learned it; of two equal rows the second is scored by a base that may know the first"
+)
+DENSE, SPARSE = (f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse"))
+
+
+def fitted(estimator, calibrator, **options):
+    return StreamingCalibratedClassifier(estimator, calibrator, **options).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "calibrator", "expected_failures"),
+    [
+        (GaussianNB(), VennAbers(), [DENSE]),
+        (GaussianNB(), OnlinePlatt(), [DENSE]),
+        (SGD, Isotonic(), [DENSE, SPARSE]),
+        (SGDClassifier(random_state=0), Platt(scale=Interval(-50, 50)), [DENSE, SPARSE]),
+        # Cross-fitting an additive calibrator does not depend on the order: these pass every check.
+        (LogisticRegression(), Platt(), []),
+        (SVC, Bernstein(scale=Interval(-3, 3)), []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_check_estimator(estimator, calibrator, expected_failures):
+    model = StreamingCalibratedClassifier(estimator, calibrator, chunk_size=10)
+    results = check_estimator(model, expected_failed_checks=dict.fromkeys(expected_failures, SEQUENTIAL), on_skip=None)
+    status = {
+        kind: {r["check_name"] for r in results if r["status"] == kind} for kind in ("passed", "xfail", "skipped")
+    }
+    assert status["xfail"] == set(expected_failures)
+    # The one that is skipped needs the environment variable SCIPY_ARRAY_API, for arrays that are not NumPy's.
+    assert status["skipped"] <= {"check_array_api_input"}
+    assert len(status["passed"]) > 50
+
+
+# -- bases with partial_fit --------------------------------------------------------------------------------------------
+
+
+def test_fit_predicts_then_learns_chunk_by_chunk():
+    model = fitted(GaussianNB(), VennAbers(), chunk_size=50)
+    by_hand, base, calibrator = StreamingCalibratedClassifier(GaussianNB(), VennAbers()), GaussianNB(), VennAbers()
+    for start in range(0, len(Y), 50):
+        rows = slice(start, start + 50)
+        by_hand.partial_fit(X[rows], Y[rows], classes=[0, 1])
+        if start:
+            calibrator.learn_many(base.predict_proba(X[rows])[:, 1], Y[rows])
+        base.partial_fit(X[rows], Y[rows], classes=[0, 1])
+    expected = calibrator.predict_many(base.predict_proba(X)[:, 1])
+    assert np.array_equal(model.predict_proba(X)[:, 1], expected)
+    assert np.array_equal(by_hand.predict_proba(X)[:, 1], expected)
+    assert model.calibrator_.n == len(Y) - 50
+    assert np.array_equal(model.predict(X), (expected > 0.5).astype(int))
+
+
+def test_weights_reach_calibrator_and_base_and_weight_zero_is_no_row():
+    model = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X, Y, W)
+    rows = W > 0
+    without = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X[rows], Y[rows], W[rows])
+    unweighted = StreamingCalibratedClassifier(GaussianNB(), Platt(), chunk_size=50).fit(X[rows], Y[rows])
+    assert np.array_equal(model.predict_proba(X), without.predict_proba(X))
+    assert model.calibrator_.n == W[rows][50:].sum()
+    assert not np.array_equal(without.estimator_.theta_, unweighted.estimator_.theta_)
+    with pytest.raises(ValueError, match="non-zero"):
+        model.fit(X, Y, np.zeros(len(Y)))
+
+
+def test_a_single_chunk_warns_that_nothing_is_calibrated():
+    with pytest.warns(UserWarning, match="600 rows are one chunk"):
+        model = fitted(GaussianNB(), Platt(), chunk_size=600)
+    assert model.calibrator_.n == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(GaussianNB(), Platt(), chunk_size=599)
+
+
+# -- bases without -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method", "calibrator"),
+    [
+        (LogisticRegression(), "predict_proba", OnlinePlatt()),
+        (SVC, "decision_function", Platt(scale=Interval(), resolution=None)),
+        (SVC, "decision_function", Isotonic(scale=EmpiricalCDF.from_scores([-2.0, 0.0, 2.0]))),
+    ],
+)
+def test_other_bases_are_cross_fitted(estimator, method, calibrator):
+    folds = StratifiedKFold(4)
+    model = fitted(estimator, calibrator, cv=folds)
+    scores = cross_val_predict(estimator, X, Y, cv=folds, method=method)
+    calibrator.learn_many(scores[:, 1] if method == "predict_proba" else scores, Y)
+    final = getattr(clone(estimator).fit(X, Y), method)(X)
+    expected = calibrator.predict_many(final[:, 1] if method == "predict_proba" else final)
+    assert np.array_equal(model.predict_proba(X)[:, 1], expected)
+
+
+def test_rows_in_no_test_part_do_not_reach_the_calibrator():
+    assert fitted(LogisticRegression(), Platt(), cv=TimeSeriesSplit(5)).calibrator_.n == 500.0
+
+
+def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():
+    model = StreamingCalibratedClassifier(LogisticRegression(), Platt())
+    model.partial_fit(X[:300], Y[:300], classes=[0, 1])
+    coefficients = model.estimator_.coef_.copy()
+    assert np.array_equal(coefficients, LogisticRegression().fit(X[:300], Y[:300]).coef_)
+    model.partial_fit(X[300:], Y[300:], sample_weight=W[300:])
+    assert np.array_equal(model.estimator_.coef_, coefficients)
+    assert model.calibrator_.n == 300.0 + W[300:].sum()
+
+
+def test_a_base_without_weights_is_warned_about():
+    with pytest.warns(UserWarning, match=r"KNeighbors.*no sample_weight"):
+        model = StreamingCalibratedClassifier(KNeighborsClassifier(), Platt()).fit(X, Y, W)
+    assert model.calibrator_.n == W.sum()
+
+
+def test_a_frozen_base_only_scores():
+    frozen = FrozenEstimator(clone(SGD).fit(X[:200], Y[:200]))
+    before = frozen.coef_.copy()
+    model = StreamingCalibratedClassifier(frozen, Platt()).fit(X, Y)
+    model.partial_fit(X[:1], Y[:1])
+    assert np.array_equal(frozen.coef_, before)
+    assert model.calibrator_.n == 601.0
+    calibrator = Platt()
+    calibrator.learn_many(frozen.predict_proba(np.vstack((X, X[:1])))[:, 1], np.append(Y, Y[0]))
+    # Sums added chunk by chunk, and one solver warm-started otherwise: rounding of a Newton solution.
+    np.testing.assert_allclose(
+        model.predict_proba(X)[:, 1], calibrator.predict_many(frozen.predict_proba(X)[:, 1]), rtol=1e-9
+    )
+    with pytest.raises(ValueError, match="fitted on the classes"):
+        StreamingCalibratedClassifier(frozen, Platt()).fit(X, np.where(Y, "yes", "no"))
+
+
+# -- life inside scikit-learn ------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_kept_and_never_changed():
+    estimator, calibrator = GaussianNB(), Platt()
+    model = fitted(estimator, calibrator)
+    assert model.get_params(deep=False) == {
+        "estimator": estimator,
+        "calibrator": calibrator,
+        "chunk_size": 100,
+        "cv": None,
+    }
+    assert calibrator.n == 0.0
+    assert not hasattr(estimator, "theta_")
+    assert "calibrator=Platt(scale=Logit(" in repr(model)
+    copy = clone(model)
+    assert copy.calibrator is not calibrator
+    assert copy.calibrator.params() == calibrator.params()
+    with pytest.raises(NotFittedError):
+        copy.predict(X)
+    back = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(back.predict_proba(X), model.predict_proba(X))
+    assert model.set_params(calibrator=Identity(), estimator__var_smoothing=0.1).calibrator.name == "identity"
+
+
+def test_grid_search_over_calibrators():
+    search = GridSearchCV(
+        StreamingCalibratedClassifier(GaussianNB(), Identity()),
+        {"calibrator": [Identity(), Isotonic(), Platt()], "chunk_size": [20, 50]},
+        scoring="neg_brier_score",
+    )
+    search.fit(X, Y)
+    assert len(search.cv_results_["params"]) == 6
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_frames_strings_and_pipelines():
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": np.where(X[:, 2] > 0, "news", "shop")})
+    columns = make_column_transformer((StandardScaler(), ["a", "b"]), (OneHotEncoder(), ["site"]))
+    label = np.where(Y == 1, "yes", "no")
+    model = StreamingCalibratedClassifier(make_pipeline(columns, LogisticRegression()), Isotonic()).fit(frame, label)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.feature_names_in_.tolist() == ["a", "b", "site"]
+    assert model.n_features_in_ == 3
+    assert np.array_equal(model.predict(frame) == "yes", model.predict_proba(frame)[:, 1] > 0.5)
+    assert model.score(frame, label) > 0.7
+
+
+def test_the_interval_where_the_calibrator_has_one():
+    model = fitted(LogisticRegression(), VennAbers())
+    lower, upper = model.predict_interval(X).T
+    assert (lower < upper).all()
+    assert np.array_equal(upper / (1.0 - lower + upper), model.predict_proba(X)[:, 1])
+    assert not hasattr(fitted(LogisticRegression(), Platt()), "predict_interval")
+
+
+# -- what it refuses ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibrator", [Platt(), OnlinePlatt(), Isotonic()])
+def test_margins_need_a_scale_for_margins(calibrator):
+    with pytest.raises(InputError, match=r"gives margins.*Interval\(lo, hi\)"):
+        fitted(SVC, calibrator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "calibrator", "options", "message"),
+    [
+        (GaussianNB(), Platt, {}, "not a streamcal calibrator"),
+        (GaussianNB(), Platt(forgetting=Decay(10.0, by="time")), {}, "forgets by time"),
+        (LinearRegression(), Platt(), {}, "gives no scores"),
+        (GaussianNB(), Platt(), {"chunk_size": 0}, "chunk_size=0"),
+        (GaussianNB(), Platt(), {"chunk_size": 2.5}, "chunk_size=2.5"),
+    ],
+)
+def test_bad_parameters(estimator, calibrator, options, message):
+    with pytest.raises(InputError, match=message):
+        fitted(estimator, calibrator, **options)
+
+
+def test_bad_labels():
+    model = StreamingCalibratedClassifier(GaussianNB(), Platt())
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        model.fit(X, np.arange(len(Y)) % 3)
+    with pytest.raises(ValueError, match="two classes are needed"):
+        model.fit(X, np.ones(len(Y)))
+    with pytest.raises(ValueError, match="classes must be passed"):
+        model.partial_fit(X, Y)
+    model.partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(ValueError, match="which are not in"):
+        model.partial_fit(X, Y + 1)

@@ -1,0 +1,223 @@
+"""Writing records: what goes in comes out again, and files replaced in one step."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamcal.stream import atomic
+from streamcal.stream.atomic import atomic_write
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.records import RecordError
+from streamcal.stream.writing import RecordWriter
+
+ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
+
+
+def read(path: Path | str, **options: Any) -> tuple[list[int], list[dict[str, Any]]]:
+    numbers, rows = [], []
+    with RecordReader(path, **options) as reader:
+        for chunk in reader:
+            assert len(chunk.numbers) == len(chunk.rows) <= options.get("chunk_rows", 4096)
+            numbers += chunk.numbers
+            rows += chunk.rows
+    return numbers, rows
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    content = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=8) | st.sampled_from(['"', ",", ""])
+
+
+@given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=6))
+def test_csv_text_survives_the_way_through(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+    folder = tmp_path_factory.mktemp("way")
+    with (folder / "in.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["a", "b"], *rows])
+    with RecordReader(folder / "in.csv") as reader, RecordWriter(folder / "out.csv", reader.names) as writer:
+        for chunk in reader:
+            writer.write(chunk.rows)
+    with (folder / "out.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["a", "b"], *rows]
+
+
+def test_csv_bytes_survive_even_if_not_utf8(tmp_path: Path) -> None:
+    content = b"name,score\ncaf\xe9,0.10\n\xff\xfe,1E-03\n"
+    source = write(tmp_path / "in.csv", content)
+    with RecordReader(source) as reader, RecordWriter(tmp_path / "out.csv", reader.names) as writer:
+        for chunk in reader:
+            writer.write(chunk.rows)
+    assert (tmp_path / "out.csv").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.jsonl", "o.jsonl.gz", "o.parquet"])
+def test_every_format_keeps_text_and_floats(tmp_path: Path, name: str) -> None:
+    if name == "o.parquet":
+        pytest.importorskip("pyarrow")
+    rows = [{**row, "calibrated": k / 3} for k, row in enumerate(ROWS)]
+    with RecordWriter(tmp_path / name, ["id", "score", "click", "calibrated"]) as writer:
+        writer.write(rows[:10])
+        writer.write(rows[10:])
+    back = read(tmp_path / name)[1]
+    if ".csv" in name:
+        back = [{**row, "calibrated": float(row["calibrated"])} for row in back]
+    assert back == rows  # the floats too, to the last digit
+
+
+def test_same_rows_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "b.csv.gz"):
+        with RecordWriter(tmp_path / name, ["id", "score", "click"]) as writer:
+            writer.write(ROWS)
+    packed = (tmp_path / "a.csv.gz").read_bytes()
+    assert packed == (tmp_path / "b.csv.gz").read_bytes()
+    assert packed[4:8] == bytes(4)  # no time in the gzip header
+
+
+def test_values_in_csv(tmp_path: Path) -> None:
+    row = {"a": None, "b": True, "c": [1, "x"], "d": datetime(2026, 1, 31, tzinfo=UTC), "e": np.float64(0.1), "f": 7}
+    with RecordWriter(tmp_path / "o.csv", [*row, "missing"]) as writer:
+        writer.write([row])
+    assert read(tmp_path / "o.csv")[1] == [
+        {
+            "a": "",
+            "b": "true",
+            "c": '[1, "x"]',
+            "d": "2026-01-31T00:00:00+00:00",
+            "e": "0.1",
+            "f": "7",
+            "missing": "",
+        }
+    ]
+
+
+def test_json_lines_keep_the_keys_of_each_row(tmp_path: Path) -> None:
+    rows = [{"b": 1, "a": "é"}, {"a": None}, {"c": {"d": [True]}}]
+    with RecordWriter(tmp_path / "o.jsonl", ["a", "b"]) as writer:
+        writer.write(rows)
+    assert [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()] == rows
+
+
+def test_parquet_types_are_kept(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"score": arrow.array([0.5, 0.25], arrow.float32()), "k": arrow.array([1, None], arrow.int8())}
+    parquet.write_table(arrow.table(columns), tmp_path / "in.parquet")
+    with RecordReader(tmp_path / "in.parquet", chunk_rows=1) as reader:
+        names = [*reader.names, "calibrated"]
+        with RecordWriter(tmp_path / "out.parquet", names, types=reader.types) as writer:
+            for chunk in reader:
+                writer.write([{**row, "calibrated": 0.1} for row in chunk.rows])
+    out = parquet.read_table(tmp_path / "out.parquet")
+    assert [str(kind) for kind in out.schema.types] == ["float", "int8", "double"]
+    assert out.column("k").to_pylist() == [1, None]
+
+
+def test_parquet_without_rows_is_a_file_with_columns(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    RecordWriter(tmp_path / "o.parquet", ["a", "b"]).close()
+    assert parquet.read_table(tmp_path / "o.parquet").column_names == ["a", "b"]
+
+
+def test_parquet_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    with RecordWriter(tmp_path / "o.parquet", ["a"]) as writer:
+        writer.write([{"a": 1}])
+        with pytest.raises(RecordError, match="int64") as caught:
+            writer.write([{"a": "x"}])
+    assert caught.value.column == "a"
+    assert read(tmp_path / "o.parquet")[1] == [{"a": 1}]
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.parquet"])
+def test_columns_the_output_has_not(tmp_path: Path, name: str) -> None:
+    if name == "o.parquet":
+        pytest.importorskip("pyarrow")
+    with RecordWriter(tmp_path / name, ["a"]) as writer, pytest.raises(RecordError, match="'a'") as caught:
+        writer.write([{"a": 1, "new": 2}])
+    assert caught.value.column == "new"
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.jsonl", "o.parquet"])
+def test_files_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RecordError, match="cannot be written"):
+        RecordWriter(tmp_path / "no such folder" / name, ["a"])
+
+
+def test_rows_before_an_error_are_in_the_output(tmp_path: Path) -> None:
+    def broken() -> Iterator[dict[str, str]]:
+        yield {"a": "1"}
+        raise ZeroDivisionError
+
+    with RecordWriter(tmp_path / "o.csv.gz", ["a"]) as writer, pytest.raises(ZeroDivisionError):
+        writer.write(broken())
+    assert read(tmp_path / "o.csv.gz")[1] == [{"a": "1"}]
+
+
+def test_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=target))
+    with RecordWriter("-", ["a"]) as writer:
+        writer.write([{"a": "1"}])
+        writer.flush()
+        assert target.getvalue() == b"a\n1\n"
+    assert not target.closed
+
+
+# -- replacing a file ----------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------
+
+
+def test_atomic_write_replaces_and_keeps_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    umask = os.umask(0o027)
+    try:
+        atomic_write(path, b"one")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    atomic_write(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    assert [item.name for item in tmp_path.iterdir()] == ["state.json"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_atomic_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(atomic.os, step, fail)
+    with pytest.raises(OSError, match="full"):
+        atomic_write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [item.name for item in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_atomic_write_leaves_a_symbolic_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    atomic_write(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
