@@ -22,7 +22,7 @@ from streamcal.forgetting import Decay, Window
 from streamcal.registry import REGISTRY
 from streamcal.settings import parse
 from streamcal.stream import durable
-from streamcal.stream.prequential import Scoreboard
+from streamcal.stream.report import scores_table
 from streamcal.stream.run import Columns, Run
 
 app = typer.Typer(
@@ -247,22 +247,3 @@ def _report(console: Console, job: Run, seconds: float) -> None:
     counts = ", ".join(f"{count:,} {what}" for what, count in job.calibrator.tally().items() if count)
     if counts:
         console.print(f"handled on learning: {counts}")
-
-
-def scores_table(boards: dict[str, Scoreboard]) -> Table:
-    """A line per scoreboard: rows are streams of probabilities, columns the measures."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for heading in ("log loss", "Brier", "ECE (equal mass)", "calibration ratio"):
-        table.add_column(heading, justify="right")
-    for name, board in boards.items():
-        certain = board.log_loss.infinite
-        loss = _figure(board.log_loss.value, 4) + (f" ({certain} certain and wrong)" if certain else "")
-        table.add_row(
-            name, loss, _figure(board.brier.value, 5), _figure(board.ece.value, 5), _figure(board.ratio.value, 3)
-        )
-    return table
-
-
-def _figure(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -3,13 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
+from rich.console import Console
 from river import base, compose, linear_model, naive_bayes, preprocessing
 
-from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC
+from streamcal.base import Calibrator
+from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.venn_abers import VennAbers
+from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
+from streamcal.forgetting import Window
+from streamcal.plot import save_reliability_picture
+from streamcal.scales import Logit
+from streamcal.stream.prequential import Prequential, Scoreboard
+from streamcal.stream.report import scores_table
 
 #: The score of a model that says nothing yet: a River classifier may answer {} before it has learned.
 NO_OPINION = 0.5
+#: Observations the methods with a window look back on: chosen once, round, before any result was seen.
+WINDOW = 5_000
+TELL_EVERY = 500
+
+
+@dataclass
+class Result:
+    """Per base model: what its scores and each calibrated stream achieved, and the running base rate beside them."""
+
+    boards: dict[str, dict[str, Scoreboard]]
+    base_rate: Scoreboard
+    rows: int
+
+
+def run(tell: Callable[[int, float | None], None]) -> Result:
+    """Learn and calibrate both base models over the whole bank stream; `tell(rows, share)` shows progress."""
+    result = Result({}, Scoreboard(), 0)
+    for name, model in bases().items():
+        runs = {method: Prequential(calibrator) for method, calibrator in methods().items()}
+        positives = 0
+        for i, (score, y) in enumerate(score_stream(model(), bank())):
+            for one in runs.values():
+                one.step(score, y)
+            if not result.boards:
+                result.base_rate.update((positives + 1) / (i + 2), y)  # Laplace's rule of succession
+                positives += y
+            result.rows += 1
+            if result.rows % TELL_EVERY == 0:
+                tell(result.rows, result.rows / (len(bases()) * BANK_ROWS))
+        raw = next(iter(runs.values())).raw
+        assert raw is not None
+        result.boards[name] = {"raw": raw} | {method: one.calibrated for method, one in runs.items()}
+    return result
+
+
+def methods() -> dict[str, Calibrator]:
+    """The three calibrators of the demonstration."""
+    return {
+        "ops": OnlinePlatt(),
+        "bernstein": Bernstein(10, scale=Logit(), forgetting=Window(WINDOW)),
+        "venn-abers": VennAbers(forgetting=Window(WINDOW)),
+    }
+
+
+def report(result: Result, console: Console) -> None:
+    """The closing tables, one per base model."""
+    console.print(
+        f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order, 2008 to 2010: will the client subscribe?\n"
+        "Each call is scored, then calibrated, and only then learned by the model and by the calibrators.\n"
+        f"Saying the running base rate: log loss {result.base_rate.log_loss.value:.4f}."
+    )
+    for name, boards in result.boards.items():
+        console.print(f"\n[bold]{name}[/bold], learning online")
+        console.print(scores_table(boards))
+    console.print(
+        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls; a calibration ratio of 1 is right."
+    )
+
+
+def save_picture(result: Result, path: Path, console: Console) -> None:
+    """The reliability diagrams as a picture; without matplotlib, a line that says how to get it."""
+    if find_spec("matplotlib") is None:
+        console.print('\nFor a picture of the reliability diagrams: pip install ".[plot]"', soft_wrap=True)
+        return
+    panels = {
+        name: {method: board.ece.reliability() for method, board in boards.items()}
+        for name, boards in result.boards.items()
+    }
+    save_reliability_picture(path, panels, spacing="sqrt")
+    console.print(f"\nReliability diagrams: {path}", soft_wrap=True)
 
 
 def bases() -> dict[str, Callable[[], base.Classifier]]:

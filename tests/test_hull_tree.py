@@ -260,16 +260,16 @@ def test_extreme_scores():
     """Subnormals, both zeros, and scores whose distance overflows."""
     tiny, huge = 5e-324, 1.7e308
     tree, oracle = HullTree(), Oracle(int)
-    for i, score in enumerate([0.0, tiny, -tiny, 3 * tiny, huge, -huge, 1.0, -0.0, tiny, 0.0]):
+    for i, score in enumerate([0.0, tiny, -tiny, 3 * tiny, 5 * tiny, huge, -huge, -0.0, 1.0, tiny, 0.0]):
         tree.update(score, 1.0, float(i % 2), 1)
         oracle.update(score, 1.0, float(i % 2), 1)
         tree.check()
-    assert tree.size == 7
+    assert tree.size == 8
     assert tree.find(-0.0) == tree.find(0.0) == (3.0, 1.0, 3)
     for score in [0.0, -0.0, tiny, 2 * tiny, -huge, huge, 0.5, -3.0]:
         assert tree.interval(score, 1.0) == oracle.interval(score, 1.0)
-    assert 0.0 <= tree.isotonic(2 * tiny) <= tree.isotonic(1e308) <= 1.0
-    assert tree.revert(-0.0, 1.0, 0.0, 1) == 0
+    assert 0.0 <= tree.isotonic(2 * tiny) <= tree.isotonic(4 * tiny) <= tree.isotonic(1e308) <= 1.0
+    assert tree.revert(-0.0, 1.0, 1.0, 1) == 0
 
 
 # ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------------------

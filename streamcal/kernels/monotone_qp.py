@@ -263,7 +263,7 @@ class MonotoneQP:
     @cython.exceptval(check=False)
     def _shrink_to_feasible(self) -> cython.void:
         """Drop from F what comes out negative, and hold Σd = 1 if the sum exceeds it, until neither happens."""
-        changed = True
+        changed: cython.bint = True
         while changed:
             changed = False
             self._solve_on_free()
@@ -287,7 +287,7 @@ class MonotoneQP:
         """Slope and KKT residual at d. Returns what enters F, −1 to release Σd = 1, or −2 at the optimum."""
         best: cython.Py_ssize_t = -2
         worst = -DUAL_TOLERANCE
-        residual = max(0.0, -self._multiplier)
+        residual: cython.double = max(0.0, -self._multiplier)
         for j in range(self._m):
             self._slope[j] = self._multiplier - self._g[j]
         for k in range(self._size):
@@ -296,7 +296,7 @@ class MonotoneQP:
             if j > 0:
                 self._slope[j] += self.ridge * self._d[j]
         for j in range(self._m):
-            slope = self._slope[j]
+            slope: cython.double = self._slope[j]
             if self._is_free[j]:
                 residual = max(residual, abs(slope))
             elif slope < 0.0:
@@ -316,7 +316,7 @@ class MonotoneQP:
 
         Where the way leaves the feasible region, what blocks it is dropped, and the walk goes on from there.
         """
-        moved = False
+        moved: cython.bint = False
         blocking: cython.Py_ssize_t = -1
         if entering >= 0:
             self._is_free[entering] = 1

@@ -115,7 +115,6 @@ class OnlineNewton:
         |θ| falls as λ grows, and |θ| ≤ |A z| / λ, so λ lies between 0 and |A z| / radius: bisection. By Cramer's rule
         θ = (det A · z + λ A z) / det(A + λI), and det A = d1·d2: nothing cancels.
         """
-        i: cython.int
         a12: cython.double = self.l * self.d1
         a22: cython.double = self.l * a12 + self.d2
         t1: cython.double = self.d1 * z1 + a12 * z2
@@ -126,7 +125,7 @@ class OnlineNewton:
         high: cython.double = sqrt(t1 * t1 + t2 * t2) / self.radius
         middle: cython.double
         scale: cython.double
-        for i in range(BISECTIONS):
+        for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break

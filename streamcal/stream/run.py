@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -131,6 +132,9 @@ class Run:
     def _open_out(self, files: ExitStack, reader: RecordReader) -> RecordWriter | None:
         if self.out is None:
             return None
+        for other in (self.source, self.rejects):
+            if self.out != "-" and other is not None and os.path.realpath(self.out) == os.path.realpath(other):
+                raise RecordError("the output would overwrite this file", "another file", file=other)
         added = [CALIBRATED, *([LOWER, UPPER] if self.calibrator.has_interval else [])]
         for name in added:
             if name in reader.names:
