@@ -124,7 +124,7 @@ class KnotMap(ScaledMap):
 
 
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
-    """The line from (left, low) to (right, high) at left ≤ x < right; right where the width overflows or is subnormal."""
+    """The line from (left, low) to (right, high) at left ≤ x < right; the width may overflow or be subnormal."""
     width = right - left
     share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
     return low + share * (high - low)

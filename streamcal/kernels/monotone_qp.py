@@ -218,7 +218,6 @@ class MonotoneQP:
         return self._solve_from_active_set()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def _give_up(self, status: cython.int) -> cython.int:
         """No solution: all coefficients 0, and a cold start next time."""
         for j in range(self._m):
@@ -230,7 +229,6 @@ class MonotoneQP:
         return status
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def _solve_from_active_set(self) -> cython.int:
         """Iterate; if that does not end, once more from the empty set; write the coefficients."""
         status = self._iterate()
@@ -246,7 +244,6 @@ class MonotoneQP:
         return status
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def _iterate(self) -> cython.int:
         self.iterations = 0
         self._shrink_to_feasible()
@@ -383,7 +380,6 @@ class MonotoneQP:
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def _append_to_factor(self, j: cython.Py_ssize_t) -> cython.bint:
         """Extend F and the factor of H_FF by the index j; False if j depends on the indices before."""
         m, i = self._m, self._size
