@@ -20,7 +20,7 @@ class Bernstein(AdditiveCalibrator):
     """Monotone Bernstein least squares: p(u) = Σ cᵢ Bᵢⁿ(u) minimising Σ wⱼ (p(uⱼ) − yⱼ)² over 0 ≤ c₀ ≤ … ≤ cₙ ≤ 1.
 
     u is the score's unit coordinate on the scale. The problem is solved anew, warm-started, at the first prediction
-    after an observation. A ridge of 1e-9 on the increments of c, relative to the total weight, makes the answer unique
+    after an observation. A ridge of 1e-10 on the increments of c, relative to the total weight, makes the answer unique
     where the data leave it open.
 
     Parameters

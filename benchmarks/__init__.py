@@ -1,0 +1,1 @@
+"""Benchmarks: the scripts behind every figure of the documentation."""
