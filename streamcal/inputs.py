@@ -19,6 +19,8 @@ WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIG
 
 def check_score(score: Any) -> float:
     """A finite float; `InputError` otherwise."""
+    if score.__class__ is float and -math.inf < score < math.inf:  # the usual case, without a call
+        return score
     value = _number(score, "score", "give a finite float")
     if not math.isfinite(value):
         raise InputError(f"score {score!r} is not finite; drop the observation or repair the model that made it")
@@ -27,8 +29,10 @@ def check_score(score: Any) -> float:
 
 def check_label(y: Any) -> float:
     """1.0 or 0.0; `InputError` for anything but a bool or a number equal to 0 or 1."""
-    if y is True or y is False:
-        return 1.0 if y else 0.0
+    if y is True:
+        return 1.0
+    if y is False:
+        return 0.0
     if isinstance(y, (int, float, np.bool_, np.number)):
         if y == 1:
             return 1.0
@@ -39,6 +43,8 @@ def check_label(y: Any) -> float:
 
 def check_weight(w: Any) -> float:
     """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
+    if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # the usual case, without a call
+        return w
     value = _number(w, "weight", WEIGHT_ALLOWED)
     if value != 0.0 and not SMALLEST_WEIGHT <= value <= LARGEST_WEIGHT:
         raise InputError(f"weight {w!r} is not allowed; {WEIGHT_ALLOWED}")

@@ -105,7 +105,8 @@ class AdditiveCalibrator(Calibrator):
         if weight == 0.0:
             return
         self._memory.learn(x, label, weight, time)
-        self._clamped += self.scale.clamps(s)
+        if x == self.scale.lo or x == self.scale.hi:
+            self._clamped += self.scale.clamps(s)
 
     def learn_many(
         self,

@@ -45,7 +45,8 @@ class SequentialCalibrator(Calibrator):
         x = self.scale.coordinate(s)
         if weight > 0.0:
             self._step(x, label, weight)
-            self._clamped += self.scale.clamps(s)
+            if x == self.scale.lo or x == self.scale.hi:
+                self._clamped += self.scale.clamps(s)
 
     def learn_many(
         self,

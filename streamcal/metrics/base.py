@@ -44,11 +44,14 @@ class Metric(ABC):
 
         `InputError`, and no change, where one of them is not allowed.
         """
-        probability, label, weight = check_probability(p), check_label(y), check_weight(w)
-        if weight:
+        self.update_checked(check_probability(p), check_label(y), check_weight(w))
+
+    def update_checked(self, p: float, y: float, w: float) -> None:
+        """`update` for floats that have been checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        if w:
             self._count += 1
-            self._weight += weight
-            self._add(probability, label, weight, 1)
+            self._weight += w
+            self._add(p, y, w, 1)
 
     def update_many(self, p: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
         """Add arrays of shape (n,): the same state as a loop of `update`. On an error nothing is added."""
@@ -57,10 +60,7 @@ class Metric(ABC):
         if outside.any():
             check_probability(float(probabilities[np.argmax(outside)]))
         for probability, label, weight in zip(probabilities.tolist(), labels.tolist(), weights.tolist(), strict=True):
-            if weight:
-                self._count += 1
-                self._weight += weight
-                self._add(probability, label, weight, 1)
+            self.update_checked(probability, label, weight)
 
     def revert(self, p: float, y: Label, w: float = 1.0) -> None:
         """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held.

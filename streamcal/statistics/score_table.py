@@ -150,8 +150,7 @@ class GridTable(Statistic):
         self._number[i] += 1.0
         self._moment[i] += w * x
         self._count += 1
-        if self._weight[i] > self._peak:
-            self._peak = self._weight[i]
+        self._peak = max(self._peak, self._weight[i])
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
@@ -184,7 +183,7 @@ class GridTable(Statistic):
         self._cells[[0, 1, 3]] *= factor
 
     def prune(self, fraction: float) -> None:
-        used = np.count_nonzero(self._cells[2])
+        used = int(np.count_nonzero(self._cells[2]))
         faded = (self._cells[2] > 0.0) & (self._cells[0] < fraction * self.n / max(used, 1))
         self._count -= int(self._cells[2, faded].sum())
         self._cells[:, faded] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -20,6 +21,8 @@ from streamcal.stream.records import RecordError
 
 #: Rows held at a time. Larger chunks are not faster (measured), smaller ones cost more per row.
 CHUNK_ROWS = 4096
+#: Bytes read at a time: what a pipe holds on Linux.
+BLOCK_BYTES = 1 << 16
 
 Row = dict[str, Any]
 #: Told of each row that cannot be read; reading goes on after it returns.
@@ -43,7 +46,7 @@ class RecordReader:
     Fields of CSV files are text, exactly as they stand in the file: bytes that are not UTF-8 come through
     and are written back unchanged (surrogate escapes). Fields of JSON Lines and Parquet files are values.
     Blank lines are passed over and not counted. A truncated gzip file gives all rows that can be read, then
-    the error.
+    the error. Rows of a pipe are given as they come: a chunk ends where the next row may have to be waited for.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ class RecordReader:
         JSON), after which reading goes on. By default the error is raised, after the rows before it were
         given.
     chunk_rows
-        Rows per chunk: the bound on memory. A pipe is read until this many have come.
+        Most rows per chunk: with `BLOCK_BYTES` the bound on memory.
 
     Raises `RecordError`, naming file, row and column: unreadable or empty file, header with a column twice,
     and what `on_bad_row` says. Cost: about 1 µs per row for three columns of CSV.
@@ -85,6 +88,7 @@ class RecordReader:
         self._chunk_rows = chunk_rows
         self._on_bad_row = on_bad_row
         self._row = 0  # number of the data row being read
+        self._dry = False  # whether every complete line that has come was given
         self._share: Callable[[], float | None] = lambda: None
         self._closing = contextlib.ExitStack()
         #: Names of the columns; of JSON Lines the keys of the first object, and later objects may have
@@ -113,16 +117,19 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[Chunk]:
         """Chunks until the file ends; on an error first the rows before it, then the error."""
-        while True:
+        more = True
+        while more:
             numbers: list[int] = []
             rows: list[Row] = []
-            failure = self._fill(numbers, rows)
+            failure: RecordError | None = None
+            try:
+                more = self._fill(numbers, rows)
+            except RecordError as error:
+                failure = error
             if rows:
                 yield Chunk(numbers, rows)
             if failure is not None:
                 raise failure
-            if len(rows) < self._chunk_rows:
-                return
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -144,18 +151,15 @@ class RecordReader:
     # -- the common loop
     # -----------------------------------------------------------------------------------------
 
-    def _fill(self, numbers: list[int], rows: list[Row]) -> RecordError | None:
-        """Append up to a chunk of rows; the error that ended it early, if one did."""
-        try:
-            with self._file_errors():
-                for row in self._rows:
-                    rows.append(row)
-                    numbers.append(self._row)
-                    if len(rows) == self._chunk_rows:
-                        break
-        except RecordError as error:
-            return error
-        return None
+    def _fill(self, numbers: list[int], rows: list[Row]) -> bool:
+        """Append up to a chunk of rows, none of which had to be waited for but the first; False at the end."""
+        with self._file_errors():
+            for row in self._rows:
+                rows.append(row)
+                numbers.append(self._row)
+                if self._dry or len(rows) == self._chunk_rows:
+                    return True
+        return False
 
     def _bad_row(self, error: RecordError) -> None:
         """Hand the error of the present row to the handler, or raise it."""
@@ -193,14 +197,27 @@ class RecordReader:
             raw = self._closing.enter_context(gzip.GzipFile(fileobj=raw))
         return cast(BinaryIO, raw)
 
-    def _open_text(self) -> io.TextIOWrapper:
-        text = io.TextIOWrapper(self._open_bytes(), "utf-8-sig", errors="surrogateescape", newline="")
-        self._closing.callback(text.detach)
-        return text
+    def _open_lines(self) -> Iterator[str]:
+        """The lines of the file with their ends, as the csv module wants them, and `_dry` after each.
+
+        An `io.TextIOWrapper` gives the same lines, but does not say whether the next one has come already.
+        """
+        file = self._open_bytes()
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
+        begun = ""  # a line whose end has not come
+        while block := file.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
+            lines = io.StringIO(begun + decoder.decode(block), newline="").readlines()
+            begun = lines.pop() if lines and not lines[-1].endswith("\n") else ""
+            if lines:
+                self._dry = False
+                yield from lines[:-1]
+                self._dry = True
+                yield lines[-1]
+        yield from io.StringIO(begun + decoder.decode(b"", final=True), newline="")
 
     def _start_csv(self) -> Iterator[Row]:
         # strict: a quote in the wrong place is an error, not a guess
-        lines = csv.reader(self._open_text(), strict=True)
+        lines = csv.reader(self._open_lines(), strict=True)
         try:
             header = next((fields for fields in lines if fields), None)
         except csv.Error as error:
@@ -228,7 +245,7 @@ class RecordReader:
                 self._bad_row(RecordError(f"the row is not valid CSV ({error})", "fields, quoted or not"))
 
     def _start_jsonl(self) -> Iterator[Row]:
-        rows = self._jsonl_rows(self._open_text())
+        rows = self._jsonl_rows(self._open_lines())
         first = next(rows, None)
         if first is None:
             raise RecordError("the file is empty", "a JSON object per line", file=self.path)

@@ -12,6 +12,7 @@ from streamcal.base import InputError
 from streamcal.inputs import check_label, check_time, check_weight
 
 SCORE_ALLOWED = "a finite number"
+PROBABILITY_ALLOWED = "a number from 0 to 1; other scores need a method with a scale, such as Interval(-5, 5)"
 LABEL_ALLOWED = "0 or 1 (or true, false)"
 WEIGHT_ALLOWED = "a finite number of at least 0"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
@@ -75,6 +76,18 @@ def parse_score(value: Any) -> float:
     score = _number(value, SCORE_ALLOWED)
     if not math.isfinite(score):
         raise _refused(value, SCORE_ALLOWED)
+    return score
+
+
+def parse_probability(value: Any) -> float:
+    """The score in a field, where it has to be a probability. `RecordError` otherwise.
+
+    >>> parse_probability("0.25")
+    0.25
+    """
+    score = _number(value, PROBABILITY_ALLOWED)
+    if not 0.0 <= score <= 1.0:  # NaN neither
+        raise _refused(value, PROBABILITY_ALLOWED)
     return score
 
 

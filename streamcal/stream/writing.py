@@ -16,6 +16,9 @@ from typing import Any, BinaryIO, Self, cast
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError
 
+#: Rows of a row group of a Parquet file, at least: few rows to a group make a large and slow file.
+GROUP_ROWS = 16_384
+
 
 class RecordWriter:
     """Writes dict rows to a file as they come; what was written before an error stays in the file.
@@ -62,6 +65,7 @@ class RecordWriter:
         self._known = frozenset(names)
         self._types = dict(types or {})
         self._table: Any = None  # the ParquetWriter, opened with the first rows
+        self._group: list[Any] = []  # Arrow tables: the row group begun
         self._closing = contextlib.ExitStack()
         write = {"csv": self._write_csv, "jsonl": self._write_jsonl, "parquet": self._write_parquet}
         self._write = write[self.kind.format]
@@ -92,6 +96,7 @@ class RecordWriter:
             if self.kind.format == "parquet" and self._table is None:
                 self._write_parquet([])
             if self._table is not None:
+                self._write_group()
                 self._table.close()
             self._closing.close()
 
@@ -137,7 +142,14 @@ class RecordWriter:
         table = arrow.Table.from_arrays(columns, names=list(self.names))
         if self._table is None:
             self._table = parquet.ParquetWriter(self._bytes, table.schema)
-        self._table.write_table(table)
+        self._group.append(table)
+        if sum(len(part) for part in self._group) >= GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        arrow, _ = import_pyarrow(self.path)
+        self._table.write_table(arrow.concat_tables(self._group))
+        self._group.clear()
 
     def _parquet_column(self, arrow: Any, name: str, values: list[Any]) -> Any:
         """The values as an array of the column's type, which the first rows fix; all missing counts as text."""
