@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from streamcal.base import Calibrator, InputError, StateError, StreamcalError
-from streamcal.doctor import environment, kernel_form
+from streamcal.doctor import environment, summary
 from streamcal.forgetting import Decay, Window
 from streamcal.registry import REGISTRY
 from streamcal.settings import parse
 from streamcal.stream import durable
+from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.report import scores_table
-from streamcal.stream.run import Columns, Run
+from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 #: The method of `streamcal run` when none is named: O(1), no state to grow, follows drift, right for rare events.
@@ -38,95 +43,161 @@ USAGE_ERROR = 2
 INTERRUPTED = 130
 
 
+class OnError(StrEnum):
+    """What happens at a row that cannot be used."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class FileFormat(StrEnum):
+    """The formats of streams."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method and its parameters as given on the command line."""
+
+    method: str | None
+    parameters: dict[str, Any]
+
+
 @app.command()
 def run(
-    stream: Annotated[str, typer.Argument(help="CSV, CSV.gz, JSON Lines or Parquet file; - is standard input.")],
-    score: Annotated[str, typer.Option(help="Column of the score.")],
-    label: Annotated[str, typer.Option(help="Column of the label: 0/1, true/false.")],
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
+    ],
+    score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0 or 1, true or false.")],
     method: Annotated[
-        str | None, typer.Option(help=f"Method, see `streamcal methods`. [default: {DEFAULT_METHOD}]")
+        str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help='Parameter, e.g. "scale=Logit(-8, 0)".')
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
     ] = None,
-    window: Annotated[float | None, typer.Option(help="Keep the last N rows; with --time, a span of time.")] = None,
-    half_life: Annotated[float | None, typer.Option(help="Halve the past every N rows; with --time, a span.")] = None,
-    time_column: Annotated[str | None, typer.Option("--time", help="Column of the time: numbers or ISO 8601.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of the weight.")] = None,
-    out: Annotated[str | None, typer.Option(help="Output: the input columns and the calibrated probability.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Go on from this state, if it exists, and save it.")] = None,
-    on_error: Annotated[str, typer.Option(help="`stop` or `skip` rows that cannot be used.")] = "stop",
-    rejects: Annotated[str | None, typer.Option(help="With --on-error skip: file for the rows skipped.")] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet, if not by ending.")] = None,
+    window: Annotated[
+        float | None, typer.Option(metavar="N", help="Keep the last N rows, or with --time the last N units of time.")
+    ] = None,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="N", help="Halve the past every N rows, or with --time units of time.")
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
+    ] = None,
+    on_error: Annotated[OnError, typer.Option(help="At a row that cannot be used.")] = OnError.STOP,
+    rejects: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
+    ] = None,
+    format_: Annotated[
+        FileFormat | None, typer.Option("--format", help="Format of STREAM, where its name does not say it.")
+    ] = None,
 ) -> None:
-    """Calibrate a stream of scores online: each row is predicted first and learned afterwards.
+    """Calibrate a stream of scores online.
 
-    Without --time, --window and --half-life count rows; with it they are spans of time (seconds for ISO 8601).
-    Exit code 2: a row, a file or an option cannot be used; rows before it are in the output and in the state.
+    Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
+    interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
+    rows before it are in the output and in the state.
+
+    \b
+    Example:
+      streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
     """
-    if on_error not in ("stop", "skip"):
-        fail(f"--on-error {on_error!r} is not possible; give stop or skip")
-    if rejects is not None and on_error != "skip":
+    if rejects is not None and on_error is OnError.STOP:
         fail("--rejects needs --on-error skip")
-    console = Console(stderr=out == "-", highlight=False)
-    options = _options(method, set_ or [], window, half_life, timed=time_column is not None)
+    console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
+    choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
     with failing():
-        calibrator = _calibrator(options, state)
-        if calibrator_needs_time(calibrator) and time_column is None:
+        calibrator = _calibrator(choice, state)
+        if time_column is None and _reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
         columns = Columns(score, label, time_column, weight)
-        job = Run(calibrator, stream, columns, format_, out, on_error == "skip", rejects)
-        console.print(f"streamcal, {kernel_form()} kernels: {calibrator!r}", soft_wrap=True)
+        job = Run(calibrator, stream, columns, format_, out, on_error is OnError.SKIP, rejects)
+        _check_state_file(state, (stream, out, rejects))
+        console.print(summary())
+        console.print(f"{calibrator!r}{_held(calibrator, state)}")
         started = time.perf_counter()
-        with _saved(calibrator, state, job), progress_bar(f"calibrating {stream}") as tell:
-            job.execute(tell)
-    _report(console, job, time.perf_counter() - started)
+        quiet = STANDARD_STREAM in (stream, out) and (sys.stdin.isatty() or sys.stdout.isatty())
+        try:
+            with _interrupting(job), _saving(job, state), progress_bar(_title(stream), quiet) as tell:
+                job.execute(tell)
+        except KeyboardInterrupt:
+            _report(console, job, time.perf_counter() - started)
+            raise
+        _report(console, job, time.perf_counter() - started)
 
 
 @app.command()
 def methods() -> None:
-    """List the methods and what each can do."""
-    table = Table("name", "class", "method", "merges", "unlearns", "monotone", "interval", "fixed memory", box=None)
+    """List the methods: what each can do, and its parameters."""
+    console = Console(highlight=False, markup=False)
+    abilities = Table("method", "merges", "unlearns", "monotone", "interval", "memory", box=None, pad_edge=False)
+    descriptions = Table(box=None, pad_edge=False, show_header=False)
     for name, cls in REGISTRY.items():
         cal = cls()
-        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval, cal.bounded_memory)
-        table.add_row(name, cls.__name__, cls.summary, *("yes" if able else "no" for able in can))
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
+        memory = "fixed" if cal.bounded_memory else "grows with the distinct scores"
+        abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
+        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
+    console.print(abilities)
+    console.print(
+        "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
+        "interval: gives `lower` and `upper` too. As by default: forgetting and resolution change some.\n"
+    )
+    console.print(descriptions)
+    console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
 
 
 @app.command()
 def doctor() -> None:
-    """Say which form of the kernels is in use, and the versions of everything that matters."""
+    """Show the form of the kernels in use, and the versions."""
     for what, found in environment().items():
         typer.echo(f"{what:16} {found}")
 
 
 @app.command()
 def demo(
-    picture: Annotated[Path, typer.Option(help="Where to save the reliability diagrams.")] = Path("streamcal-demo.png"),
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the reliability diagrams.")] = Path(
+        "streamcal-demo.png"
+    ),
 ) -> None:
-    """Calibrate two online models on a real conversion stream that ships with the package. Less than a minute."""
+    """Calibrate two online models on a real stream, in less than a minute.
+
+    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010.
+    """
     from streamcal import demo as show
 
     console = Console(highlight=False)
-    with failing(), progress_bar("bank marketing") as tell:
-        result = show.run(tell)
-    show.report(result, console)
-    show.save_picture(result, picture, console)
-    console.print("\nThe same on your own file:")
-    console.print(
-        "  streamcal run your.csv --score SCORE_COLUMN --label LABEL_COLUMN --out calibrated.csv", soft_wrap=True
-    )
+    with failing():
+        with progress_bar("bank marketing") as tell:
+            result = show.run(tell)
+        show.report(result, console)
+        show.save_picture(result, picture, console)
+    console.print("\nThe same on your own file:", soft_wrap=True)
+    console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
 
 
 def main() -> None:
     """The entry point of the console script."""
-    app()
+    app(prog_name="streamcal")
 
 
 def fail(message: str) -> NoReturn:
     """End with one line on standard error and exit code 2."""
-    typer.echo(f"streamcal: {message}", err=True)
+    typer.echo(f"streamcal: {' '.join(message.splitlines())}", err=True)
     raise typer.Exit(USAGE_ERROR)
 
 
@@ -143,15 +214,18 @@ def failing() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Any]:
-    """A bar on standard error; gives `tell(rows, share or None)`."""
+def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
+    """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
         TextColumn("{task.fields[rows]:,} rows"),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(title, total=None, rows=0)
 
         def tell(rows: int, share: float | None) -> None:
@@ -160,90 +234,146 @@ def progress_bar(title: str) -> Iterator[Any]:
         yield tell
 
 
-def calibrator_needs_time(calibrator: Calibrator) -> bool:
+@contextmanager
+def _interrupting(job: Run) -> Iterator[None]:
+    """Ctrl-C and a request to terminate end the job between two rows; the exit code is that of an interrupt."""
+
+    def interrupt(*_: Any) -> None:
+        job.interrupt()
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _saving(job: Run, path: Path | None) -> Iterator[None]:
+    """Save the state when the block ends, however it ends, unless the job has not got as far as reading."""
+    try:
+        yield
+    finally:
+        if path is not None and job.started:
+            try:
+                durable.save(job.calibrator, path)
+            except OSError as error:
+                raise StateError(f"{path}: the state cannot be written: {error.strerror or error}") from None
+
+
+def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
+    """End here, and not after hours of learning, if the state would have no place."""
+    if state is None:
+        return
+    folder = Path(os.path.realpath(state)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        fail(f"{state}: the state cannot be written: {folder} is no folder that can be written to")
+    if any(other is not None and same_file(state, other) for other in others):
+        fail(f"{state}: --state would overwrite another file of this run; give another name")
+
+
+def _reads_time(calibrator: Calibrator) -> bool:
     """Whether its forgetting policy reads the time."""
     forgetting = getattr(calibrator, "forgetting", None)
     return forgetting is not None and bool(forgetting.timed)
 
 
-@contextmanager
-def _saved(calibrator: Calibrator, path: Path | None, job: Run) -> Iterator[None]:
-    """Save the state when the block ends, however it ends; a request to terminate ends it like an interrupt."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if path is not None and job.evaluation.rows:
-            try:
-                durable.save(calibrator, path)
-            except OSError as error:
-                fail(f"{path}: the state cannot be written: {error.strerror or error}")
-
-
-def _options(
+def _choice(
     method: str | None, settings: list[str], window: float | None, half_life: float | None, *, timed: bool
-) -> tuple[str | None, dict[str, Any]]:
+) -> Choice:
     """The method named, and its parameters."""
     if method is not None and method not in REGISTRY:
         fail(f"--method {method!r} is unknown; known are {', '.join(REGISTRY)}")
-    if window is not None and half_life is not None:
-        fail("--window and --half-life exclude each other")
-    parameters: dict[str, Any] = {}
-    try:
-        for setting in settings:
-            key, equals, value = setting.partition("=")
-            if not equals:
-                fail(f"--set {setting!r} is not of the form KEY=VALUE")
-            parameters[key.strip()] = parse(value.strip())
-        by = "time" if timed else "count"
-        if window is not None:
-            parameters["forgetting"] = Window(window if timed or window % 1 else int(window), by=by)  # type: ignore[arg-type]
-        if half_life is not None:
-            parameters["forgetting"] = Decay(half_life, by=by)  # type: ignore[arg-type]
-    except (ValueError, TypeError) as error:
-        fail(str(error))
-    return method, parameters
-
-
-def _calibrator(options: tuple[str | None, dict[str, Any]], state: Path | None) -> Calibrator:
-    """A new calibrator, or the one saved in `state`, which must not contradict the options."""
-    method, parameters = options
-    saved = None
-    if state is not None and state.exists():
+    parameters = _parameters(settings)
+    by = "time" if timed else "count"
+    policies: list[tuple[str, Callable[[], Any]]] = []
+    if window is not None:
+        size = int(window) if window.is_integer() else window
+        policies.append(("--window", lambda: Window(size, by=by)))  # type: ignore[arg-type]
+    if half_life is not None:
+        policies.append(("--half-life", lambda: Decay(half_life, by=by)))  # type: ignore[arg-type]
+    names = [name for name, _ in policies] + ["--set forgetting"] * ("forgetting" in parameters)
+    if len(names) > 1:
+        fail(f"{' and '.join(names)} exclude each other")
+    for name, policy in policies:
         try:
-            saved = durable.load(state)
-        except OSError as error:
-            fail(f"{state}: the state cannot be read: {error.strerror or error}")
-        if method is None:
-            method = saved.name
-    cls = REGISTRY[method or DEFAULT_METHOD]
-    allowed = inspect.signature(cls).parameters
-    for key in parameters:
-        if key not in allowed:
-            known = ", ".join(allowed) or "none"
-            raise InputError(f"method {cls.name} has no parameter {key!r}; it has: {known}")
-    wanted = cls(**parameters)
+            parameters["forgetting"] = policy()
+        except InputError as error:
+            fail(f"{name}: {error}")
+    return Choice(method, parameters)
+
+
+def _parameters(settings: list[str]) -> dict[str, Any]:
+    """What `--set` was given."""
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not (key and equals and value):
+            fail(f"--set {setting!r} is not of the form KEY=VALUE")
+        if key in parameters:
+            fail(f"--set {key} is given twice")
+        try:
+            parameters[key] = parse(value)
+        except (ValueError, TypeError) as error:
+            fail(f"--set {setting!r}: {error}")
+    return parameters
+
+
+def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
+    """A new calibrator, or the one saved in `state`, which must not contradict the options."""
+    saved = None if state is None else _saved_in(state)
+    name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
+    wanted = _new(REGISTRY[name], choice.parameters)
     if saved is None:
         return wanted
-    differing = [key for key in parameters if wanted.params()[key] != saved.params().get(key)]
-    if type(saved) is not cls or differing:
+    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(saved, key, None)]
+    if type(saved) is not type(wanted) or differing:
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved
 
 
+def _saved_in(state: Path) -> Calibrator | None:
+    """The calibrator in the file, None where there is none yet."""
+    try:
+        return durable.load(state)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
+
+
+def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
+    """A calibrator with these parameters; `InputError` naming the known ones for an unknown one."""
+    allowed = inspect.signature(cls).parameters
+    for key in parameters:
+        if key not in allowed:
+            asked = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
+            raise InputError(f"method {cls.name} has no {asked}; its parameters are: {', '.join(allowed)}")
+    try:
+        return cls(**parameters)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"method {cls.name}: {error}") from None
+
+
+def _held(calibrator: Calibrator, state: Path | None) -> str:
+    """What the state has learned already."""
+    return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
+
+
+def _title(stream: str) -> str:
+    """What the progress bar calls the stream."""
+    return "standard input" if stream == STANDARD_STREAM else Path(stream).name
+
+
 def _report(console: Console, job: Run, seconds: float) -> None:
-    """The closing table: raw against calibrated."""
+    """The closing table, raw against calibrated, and what was read."""
     evaluation = job.evaluation
     boards = {"raw": evaluation.raw, "calibrated": evaluation.calibrated}
     console.print(scores_table({name: board for name, board in boards.items() if board is not None}))
-    skipped = f", {job.skipped:,} skipped" if job.skipped else ""
-    pace = f"{evaluation.rows / seconds:,.0f} rows per second" if seconds > 0 else ""
-    console.print(f"{evaluation.rows:,} rows{skipped}; {pace}")
+    skipped = f", {job.skipped:,} skipped" if job.skip else ""
+    pace = f"{evaluation.rows / seconds:,.0f} rows per second"
+    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace}")
     counts = ", ".join(f"{count:,} {what}" for what, count in job.calibrator.tally().items() if count)
     if counts:
-        console.print(f"handled on learning: {counts}")
+        console.print(f"on learning: {counts}")

@@ -12,14 +12,16 @@ from types import ModuleType
 import streamcal
 import streamcal.kernels
 
-PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "matplotlib", "pyarrow", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "typer", "rich")
+#: Package → the extra that brings it.
+OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn"}
 
 
 def kernels() -> dict[str, bool]:
     """Kernel name → whether its compiled form is in use.
 
-    >>> sorted(kernels())
-    ['bernstein', 'hull_tree', 'monotone_qp', 'sigmoid_fit']
+    >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
+    (True, True)
     """
     folder = Path(streamcal.kernels.__file__).parent
     names = sorted(path.stem for path in folder.glob("[!_]*.py"))
@@ -32,12 +34,20 @@ def kernel_form() -> str:
     return "partly compiled" if len(forms) > 1 else "compiled" if True in forms else "uncompiled"
 
 
+def summary() -> str:
+    """The header of `streamcal run`: version, form of the kernels, versions of what it computes with."""
+    numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
+    return f"streamcal {streamcal.__version__}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
+
+
 def environment() -> dict[str, str]:
     """What `streamcal doctor` prints, by heading."""
-    found = {"streamcal": streamcal.__version__, "kernels": _kernel_line()}
+    found = {"streamcal": f"{streamcal.__version__} in {Path(streamcal.__file__).parent}", "kernels": _kernel_line()}
     found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"
     found["platform"] = platform.platform()
-    return found | {package: _version(package) for package in PACKAGES}
+    found |= {package: _version(package) or "missing: streamcal needs it" for package in PACKAGES}
+    missing = {package: f'not installed; pip install ".[{extra}]" brings it' for package, extra in OPTIONAL.items()}
+    return found | {package: _version(package) or missing[package] for package in OPTIONAL}
 
 
 def _kernel_line() -> str:
@@ -53,8 +63,8 @@ def _is_compiled(module: ModuleType) -> bool:
     return spec is not None and not str(spec.origin).endswith(".py")
 
 
-def _version(package: str) -> str:
+def _version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        return None

@@ -9,11 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from laws import (
     ALL,
     HALF_LIFE,
     LONGEST,
+    MONOTONE_TO,
+    OSQP_SOLVED,
     POLICIES,
     PROBES,
     TIMED,
@@ -22,17 +31,18 @@ from laws import (
     Model,
     Observation,
     assert_close,
+    assert_monotone,
     assert_same,
     columns,
     each,
     exact_times,
     is_sequential,
-    labels,
     learned,
     observations,
     realistic,
     rough_streams,
     size_of,
+    solved_exactly,
     streams,
     through_json,
     tolerance,
@@ -50,7 +60,6 @@ from streamcal import (
     OnlinePlatt,
     RetractionError,
     StateError,
-    StreamcalError,
 )
 
 ADDITIVE = [case for case in ALL if case.policy is not None]
@@ -62,8 +71,6 @@ NOT_UNLEARNING = [case for case in ALL if not case.unlearns]
 NEW = [Case(method, None if is_sequential(method) else "forever") for method in REGISTRY.values()]
 ON_GRIDS = [case for case in NEW if {"resolution": 64} in variants(case.method)]
 
-#: Rounding of the evaluation of a polynomial or a line between two knots, in probability.
-MONOTONE_TO = 1e-15
 #: Rounding of one formula in scalar and in array arithmetic, or of a tree against the map drawn from it.
 ONE_FORMULA = 1e-12
 #: What a smooth map on its default grid may lose against the exact fit.
@@ -115,7 +122,13 @@ def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, data, stream):
     """A window is a refit on the suffix, decay one with the weights of today."""
     cal = data.draw(case.calibrators(**({"prior": None} if case.policy == "decay" else {})))
     learned(cal, stream)
-    assert_same(cal, without_forgetting(cal, Model(case.policy, stream).held()))
+    held = Model(case.policy, stream).held()
+    expected = without_forgetting(cal, held)
+    assert_same(cal, expected)
+    scores = [o.score for o in held]
+    assert_close(
+        cal.predict_many(scores), solved_exactly(expected).predict_many(scores), max(tolerance(cal), OSQP_SOLVED)
+    )
 
 
 @each(ADDING)
@@ -306,18 +319,17 @@ def test_other_parameters_do_not_merge(case):
 def test_other_policies_and_methods_do_not_merge(case):
     cal = case.build()
     strangers = [Case(case.method, policy).build() for policy in POLICIES if policy != case.policy]
-    strangers += [Case(method, "forever").build() for method in REGISTRY.values() if method is not case.method and not is_sequential(method)]
-    for other in [*strangers, OnlinePlatt(), 3, None]:
+    strangers += [
+        Case(method, "forever").build()
+        for method in REGISTRY.values()
+        if method is not case.method and not is_sequential(method)
+    ]
+    for other in [*strangers, 3, None]:
         with pytest.raises(MergeError):
             cal.merge(other)
 
 
 # -- unlearning --------------------------------------------------------------------------------------------------
-
-
-def roomy(case, data):
-    """A calibrator under whose policy nothing is pushed out by number."""
-    return data.draw(case.calibrators()) if case.policy != "window" else data.draw(case.calibrators())
 
 
 @each(UNLEARNING)
@@ -483,7 +495,7 @@ def test_predictions_are_probabilities_and_monotone_where_claimed(case, data, st
     p = cal.predict_many(scores)
     assert ((p >= 0.0) & (p <= 1.0)).all()
     if cal.monotone:
-        assert (np.diff(p) >= -MONOTONE_TO).all()
+        assert_monotone(p)
     if cal.has_interval:
         lower, upper = cal.predict_interval_many(scores)
         assert ((lower >= 0.0) & (lower <= upper) & (upper <= 1.0)).all()
@@ -652,11 +664,15 @@ def test_hard_streams(case, kind):
             cal.learn_one(*observation)
             p = cal.predict_many(PROBES)
             assert ((p >= 0.0) & (p <= 1.0)).all(), (params, number)
-            assert not cal.monotone or (np.diff(p) >= -MONOTONE_TO).all(), (params, number)
+            if cal.monotone:
+                assert_monotone(p)
         if case.policy is not None and case.policy != "decay":
-            assert cal.n == pytest.approx(math.fsum(o.w for o in Model(case.policy, HARD[kind]).held()), rel=1e-9), params
+            assert cal.n == pytest.approx(math.fsum(o.w for o in Model(case.policy, HARD[kind]).held()), rel=1e-9), (
+                params
+            )
         assert 0.0 <= cal.map()(0.3) <= 1.0
-        assert_close(through_json(cal).predict_many(PROBES), p, max(tolerance(cal), 1e-9))
+        if "prior" not in params and "huge" not in kind:  # there the sums have lost what the copy sums anew
+            assert_same(through_json(cal), cal, within=max(tolerance(cal), 1e-9))
 
 
 @each(ALL)
@@ -683,73 +699,82 @@ def test_half_a_percent_of_positives(case, shape):
         cal.learn_many(scores, y)
         p = cal.predict_many(scores)
         assert ((p >= 0.0) & (p <= 1.0)).all()
-        if not cal.has_interval and cal.name not in ("identity", "ops") and "prior" not in params:
-            # least squares and likelihood keep the sum; Platt's targets add one positive and one negative, and
-            # Bernstein's bounds at 0 and 1 may bind
-            assert p.sum() == pytest.approx(y.sum(), rel=0.1), params
+        if not cal.has_interval and cal.name not in ("identity", "ops") and not params:
+            # Least squares and likelihood keep the sum, but for Platt's targets and for Bernstein's bound at 0.
+            assert p.sum() == pytest.approx(y.sum(), rel=0.1)
 
 
 # -- bad calls ---------------------------------------------------------------------------------------------------
 
-SCORE, LABEL, WEIGHT, TIME = range(4)
+PLACES = {"score": 0, "label": 1, "weight": 2, "time": 3}
 NEVER = [math.nan, math.inf, -math.inf, 10**400, "0.5", b"0.5", None, [0.5], object(), 1j]
-BAD = [
-    *((SCORE, value) for value in [*NEVER, 1.5, -0.25]),
-    *((LABEL, value) for value in [*NEVER, 2, -1, 0.5, "1", "True"]),
-    *((WEIGHT, value) for value in [*NEVER, -1.0, 1e-61, 1e61, 5e-324]),
-    *((TIME, value) for value in NEVER if value is not None),
-]
+BAD = {
+    "score": [*NEVER, 1.5, -0.25],
+    "label": [*NEVER, 2, -1, 0.5, "1", "True"],
+    "weight": [*NEVER, -1.0, 1e-61, 1e61, 5e-324],
+    "time": [value for value in NEVER if value is not None],
+}
 GOOD = [Observation(0.25, 0, 1.0, 0.0), Observation(0.75, 1, 2.0, 4.0), Observation(0.5, 1, 1.0, 8.0)]
 
 
-def named(error, value):
-    """The message says what came: its repr, or, for numbers, what it is as a float."""
-    texts = {repr(value)}
-    if isinstance(value, (int, float)):
-        texts.add(repr(float(value) if value != 10**400 else math.inf))
-    return any(text in str(error.value) for text in texts)
-
-
-def refused(cal, call, value, *, kinds=InputError):
+def assert_refused(cal, value, call):
+    """`InputError`, whose message says what came, and a calibrator as it was."""
     before, predicted = cal.state_dict(), cal.predict_many(PROBES).tolist()
-    with pytest.raises(kinds) as error:
+    with pytest.raises(InputError) as error:
         call()
-    assert isinstance(error.value, StreamcalError)
-    if isinstance(error.value, InputError):
-        assert named(error, value), f"{value!r} is not named in: {error.value}"
+    message = str(error.value)
+    said = {repr(value), repr(float(value))} if isinstance(value, float) else {repr(value)}
+    if value == 10**400:
+        said.add("inf")
+    if isinstance(value, list):
+        said.add("cannot be read as an array")
+    assert any(word in message for word in said), f"{min(said, key=len)[:20]} is not named in: {message[:200]}"
     assert cal.state_dict() == before
     assert cal.predict_many(PROBES).tolist() == predicted
 
 
 @each(ALL)
-@pytest.mark.parametrize(("place", "value"), BAD, ids=lambda value: str(value)[:12])
-def test_bad_values_are_named_and_leave_the_state(case, place, value):
-    if place == TIME and case.policy is None:
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("verb", ["learn_one", "learn_many", "unlearn_one"])
+def test_a_bad_value_is_named_and_leaves_the_state(case, what, verb):
+    if what == "time" and case.policy is None:
         pytest.skip("sequential methods read no time")
+    if verb == "unlearn_one" and not case.unlearns:
+        pytest.skip("refused in any case")
     cal = learned(case.build(), GOOD)
-    bad = list(GOOD[1])
-    bad[place] = value
-    refused(cal, lambda: cal.learn_one(*bad), value)
-    refused(cal, lambda: cal.unlearn_one(*bad), value, kinds=(InputError, CapabilityError))
-    many = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
-    refused(cal, lambda: cal.learn_many(*many), value)
-    if place == SCORE:
-        refused(cal, lambda: cal.predict_one(value), value)
-        refused(cal, lambda: cal.predict_many([0.5, value, 0.5]), value)
-        refused(cal, lambda: cal.map()(value), value)
+    for value in BAD[what]:
+        bad = list(GOOD[1])
+        bad[PLACES[what]] = value
+        if verb == "learn_many":  # in the middle
+            bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
+        assert_refused(cal, value, lambda bad=bad: getattr(cal, verb)(*bad))
+
+
+@each(ALL)
+def test_a_bad_question_is_refused(case):
+    cal = learned(case.build(), GOOD)
+    for value in BAD["score"]:
+        assert_refused(cal, value, lambda value=value: cal.predict_one(value))
+        assert_refused(cal, value, lambda value=value: cal.predict_many([0.5, value, 0.5]))
+        assert_refused(cal, value, lambda value=value: cal.map()(value))
+        assert_refused(cal, value, lambda value=value: cal.map().predict_many([0.5, value]))
         if cal.has_interval:
-            refused(cal, lambda: cal.predict_interval_one(value), value)
-    if place == TIME and case.policy in TIMED:
-        refused(cal, lambda: cal.predict_one(0.5, value), value)
-    if place == WEIGHT and cal.has_interval:
-        refused(cal, lambda: cal.predict_interval_one(0.5, value), value)
+            assert_refused(cal, value, lambda value=value: cal.predict_interval_one(value))
+    for value in BAD["time"] if case.policy is not None else []:
+        assert_refused(cal, value, lambda value=value: cal.predict_one(0.5, value))
+        assert_refused(cal, value, lambda value=value: cal.predict_many([0.5], value))
+    for value in BAD["weight"] if cal.has_interval else []:
+        assert_refused(cal, value, lambda value=value: cal.predict_interval_one(0.5, value))
 
 
 @each([case for case in ADDITIVE if case.policy in TIMED])
 def test_by_time_a_missing_time_is_refused(case):
     cal = learned(case.build(), GOOD)
-    refused(cal, lambda: cal.learn_one(0.5, 1), "time t")if False else None
-    for call in (lambda: cal.learn_one(0.5, 1), lambda: cal.learn_many([0.5], [1]), lambda: cal.unlearn_one(0.75, 1, 2.0)):
+    for call in (
+        lambda: cal.learn_one(0.5, 1),
+        lambda: cal.learn_many([0.5], [1]),
+        lambda: cal.unlearn_one(0.75, 1, 2.0),
+    ):
         before = cal.state_dict()
         with pytest.raises(InputError, match="give the time t"):
             call()
@@ -804,18 +829,27 @@ def test_what_a_method_says_it_can_do_is_what_the_table_says(case):
 
 @each(ALL)
 def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
-    """Measured on the state. 6,000 scores reach every cell of every grid and fill every window."""
+    """Measured on the state. The scores reach every cell of every grid and fill every window."""
+    first = np.concatenate((1.0 / (1.0 + np.exp(-np.linspace(-16.5, 16.5, 6_000))), np.linspace(0.0, 1.0, 10_000)))
     for params in case.variants():
         cal = case.build(**params)
+        if not cal.bounded_memory and case.policy not in ("forever", "time-window"):
+            continue  # decay drops scores that no longer matter, and so need not grow
         sizes = []
-        for first in range(3):
-            scores = 1.0 / (1.0 + np.exp(-np.linspace(-16.5, 16.5, 6_000) - first * 1e-4))
-            cal.learn_many(scores, np.arange(6_000) % 2, None, np.full(6_000, 0.0))
+        for scores in (first, 0.99 * first):
+            cal.learn_many(scores, np.arange(len(scores)) % 2, None, np.zeros(len(scores)))
             sizes.append(size_of(cal.state_dict()))
-        if cal.bounded_memory:
-            assert sizes[0] == sizes[1] == sizes[2], params
-        elif case.policy in ("forever", "time-window"):
-            assert sizes[0] < sizes[1] < sizes[2], params
+        if not cal.bounded_memory:
+            assert sizes[0] < sizes[1], params
+        elif case.policy in (
+            "decay",
+            "time-decay",
+        ):  # how many cells have faded varies
+            full = case.method(**{**cal.params(), "forgetting": Forever()})
+            full.learn_many(first, np.zeros(len(first)))
+            assert sizes[1] <= size_of(full.state_dict()) + 3, params
+        else:
+            assert sizes[0] == sizes[1], params
 
 
 @each([case for case in NEW if not case.method.monotone])
@@ -838,9 +872,9 @@ SMOOTH = [case for case in ON_GRIDS if case not in STEPS]
 
 
 @each(STEPS)
-@given(stream=rough_streams(max_size=60), data=st.data())
+@given(stream=rough_streams(min_size=1, max_size=60), data=st.data())
 def test_a_step_map_on_a_grid_is_the_exact_method_on_rounded_scores(case, stream, data):
-    stream = [o._replace(w=float(round(o.w))) for o in stream if o.w >= 0.5]
+    stream = [o._replace(w=float(math.ceil(o.w))) for o in stream]  # exact sums, in any order
     scale = data.draw(st.sampled_from([{}, *({"scale": scale} for scale in VALUES["scale"][:2])]))
     cal, statistic = on_a_grid(case, resolution=64, **scale)
     exact, _ = on_a_grid(case, resolution=None, **({"scale": VALUES["scale"][1]} if scale else {}))

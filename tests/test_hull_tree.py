@@ -1,4 +1,4 @@
-"""The hull tree against brute force: integer and rational pool-adjacent-violators, scikit-learn, and itself uncompiled."""
+"""The hull tree against brute force: pool-adjacent-violators in exact arithmetic, SciPy, scikit-learn, itself."""
 
 import copy
 import importlib.util
@@ -104,7 +104,7 @@ def random_steps(rng, steps, scores, weight, retracted=0.35):
             yield "update", held[-1]
 
 
-# ---- exactness -----------------------------------------------------------------------------------------------------
+# ---- exactness ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [HullTree, PLAIN, SMALL_LEAVES], ids=["imported", "plain", "small leaves"])
@@ -272,7 +272,7 @@ def test_extreme_scores():
     assert tree.revert(-0.0, 1.0, 1.0, 1) == 0
 
 
-# ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------------------
+# ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
@@ -319,7 +319,7 @@ def test_forward_decay(kernel, growth):
             assert tree.interval(score, w) == pytest.approx(oracle.interval(score, w), rel=1e-13, abs=1e-13)
             assert tree.isotonic(score) == pytest.approx(oracle.isotonic(score), rel=1e-13, abs=1e-13)
         w *= growth
-    scores, weights, positive, count = tree.to_arrays()
+    scores, weights, _, count = tree.to_arrays()
     tree.multiply(1 / w)
     tree.check()
     assert tree.weight == pytest.approx(weights.sum() / w, rel=1e-13)  # sums in another order
@@ -329,7 +329,7 @@ def test_forward_decay(kernel, growth):
     assert tree.to_arrays()[0].tolist() == scores[~few].tolist()
 
 
-# ---- taking back -------------------------------------------------------------------------------------------------------
+# ---- taking back -------------------------------------------------------------------------------------------
 
 
 def test_what_was_never_held_is_refused():
@@ -395,7 +395,7 @@ def test_huge_weights_leave_no_rounding_in_the_sums():
     assert tree.weight == pytest.approx(float(sum(w for w, _, _ in oracle.held.values())), rel=1e-13)
 
 
-# ---- all at once -------------------------------------------------------------------------------------------------------
+# ---- all at once -------------------------------------------------------------------------------------------
 
 
 def random_groups(rng, n):
@@ -470,7 +470,7 @@ def test_copies():
         other.check()
 
 
-# ---- compiled and uncompiled -------------------------------------------------------------------------------------------
+# ---- compiled and uncompiled -------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(hull_tree.__file__.endswith(".py"), reason="nothing was compiled")

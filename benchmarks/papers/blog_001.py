@@ -240,7 +240,7 @@ PAGE_TEXT = """# Paper 001: the closing table, learned as a stream
 
 A. Shtoff, *A Bernstein SkLearn model calibrator*. CDC diabetes indicators (BRFSS 2015), {rows:,} rows; the post's
 columns and splits: 70 % train a linear support-vector machine, 15 % calibrate it, 15 % test. Each calibrator learned
-the calibration part in one pass, one `learn_one` per row, on `{scale}`, the range of the *training*
+the calibration part in one pass, one `learn_one` per row, on {scale}, the range of the *training*
 margins; `learn_many` gave the same predictions within {same:.0e}. "Post's way" is its recipe on the same margins:
 scikit-learn's `CalibratedClassifierCV`, and polynomials scaled by the range of the *calibration* margins, which is
 known only after all of them were seen.
@@ -250,20 +250,20 @@ known only after all of them were seen.
 {balanced}
 
 Checks that this is the post's model: {machine} (published .30, .79, .72);
-{negatives:,} negatives and {positives:,} positives in the test part (published {published_negatives:,} and
-{published_positives:,}); ECE of the plain sigmoid of the margin {naive:.5f} (published {published_naive:.5f}).
+{negatives:,} negatives and {positives:,} positives in the test part (published {published_support});
+ECE of the plain sigmoid of the margin {naive:.5f} (published {published_naive:.5f}).
 
 ## Reading
 
 - **Platt and isotonic regression**, learned as a stream, give the post's figures{platt_verdict}.
   The isotonic fit knows no scale, and Platt's sigmoid depends on it only through its grid of 4,096 cells.
-- **The polynomials** give the post's figures where they get the post's scale{polynomial_verdict}.
-  That scale, the extremes of the calibration margins [{post_lo:.2f}, {post_hi:.2f}], is not known while a stream runs,
-  and moving it would corrupt moments already summed. The range of the training margins, [{own_lo:.2f}, {own_hi:.2f}], is
-  wider at the top, where hardly any margin lies, so that the same degree bends less where the data are; degree 10
-  loses more by it than degree 20.
-- **Leaving out the extremes** of the training margins takes the loss back in every figure. (All of these were looked at on
-  the test part, so that the table chooses none of them.)
+- **The polynomials**, where they get the post's scale, give its figures{polynomial_verdict}. That scale is
+  {post}, the extremes of the calibration margins; it is not known while a stream runs, and
+  moving it would corrupt moments already summed. The range of the training margins, {scale}, is wider
+  at the top, where hardly any margin lies, so that the same degree bends less where the data are; degree 10 loses more
+  by it than degree 20.
+- **Leaving out the extremes** of the training margins improves every figure. (All of these cuts were looked at on the
+  test part, so that the table chooses none of them.)
 
 {tails}
 
@@ -293,22 +293,18 @@ def page(balanced: Result, printed: Result, rows: int) -> str:
     own, post = balanced.scales
     return PAGE_TEXT.format(
         rows=rows,
-        scale=f"Interval({own.lo:.3f}, {own.hi:.3f})",
+        scale=f"`Interval({own.lo:.3f}, {own.hi:.3f})`",
+        post=f"`Interval({post.lo:.3f}, {post.hi:.3f})`",
         same=SAME,
         balanced=table(balanced),
         machine=balanced.machine,
         negatives=balanced.support[0],
         positives=balanced.support[1],
-        published_negatives=PUBLISHED_SUPPORT[0],
-        published_positives=PUBLISHED_SUPPORT[1],
+        published_support="{:,} and {:,}".format(*PUBLISHED_SUPPORT),
         naive=balanced.naive.ece,
         published_naive=PUBLISHED_NAIVE_ECE,
         platt_verdict=verdict(balanced.streamed, ["Platt", "Isotonic"]),
         polynomial_verdict=verdict(balanced.as_in_post, ["Bernstein (deg = 20)", "Bernstein (deg = 10)"]),
-        post_lo=post.lo,
-        post_hi=post.hi,
-        own_lo=own.lo,
-        own_hi=own.hi,
         tails=tail_table(balanced),
         printed=table(printed),
         printed_recall=printed.machine.split("recall ")[1].split(",")[0],

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from streamcal.base import InputError, SolverError, Statistic
+import numpy as np
+
+from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.kernels.bernstein import MAX_DEGREE
+from streamcal.inputs import check_score, check_time
+from streamcal.kernels.bernstein import MAX_DEGREE, evaluate
+from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps import BernsteinMap, ScaledMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
-from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
@@ -63,13 +66,12 @@ class Bernstein(AdditiveCalibrator):
             raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
         if not isinstance(tolerance, float) or not 0.0 < tolerance < 1.0:
             raise InputError(f"tolerance={tolerance!r} is not possible; give a number between 0 and 1")
-        self._solver: MonotoneLeastSquares | WarmOSQP
-        if solver == "active-set":
-            self._solver = MonotoneLeastSquares(degree)
-        elif solver == "osqp":
-            self._solver = WarmOSQP(degree, tolerance)
-        else:
+        if solver not in ("active-set", "osqp"):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
+        self._kernel = MonotoneQP(degree)
+        self._osqp = WarmOSQP(degree, tolerance) if solver == "osqp" else None
+        self._coefficients: FloatArray = np.zeros(degree + 1)
+        self._fitted_for = -1
         self.degree = degree
         self.solver = solver
         self.tolerance = tolerance
@@ -80,9 +82,29 @@ class Bernstein(AdditiveCalibrator):
         self._moments = BernsteinMoments(self.degree, self.scale)
         return self._moments
 
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        x = self.scale.coordinate(check_score(score))
+        self._memory.as_of(None if t is None else check_time(t))
+        if self._moments.count == 0:
+            return self.scale.probability(x)
+        self._fit()
+        return min(max(evaluate(self._coefficients, self.scale.unit(x)), 0.0), 1.0)
+
     def _solve(self, unit: float) -> ScaledMap:
+        self._fit()
+        return BernsteinMap(self.scale, self._coefficients)
+
+    def _fit(self) -> None:
+        """Bring the coefficients up to date, unless nothing has changed since the last time."""
+        if self._fitted_for == self._memory.version:
+            return
         sums = self._moments.sums
-        solution = self._solver.solve(sums.moments, sums.cross, sums.weight)
-        if not solution.solved:
-            raise SolverError(f"{self.solver} of Bernstein degree {self.degree} ended with status {solution.status!r}")
-        return BernsteinMap(self.scale, solution.x)
+        if self._osqp is None:  # the kernel itself: a Solution would cost more than the solve
+            status = self._kernel.solve(sums.moments, sums.cross, sums.weight)
+            solved, reason, self._coefficients = status == SOLVED, STATUS[status], self._kernel.coefficients
+        else:
+            solution = self._osqp.solve(sums.moments, sums.cross, sums.weight)
+            solved, reason, self._coefficients = solution.solved, solution.status, solution.x
+        if not solved:
+            raise SolverError(f"{self.solver} of Bernstein degree {self.degree} ended with status {reason!r}")
+        self._fitted_for = self._memory.version

@@ -72,8 +72,8 @@ def equal_frequency_bins(
 ) -> tuple[FloatArray, FloatArray]:
     """Cuts between the bins, shape (m − 1,), and their shares of positives, shape (m,); m ≤ bins are not empty."""
     below = np.cumsum(weight) - weight
-    rank = (below + 0.5 * weight) / weight.sum()
-    bin_of = np.minimum((bins * rank).astype(np.intp), bins - 1)
+    place = bins * (below + 0.5 * weight) / weight.sum()  # multiplied first: a place on a boundary stays on it
+    bin_of = np.minimum(place.astype(np.intp), bins - 1)
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
     left, right = x[first[1:] - 1], x[first[1:]]
     middles = 0.5 * left + 0.5 * right

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import InputError, Time
+from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import check_score
+from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps import SigmoidMap
-from streamcal.scales import Logit
+from streamcal.scales import LOGIT_LIMIT, Logit
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.
 NEWTON_GAMMA = 0.1
@@ -54,21 +54,31 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
         self.discount = discount
         self.scale = Logit()
-        self._newton = OnlineNewton(1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount)
+        self._newton = OnlineNewton(
+            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+        )
+
+    @property
+    def n(self) -> float:
+        return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        return float(self._newton.predict(self.scale.coordinate(check_score(score))))
+        p = self._newton.predict_usual(score)
+        return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
+
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        if not self._newton.learn_usual(score, y, w):
+            super().learn_one(score, y, w, t)
 
     def map(self) -> SigmoidMap:
         return SigmoidMap(self.scale, self._newton.slope, self._newton.offset)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)
-        self._n = self.discount * self._n + w
 
     def _state(self) -> dict[str, Any]:
-        return {"n": self._n, "clamped": self._clamped, "newton": list(self._newton.state())}
+        return {"clamped": self._clamped, "newton": list(self._newton.state())}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._n, self._clamped = float(state["n"]), int(state["clamped"])
+        self._clamped = int(state["clamped"])
         self._newton.load(*state["newton"])

@@ -25,16 +25,11 @@ class SequentialCalibrator(Calibrator):
     scale: Scale
 
     def __init__(self) -> None:
-        self._n = 0.0
         self._clamped = 0
 
     @abstractmethod
     def _step(self, x: float, y: float, w: float) -> None:
         """One step on a checked observation of weight w > 0."""
-
-    @property
-    def n(self) -> float:
-        return self._n
 
     def tally(self) -> dict[str, int]:
         """Counts of what was quietly handled: scores the scale clamped on learning."""

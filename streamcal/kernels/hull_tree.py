@@ -23,7 +23,7 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
                     end of a pool and rises does not matter, and a pool found again with a slope between `low`
                     and `high` has kept its end unless the end was decided next to the change (`_kept`)
     interval        Newton again, for the edge that crosses the test object; each end is that of a prefix or a
-                    suffix of the groups, which is one root path read downwards (`_find_end_before_score`)
+                    suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic        the topmost pool that contains the score
 
 With k distinct scores a descent costs O(log k); an update O(log k) plus one descent for each pool that has to be
@@ -84,8 +84,7 @@ _TIE = cython.declare(cython.double, TIE)
 _TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
 _INFINITY = cython.declare(cython.double, math.inf)
 
-MAX_DEPTH = 64  # log(2e9 groups / 16) / log(4/3): balance keeps the tree below it
-_MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
+MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
 
 
 @cython.no_gc  # children are owned by their parent alone: no cycles, and nothing for the collector to walk
@@ -123,11 +122,10 @@ class Leaf(Node):
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(low=cython.int, high=cython.int, middle=cython.int)
     def position(self, score: cython.double) -> cython.int:
         """How many groups lie below `score`."""
-        low: cython.int = 0
-        high: cython.int = self.n
-        middle: cython.int
+        low, high = 0, self.n
         while low < high:
             middle = (low + high) >> 1
             if self.scores[middle] < score:
@@ -138,28 +136,26 @@ class Leaf(Node):
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def place(self, i: cython.int, score: cython.double, w: cython.double, p: cython.double, c: cython.longlong) -> cython.void:
+    @cython.locals(j=cython.int)
+    def place(
+        self, i: cython.int, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+    ) -> cython.void:
         """Insert a group before position `i`; there is room."""
-        j: cython.int
         for j in range(self.n, i, -1):
             self.scores[j] = self.scores[j - 1]
-        for j in range(self.n, i, -1):
             self.w[j] = self.w[j - 1]
-        for j in range(self.n, i, -1):
             self.p[j] = self.p[j - 1]
-        for j in range(self.n, i, -1):
             self.count[j] = self.count[j - 1]
-        self.scores[i] = score
-        self.w[i] = w
-        self.p[i] = p
-        self.count[i] = c
+        self.scores[i], self.w[i], self.p[i], self.count[i] = score, w, p, count
         self.n += 1
+        self.weight += w
+        self.positive += p
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(j=cython.int)
     def drop(self, i: cython.int) -> cython.void:
         """Remove the group at position `i`."""
-        j: cython.int
         self.n -= 1
         for j in range(i, self.n):
             self.scores[j] = self.scores[j + 1]
@@ -169,27 +165,21 @@ class Leaf(Node):
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def append(self, other: Leaf, start: cython.int, stop: cython.int) -> cython.void:
-        """Copy groups of a leaf to the right to the end of this one."""
-        j: cython.int
-        for j in range(start, stop):
-            self.scores[self.n] = other.scores[j]
-            self.w[self.n] = other.w[j]
-            self.p[self.n] = other.p[j]
-            self.count[self.n] = other.count[j]
-            self.n += 1
+    @cython.locals(j=cython.int)
+    def append(self, other: Leaf, start: cython.int) -> cython.void:
+        """Copy the groups of a leaf to the right, from position `start` on, to the end of this one."""
+        for j in range(start, other.n):
+            self.place(self.n, other.scores[j], other.w[j], other.p[j], other.count[j])
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(j=cython.int)
     def sum_up(self) -> cython.void:
-        j: cython.int
-        w: cython.double = 0.0
-        p: cython.double = 0.0
+        """Form the masses anew, as after a removal, when subtraction would leave rounding behind."""
+        self.weight = self.positive = 0.0
         for j in range(self.n):
-            w += self.w[j]
-            p += self.p[j]
-        self.weight = w
-        self.positive = p
+            self.weight += self.w[j]
+            self.positive += self.p[j]
 
 
 @cython.no_gc
@@ -201,7 +191,7 @@ class Inner(Node):
     Every score of the left child < cut <= every score of the right one. The pool holds the groups with
     lo <= score < hi and has the slope P/W. On each side (LEFT, RIGHT) the mass of the child is split at the end of
     the pool: `near` inside it, `far` outside. Any line with a slope strictly between `low` and `high` of a side
-    supports that child at the same end.
+    supports that child at the same end; low = ∞ says that the end is not known.
     """
 
     left: Node
@@ -220,13 +210,14 @@ class Inner(Node):
 
     def __init__(self, left: Node, right: Node, cut: cython.double):
         Node.__init__(self)
-        self.left = left
-        self.right = right
+        self.left, self.right = left, right
         self.cut = self.lo = self.hi = cut
-        self.P = self.W = 0.0
+        self.sum_up()
+        self.P, self.W = self.positive, self.weight
         if not cython.compiled:
             self.near_w, self.near_p, self.far_w, self.far_p = ([0.0, 0.0] for _ in range(4))
             self.low, self.high = [0.0, 0.0], [0.0, 0.0]
+        self.low[LEFT] = self.low[RIGHT] = _INFINITY
 
     @cython.cfunc
     @cython.inline
@@ -253,35 +244,51 @@ class HullTree:
 
     `_root` is None exactly when nothing is held. `_exact` says that every mass ever seen was an integer and all sums
     stay below 2⁵²: only then can a mass be taken from a sum without leaving rounding behind. The attributes from
-    `_score` on are the operation at work; they mean nothing between calls.
+    `_score` on belong to the operation at work; they mean nothing between calls.
     """
 
     _root: Node
     _size: cython.longlong
     _count: cython.longlong
     _exact: cython.bint
-    _tie: cython.double  # slopes that differ by less than this factor are not told apart
-    _score: cython.double  # the group that changes, by how much, and whether something is taken back
+    _tie: cython.double  # slopes that differ by less than this factor tie
+    # a change: the score, what is added to its group (less than nothing where an update is taken back)
+    _score: cython.double
     _dw: cython.double
     _dp: cython.double
     _dc: cython.longlong
     _taking: cython.bint
-    _path: list  # root path of the score that is asked for, its length, the side it turns to at each node
+    # Newton's method: the line P/W tried now, its slope, and the bracket of the slope sought
+    _P: cython.double
+    _W: cython.double
+    _slope: cython.double
+    _floor: cython.double
+    _ceiling: cython.double
+    # the end found last: its key, the groups of its leaf inside, the mass inside and outside, the range of slopes
+    _key: cython.double
+    _held: cython.int
+    _near_w: cython.double
+    _near_p: cython.double
+    _far_w: cython.double
+    _far_p: cython.double
+    _low: cython.double
+    _high: cython.double
+    # a query: the root path of `_score`, the turn it takes at each node, the mass from the score to the two ends of
+    # the subtree at each depth (64 pairs), and the position in the leaf
+    _path: list
     _depth: cython.int
     _turn: cython.int[64]
-    _reach_w: cython.double[2][64]  # 64 pairs: mass from the score to the two ends of each node on the path
+    _reach_w: cython.double[2][64]
     _reach_p: cython.double[2][64]
     _leaf: Leaf
     _position: cython.int
     _tied: cython.int
-    _probe: Inner  # scratch that takes the result of `_find_end` in a query
 
     def __init__(self):
         self._root = None
         self._size = self._count = 0
         self._set_exact(True)
         self._path = [None] * MAX_DEPTH
-        self._probe = Inner(Node(), Node(), 0.0)
         if not cython.compiled:
             self._turn = [0] * MAX_DEPTH
             self._reach_w, self._reach_p = ([[0.0, 0.0] for _ in range(MAX_DEPTH)] for _ in range(2))
@@ -308,22 +315,20 @@ class HullTree:
     # ---- change -------------------------------------------------------------------------------------------------
 
     def update(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
-        """Add the mass `w`, `positive` of it with label 1, made of `count` observations."""
+        """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
         self._add(float(score) + 0.0, float(w), float(positive), count)  # −0.0 + 0.0 = 0.0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def _add(self, score: cython.double, w: cython.double, p: cython.double, c: cython.longlong) -> cython.void:
+    def _add(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong):
         if self._root is None:
             self._root = Leaf()
-        self._score, self._dw, self._dp, self._dc, self._taking = score, w, p, c, False
-        self._count += c
+        self._score, self._dw, self._dp, self._dc, self._taking = score, w, p, count, False
+        if self._exact and not (_whole(w) and _whole(p) and self._root.weight + w < _EXACT_LIMIT):
+            self._set_exact(False)
+        self._count += count
         self._root = self._change(self._root)
-        if self._exact:
-            self._set_exact(_whole(w) and _whole(p) and self._root.weight < _EXACT_LIMIT)
 
     @cython.cfunc
-    @cython.inline
     @cython.exceptval(check=False)
     def _set_exact(self, exact: cython.bint) -> cython.void:
         self._exact = exact
@@ -335,48 +340,43 @@ class HullTree:
         if not self._holds(score, w, positive, count):
             return 1
         self._score, self._dw, self._dp, self._dc, self._taking = score, -w, -positive, -count, True
+        if self._exact and not (_whole(w) and _whole(positive)):
+            self._set_exact(False)
         self._count -= count
-        self._set_exact(self._exact and _whole(w) and _whole(positive))
         self._root = self._change(self._root)
         return 0
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _holds(
-        self, score: cython.double, w: cython.double, p: cython.double, c: cython.longlong
-    ) -> cython.bint:
-        """Can (score, w, p, c) have been added earlier? With the last observation all of the weight must go."""
+    @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
+    def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
+        """Can this have been added earlier? With the last observation of a group all of its weight must go."""
         if self._root is None:
             return False
-        leaf: Leaf = self._leaf_of(score)
-        i: cython.int = leaf.position(score)
-        if i == leaf.n or leaf.scores[i] != score or c > leaf.count[i]:
+        leaf = self._leaf_of(score)
+        i = leaf.position(score)
+        if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
-        slack: cython.double = _MASS_TOLERANCE * leaf.w[i]
-        rest: cython.double = leaf.w[i] - w
-        rest_p: cython.double = leaf.p[i] - p
-        if c == leaf.count[i] and rest > slack:
+        slack, rest, rest_p = _MASS_TOLERANCE * leaf.w[i], leaf.w[i] - w, leaf.p[i] - p
+        if count == leaf.count[i] and rest > slack:
             return False
         return rest >= -slack and rest_p >= -slack and rest - rest_p >= -slack
 
     @cython.cfunc
+    @cython.locals(inner=Inner, child=Node, leaves=cython.longlong, side=cython.int)
     def _change(self, node: Node) -> Node:
         """Carry the change to its leaf and bring the pools above it up to date; returns the subtree's new root."""
         if node.leaves == 1:
             return self._change_leaf(cython.cast(Leaf, node))
-        inner: Inner = cython.cast(Inner, node)
-        leaves: cython.longlong = inner.leaves
-        side: cython.int = _LEFT if self._score < inner.cut else _RIGHT
-        child: Node
+        inner = cython.cast(Inner, node)
+        leaves = inner.leaves
+        side = _LEFT if self._score < inner.cut else _RIGHT
+        child = self._change(inner.left if side == _LEFT else inner.right)
+        if child is None:  # its last group has gone
+            return inner.right if side == _LEFT else inner.left
         if side == _LEFT:
-            child = self._change(inner.left)
-            if child is None:
-                return inner.right
             inner.left = child
         else:
-            child = self._change(inner.right)
-            if child is None:
-                return inner.left
             inner.right = child
         inner.sum_up()
         if self._taking and inner.leaves == 2:
@@ -384,14 +384,15 @@ class HullTree:
             if child is not None:
                 return child
         if inner.leaves != leaves and not _balanced(inner.left.leaves, inner.right.leaves):
-            return self._rebalance(inner)
+            return self._rebalanced(inner)
         self._settle(inner, side)
         return inner
 
     @cython.cfunc
+    @cython.locals(i=cython.int)
     def _change_leaf(self, leaf: Leaf) -> Node:
         """Change one group; returns the leaf, None when it is empty now, or a node of two leaves when it was full."""
-        i: cython.int = leaf.position(self._score)
+        i = leaf.position(self._score)
         if i == leaf.n or leaf.scores[i] != self._score:
             self._size += 1
             if leaf.n == _CAPACITY:
@@ -401,76 +402,77 @@ class HullTree:
             leaf.w[i] += self._dw
             leaf.p[i] += self._dp
             leaf.count[i] += self._dc
-        elif leaf.count[i] + self._dc == 0:
-            self._size -= 1
-            leaf.drop(i)
-            if leaf.n == 0:
-                return None
+            leaf.weight += self._dw
+            leaf.positive += self._dp
         else:
-            # What is left is known only to within the rounding of what was there, and is positive: some
-            # observations remain.
-            leaf.w[i] = max(leaf.w[i] + self._dw, leaf.w[i] * _HALF_ULP)
-            leaf.p[i] = min(max(leaf.p[i] + self._dp, 0.0), leaf.w[i])
-            leaf.count[i] += self._dc
-        leaf.sum_up()
-        return leaf
+            if leaf.count[i] + self._dc == 0:
+                self._size -= 1
+                leaf.drop(i)
+            else:
+                # What is left is known only to within the rounding of what was there, and is positive, for
+                # observations remain.
+                leaf.w[i] = max(leaf.w[i] + self._dw, leaf.w[i] * _HALF_ULP)
+                leaf.p[i] = min(max(leaf.p[i] + self._dp, 0.0), leaf.w[i])
+                leaf.count[i] += self._dc
+            leaf.sum_up()
+        return leaf if leaf.n else None
 
     @cython.cfunc
+    @cython.locals(right=Leaf, half=cython.int)
     def _split(self, leaf: Leaf, i: cython.int) -> Node:
-        """Put the new group before position `i` of a full leaf, and half of the groups into a new leaf.
+        """Put the new group before position `i` of a full leaf, half of whose groups go into a new one.
 
-        A group that comes first or last gets the new leaf for itself: sorted arrivals then leave full leaves behind.
+        A group that comes first or last gets a leaf for itself: sorted arrivals then leave full leaves behind.
         """
-        half: cython.int = i if i == 0 or i == _CAPACITY else _CAPACITY // 2
-        right: Leaf = Leaf()
-        right.append(leaf, half, _CAPACITY)
+        half = i if i == 0 or i == _CAPACITY else _CAPACITY // 2
+        right = Leaf()
+        right.append(leaf, half)
         leaf.n = half
-        if i < half or (i == half and i == 0):
-            leaf.place(i, self._score, self._dw, self._dp, self._dc)
-        else:
-            right.place(i - half, self._score, self._dw, self._dp, self._dc)
         leaf.sum_up()
-        right.sum_up()
+        (leaf if i < half or half == 0 else right).place(
+            i if i < half or half == 0 else i - half, self._score, self._dw, self._dp, self._dc
+        )
         return self._joined(leaf, right, right.scores[0])
 
     @cython.cfunc
+    @cython.locals(inner=Inner)
     def _joined(self, left: Node, right: Node, cut: cython.double) -> Inner:
-        inner: Inner = Inner(left, right, cut)
-        inner.sum_up()
-        inner.P, inner.W = inner.positive, inner.weight
+        """A new node over two subtrees."""
+        inner = Inner(left, right, cut)
         self._find_pool(inner)
         return inner
 
     @cython.cfunc
-    def _rebalance(self, inner: Inner) -> Node:
-        """Rotate a node one of whose children has become too heavy."""
-        child: Inner
+    @cython.locals(child=Inner)
+    def _rebalanced(self, inner: Inner) -> Node:
+        """Rotate a node one of whose children has become too heavy; the nodes that move are made anew."""
         if inner.left.leaves < inner.right.leaves:
             child = cython.cast(Inner, inner.right)
             if child.left.leaves >= _ROTATION * child.right.leaves:
-                inner.right = self._rotated_right(child)
-            return self._rotated_left(inner)
+                child = self._rotated_right(child)
+            return self._joined(self._joined(inner.left, child.left, inner.cut), child.right, child.cut)
         child = cython.cast(Inner, inner.left)
         if child.right.leaves >= _ROTATION * child.left.leaves:
-            inner.left = self._rotated_left(child)
-        return self._rotated_right(inner)
+            child = self._rotated_left(child)
+        return self._joined(child.left, self._joined(child.right, inner.right, inner.cut), child.cut)
 
     @cython.cfunc
+    @cython.locals(child=Inner)
     def _rotated_left(self, inner: Inner) -> Inner:
-        """The right child becomes the parent."""
-        child: Inner = cython.cast(Inner, inner.right)
+        child = cython.cast(Inner, inner.right)
         return self._joined(self._joined(inner.left, child.left, inner.cut), child.right, child.cut)
 
     @cython.cfunc
+    @cython.locals(child=Inner)
     def _rotated_right(self, inner: Inner) -> Inner:
-        """The left child becomes the parent."""
-        child: Inner = cython.cast(Inner, inner.left)
+        child = cython.cast(Inner, inner.left)
         return self._joined(child.left, self._joined(child.right, inner.right, inner.cut), child.cut)
 
     # ---- pools --------------------------------------------------------------------------------------------------
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(other=cython.int, slope=cython.double)
     def _settle(self, inner: Inner, side: cython.int) -> cython.void:
         """Bring the pool of a node up to date after the change in its child on `side`; search only if need be.
 
@@ -478,24 +480,18 @@ class HullTree:
         Where that lies outside the pool and lifts them off the supporting line, the pool stays as it is.
         Otherwise both ends are held against the new slope.
         """
+        other = 1 - side
         if self._taking and not self._exact:
-            self._find_pool(inner)
-            return
-        other: cython.int = 1 - side
-        slope: cython.double
-        if inner.lo <= self._score < inner.hi:
+            inner.low[other] = _INFINITY
+        elif inner.lo <= self._score < inner.hi:
             inner.near_w[side] += self._dw
             inner.near_p[side] += self._dp
-            inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
-            inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-            if inner.W == 0.0:  # nothing crosses any more: any slope will do to begin with
-                inner.P, inner.W = inner.positive, inner.weight
-                self._find_pool(inner)
-                return
-            slope = inner.P / inner.W
-            if not inner.low[other] < slope < inner.high[other]:
-                self._find_pool(inner)
-                return
+            if inner.near_w[_LEFT] + inner.near_w[_RIGHT] > 0.0:
+                inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
+                inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
+                slope = inner.P / inner.W
+                if inner.low[other] < slope < inner.high[other] and self._kept(inner, side, slope):
+                    return
         else:
             inner.far_w[side] += self._dw
             inner.far_p[side] += self._dp
@@ -506,30 +502,33 @@ class HullTree:
                 else:
                     inner.high[side] = min(inner.high[side], slope)
                 return
-            slope = inner.P / inner.W
-        if not (inner.low[side] < slope < inner.high[side] and self._kept(inner, side)):
-            self._find_pool(inner)
+            if self._kept(inner, side, inner.P / inner.W):
+                return
+        inner.low[side] = _INFINITY
+        self._find_pool(inner)
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _kept(self, inner: Inner, side: cython.int) -> cython.bint:
-        """Does the pool surely end where it did, given that its slope lies between `low` and `high`?
+    @cython.locals(node=Node, there=Inner, end=cython.double, slope=cython.double, left=cython.bint)
+    def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+        """Does the pool surely end where it did, now that its slope is `line`?
 
         The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
         without it, the end is found there: if the old end lies there too, it is the one, since it supported
-        the subtree then, at this slope, and the subtree has not changed.
+        the subtree at such slopes and the subtree has not changed.
         """
-        node: Node = inner.left if side == _LEFT else inner.right
-        end: cython.double = inner.lo if side == _LEFT else inner.hi
-        there: Inner
-        left: cython.bint
+        if not inner.low[side] < line < inner.high[side]:
+            return False
+        node = inner.left if side == _LEFT else inner.right
+        end = inner.lo if side == _LEFT else inner.hi
         while node.leaves > 1:
             there = cython.cast(Inner, node)
+            slope = there.P / there.W
             left = _belongs(side, there.P, there.W, inner.P, inner.W, self._tie) == (side == _LEFT)
             if left:
-                inner.high[side] = min(inner.high[side], there.P / there.W)
+                inner.high[side] = min(inner.high[side], slope)
             else:
-                inner.low[side] = max(inner.low[side], there.P / there.W)
+                inner.low[side] = max(inner.low[side], slope)
             if left != (self._score < there.cut):
                 return end <= there.cut if left else end >= there.cut
             node = there.left if left else there.right
@@ -537,371 +536,326 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(w=cython.double, p=cython.double, side=cython.int)
     def _find_pool(self, inner: Inner) -> cython.void:
-        """Find the pool of a node by Newton's method, from the slope it holds.
-
-        The slope λ* wanted is the root of a decreasing, piecewise linear function of λ: the height of the line
-        through the right end over that through the left one. Its sign at each λ tried narrows the bracket;
-        a step that leaves the bracket is replaced by its middle.
-        """
-        left_slope: cython.double = -_INFINITY  # bracket of λ*
-        right_slope: cython.double = _INFINITY
-        slope: cython.double = inner.P / inner.W
-        w: cython.double
-        p: cython.double
-        first: cython.bint = True
-        side: cython.int
+        """Find the pool of a node by Newton's method, from the slope it holds."""
+        self._try_line(inner.P, inner.W)
         while True:
             for side in range(2):
-                if first or not inner.low[side] < slope < inner.high[side]:
-                    self._find_end(inner, side, inner.P, inner.W, inner)
-            first = False
+                if not inner.low[side] < self._slope < inner.high[side]:
+                    self._find_end(inner, side)
+                    self._set_end(inner, side)
             w = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
             p = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-            if w == 0.0:
-                return
-            if p * inner.W == inner.P * w:
-                inner.P, inner.W = p, w
-                return
-            if p * inner.W > inner.P * w:
-                left_slope = slope
-            else:
-                right_slope = slope
-            inner.P, inner.W = p, w
-            slope = p / w
-            if not left_slope < slope < right_slope:
-                slope = 0.5 * (max(left_slope, 0.0) + min(right_slope, 1.0))
-                if not left_slope < slope < right_slope:
-                    self._tie = 1.0 / self._tie
-                    self._find_end(inner, _LEFT, right_slope, 1.0, inner)
-                    self._find_end(inner, _RIGHT, left_slope, 1.0, inner)
-                    self._tie = 1.0 / self._tie
-                    inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
-                    inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
-                    return
-                inner.P, inner.W = slope, 1.0
+            if w == 0.0 or not self._step(p, w):
+                break
+        if w > 0.0 and (
+            p != self._P or w != self._W
+        ):  # λ* lies between two neighbouring floats: what ties with it belongs
+            self._tie = 1.0 / self._tie
+            for side in range(2):
+                self._find_end(inner, side)
+                self._set_end(inner, side)
+            self._tie = 1.0 / self._tie
+            self._P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
+            self._W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
+        inner.P, inner.W = self._P, self._W
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _find_end(self, inner: Inner, side: cython.int, P: cython.double, W: cython.double, into: Inner) -> cython.void:
-        """Where the line of slope P/W supports the child on `side`: the fields of that side of `into`."""
-        node: Node = inner.left if side == _LEFT else inner.right
-        key: cython.double = inner.cut if side == _LEFT else _INFINITY
-        near_w: cython.double = 0.0
-        near_p: cython.double = 0.0
-        far_w: cython.double = 0.0
-        far_p: cython.double = 0.0
-        low: cython.double = -_INFINITY
-        high: cython.double = _INFINITY
-        tie: cython.double = self._tie
-        there: Inner
-        belongs: cython.bint
-        slope: cython.double
+    def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
+        """Make the end found last that of the pool."""
+        if side == _LEFT:
+            inner.lo = self._key
+        else:
+            inner.hi = self._key
+        inner.near_w[side], inner.near_p[side] = self._near_w, self._near_p
+        inner.far_w[side], inner.far_p[side] = self._far_w, self._far_p
+        inner.low[side], inner.high[side] = self._low, self._high
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _try_line(self, P: cython.double, W: cython.double) -> cython.void:
+        """Start Newton's method from a line."""
+        self._P, self._W, self._slope = P, W, P / W
+        self._floor, self._ceiling = -_INFINITY, _INFINITY
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(before=cython.double)
+    def _step(self, p: cython.double, w: cython.double) -> cython.bint:
+        """Go on to the line through the ends of the present one, which are (w, p) apart; False where that is it.
+
+        The height of the line through the right end above that through the left one is a decreasing, piecewise
+        linear function of the slope, and 0 at the slope λ* sought. So its sign narrows the bracket of λ*, and the
+        next line is Newton's step. A step that leaves the bracket is replaced by the middle.
+        """
+        before = self._slope
+        self._P, self._W, self._slope = p, w, p / w
+        if self._slope == before:
+            return False
+        if self._slope > before:
+            self._floor = before
+        else:
+            self._ceiling = before
+        if not self._floor < self._slope < self._ceiling:
+            self._slope = 0.5 * (max(self._floor, 0.0) + min(self._ceiling, 1.0))
+            self._P, self._W = self._slope, 1.0
+        return self._floor < self._slope < self._ceiling
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Node, there=Inner, left=Node, right=Node, slope=cython.double, P=cython.double)
+    @cython.locals(W=cython.double, tie=cython.double, steeper=cython.bint, low=cython.double, high=cython.double)
+    @cython.locals(near_w=cython.double, near_p=cython.double, far_w=cython.double, far_p=cython.double)
+    @cython.locals(leaf=Leaf, i=cython.int, j=cython.int, w=cython.double, p=cython.double, key=cython.double)
+    def _find_end(self, inner: Inner, side: cython.int) -> cython.void:
+        """Find where the line P/W supports the child on `side`, and between which slopes that stays so."""
+        P, W, tie = self._P, self._W, self._tie
+        node = inner.left if side == _LEFT else inner.right
+        key = inner.cut if side == _LEFT else _INFINITY
+        near_w = near_p = far_w = far_p = 0.0
+        low, high = -_INFINITY, _INFINITY
         while node.leaves > 1:
             there = cython.cast(Inner, node)
             slope = there.P / there.W
-            belongs = _belongs(side, there.P, there.W, P, W, tie)
-            if belongs == (side == _LEFT):  # steeper than the line: the end lies in the left child
-                high = min(high, slope)
-                key = there.cut
-                node = there.right
+            steeper = _belongs(side, there.P, there.W, P, W, tie) == (side == _LEFT)
+            if steeper:
+                key, high = there.cut, min(high, slope)
+                node, left = there.left, there.right
             else:
                 low = max(low, slope)
-                node = there.left
-            # `node` is the child left behind
-            if belongs:
-                near_w += node.weight
-                near_p += node.positive
+                node, left = there.right, there.left
+            if steeper == (side == _LEFT):
+                near_w += left.weight
+                near_p += left.positive
             else:
-                far_w += node.weight
-                far_p += node.positive
-            node = there.left if belongs == (side == _LEFT) else there.right
-        leaf: Leaf = cython.cast(Leaf, node)
-        first: cython.int = leaf.n - 1 if side == _LEFT else 0
-        step: cython.int = -1 if side == _LEFT else 1
-        held: cython.int = 0  # groups of the leaf inside the end
-        i: cython.int = first
-        k: cython.int
-        w: cython.double = 0.0
-        p: cython.double = 0.0
-        for k in range(leaf.n):
+                far_w += left.weight
+                far_p += left.positive
+        leaf = cython.cast(Leaf, node)
+        self._scan(leaf, side, leaf.n - 1 if side == _LEFT else 0, leaf.n)
+        self._near_w += near_w
+        self._near_p += near_p
+        self._far_w += far_w
+        self._far_p += far_p
+        i = leaf.n - self._held if side == _LEFT else self._held
+        self._key = leaf.scores[i] if i < leaf.n else key
+        w = p = 0.0  # the edges of the leaf's minorant on both sides of the end
+        for j in range(i, leaf.n):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            high = min(high, p / w)
+        w = p = 0.0
+        for j in range(i - 1, -1, -1):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            low = max(low, p / w)
+        self._low, self._high = low * tie, high / tie
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(k=cython.int, step=cython.int, P=cython.double, W=cython.double, tie=cython.double)
+    @cython.locals(near_w=cython.double, near_p=cython.double, w=cython.double, p=cython.double)
+    def _scan(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
+        """Find the end among `number` groups of a leaf, from position `i` outwards."""
+        P, W, tie = self._P, self._W, self._tie
+        step = -1 if side == _LEFT else 1
+        near_w = near_p = w = p = 0.0
+        self._held = 0
+        for k in range(number):
             w += leaf.w[i]
             p += leaf.p[i]
             if _belongs(side, p, w, P, W, tie):
                 near_w += w
                 near_p += p
                 w = p = 0.0
-                held = k + 1
+                self._held = k + 1
             i += step
-        into.near_w[side], into.near_p[side] = near_w, near_p
-        into.far_w[side], into.far_p[side] = far_w + w, far_p + p
-        # The slopes between which the end stays: those of the edges of the leaf's minorant at the end.
-        if side == _LEFT:
-            i = leaf.n - held
-            into.lo = leaf.scores[i] if held else key
-        else:
-            i = held
-            into.hi = leaf.scores[i] if held < leaf.n else key
-        w = p = 0.0
-        for k in range(i, leaf.n):
-            w += leaf.w[k]
-            p += leaf.p[k]
-            high = min(high, p / w)
-        w = p = 0.0
-        for k in range(i - 1, -1, -1):
-            w += leaf.w[k]
-            p += leaf.p[k]
-            low = max(low, p / w)
-        into.low[side], into.high[side] = low * tie, high / tie
+        self._near_w, self._near_p, self._far_w, self._far_p = near_w, near_p, w, p
 
     # ---- queries ------------------------------------------------------------------------------------------------
 
     def find(self, score: cython.double):
         """Weight, positive weight and count of the group with this score; zeros if there is none."""
         if self._root is not None:
-            leaf: Leaf = self._leaf_of(score)
-            i: cython.int = leaf.position(score)
-            if i < leaf.n and leaf.scores[i] == score:
-                return leaf.w[i], leaf.p[i], leaf.count[i]
+            self._locate(score)
+            if self._tied:
+                return self._leaf.w[self._position], self._leaf.p[self._position], self._leaf.count[self._position]
         return 0.0, 0.0, 0
 
     @cython.cfunc
+    @cython.locals(node=Node, inner=Inner)
     def _leaf_of(self, score: cython.double) -> Leaf:
-        node: Node = self._root
-        inner: Inner
+        node = self._root
         while node.leaves > 1:
             inner = cython.cast(Inner, node)
             node = inner.left if score < inner.cut else inner.right
         return cython.cast(Leaf, node)
 
-    def interval(self, score: cython.double, w: cython.double):
-        """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w)."""
-        score, w = float(score), float(w)
-        if self._root is None:
-            return 0.0, 1.0
-        self._locate(score)
-        p0: cython.double = self._fit_with(0.0, w)
-        p1: cython.double = self._fit_with(w, w)
-        return p0, max(p0, p1)
-
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(node=Node, inner=Inner, leaf=Leaf, d=cython.int, j=cython.int, w=cython.double, p=cython.double)
     def _locate(self, score: cython.double) -> cython.void:
         """Walk to the score, keep the path, and sum up the masses on both sides of the score along it."""
-        node: Node = self._root
-        inner: Inner
-        d: cython.int = 0
+        node = self._root
+        d = 0
         while node.leaves > 1:
             inner = cython.cast(Inner, node)
             self._path[d] = inner
-            if score < inner.cut:
-                self._turn[d] = _LEFT
-                node = inner.left
-            else:
-                self._turn[d] = _RIGHT
-                node = inner.right
+            self._turn[d] = _LEFT if score < inner.cut else _RIGHT
+            node = inner.left if score < inner.cut else inner.right
             d += 1
-        leaf: Leaf = cython.cast(Leaf, node)
+        leaf = cython.cast(Leaf, node)
         self._leaf, self._score, self._depth = leaf, score, d
-        i: cython.int = leaf.position(score)
-        self._position = i
-        self._tied = 1 if i < leaf.n and leaf.scores[i] == score else 0
-        j: cython.int
-        w: cython.double = 0.0
-        p: cython.double = 0.0
-        for j in range(i):
+        self._position = leaf.position(score)
+        self._tied = 1 if self._position < leaf.n and leaf.scores[self._position] == score else 0
+        w = p = 0.0
+        for j in range(self._position):
             w += leaf.w[j]
             p += leaf.p[j]
         self._reach_w[d][_LEFT], self._reach_p[d][_LEFT] = w, p
         w = p = 0.0
-        for j in range(i + self._tied, leaf.n):
+        for j in range(self._position + self._tied, leaf.n):
             w += leaf.w[j]
             p += leaf.p[j]
         self._reach_w[d][_RIGHT], self._reach_p[d][_RIGHT] = w, p
-        while d > 0:
-            d -= 1
+        for d in range(self._depth - 1, -1, -1):
             inner = cython.cast(Inner, self._path[d])
-            self._reach_w[d][_LEFT], self._reach_p[d][_LEFT] = self._reach_w[d + 1][_LEFT], self._reach_p[d + 1][_LEFT]
-            self._reach_w[d][_RIGHT], self._reach_p[d][_RIGHT] = self._reach_w[d + 1][_RIGHT], self._reach_p[d + 1][_RIGHT]
-            if self._turn[d] == _LEFT:
-                self._reach_w[d][_RIGHT] += inner.right.weight
-                self._reach_p[d][_RIGHT] += inner.right.positive
-            else:
-                self._reach_w[d][_LEFT] += inner.left.weight
-                self._reach_p[d][_LEFT] += inner.left.positive
+            for j in range(2):
+                self._reach_w[d][j], self._reach_p[d][j] = self._reach_w[d + 1][j], self._reach_p[d + 1][j]
+            j = 1 - self._turn[d]
+            node = inner.left if j == _LEFT else inner.right
+            self._reach_w[d][j] += node.weight
+            self._reach_p[d][j] += node.positive
+
+    @cython.locals(p0=cython.double, p1=cython.double)
+    def interval(self, score: cython.double, w: cython.double):
+        """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
+        score, w = float(score), float(w)
+        if self._root is None:
+            return 0.0, 1.0
+        self._locate(score)
+        p0, p1 = self._fit_with(0.0, w), self._fit_with(w, w)
+        return p0, max(p0, p1)
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(inner=Inner, d=cython.int, sum_w=cython.double, sum_p=cython.double)
     def _fit_with(self, p: cython.double, w: cython.double) -> cython.double:
         """The fit at the located score when the mass (w, p) is added there: `_find_pool` for the edge over it."""
-        leaf: Leaf = self._leaf
-        score: cython.double = self._score
-        inner: Inner
-        d: cython.int
-        P: cython.double = p
-        W: cython.double = w
+        sum_w, sum_p = w, p
         if self._tied:
-            w += leaf.w[self._position]
-            p += leaf.p[self._position]
-            P, W = p, w
-        for d in range(self._depth):  # begin with the pool the score lies in, and all of the new mass
+            w += self._leaf.w[self._position]
+            p += self._leaf.p[self._position]
+        self._try_line(p, w)
+        for d in range(self._depth):  # better: the pool the score lies in, and the new mass
             inner = cython.cast(Inner, self._path[d])
-            if inner.lo <= score < inner.hi:
-                P, W = inner.P + P, inner.W + W
+            if inner.lo <= self._score < inner.hi:
+                self._try_line(inner.P + sum_p, inner.W + sum_w)
                 break
-        probe: Inner = self._probe
-        left_slope: cython.double = -_INFINITY
-        right_slope: cython.double = _INFINITY
-        slope: cython.double = P / W
-        sum_w: cython.double
-        sum_p: cython.double
         while True:
-            self._find_end_from_score(_LEFT, P, W)
-            self._find_end_from_score(_RIGHT, P, W)
-            sum_w = probe.near_w[_LEFT] + w + probe.near_w[_RIGHT]
-            sum_p = probe.near_p[_LEFT] + p + probe.near_p[_RIGHT]
-            if sum_p * W == P * sum_w:
-                return sum_p / sum_w
-            if sum_p * W > P * sum_w:
-                left_slope = slope
-            else:
-                right_slope = slope
-            P, W = sum_p, sum_w
-            slope = P / W
-            if not left_slope < slope < right_slope:
-                slope = 0.5 * (max(left_slope, 0.0) + min(right_slope, 1.0))
-                if not left_slope < slope < right_slope:
-                    return slope
-                P, W = slope, 1.0
+            self._find_end_from_score(_LEFT)
+            sum_w, sum_p = w + self._near_w, p + self._near_p
+            self._find_end_from_score(_RIGHT)
+            if not self._step(sum_p + self._near_p, sum_w + self._near_w):
+                return self._slope
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _find_end_from_score(self, side: cython.int, P: cython.double, W: cython.double) -> cython.void:
-        """Where the line of slope P/W supports the groups on one side of the located score: `near` of the probe.
+    @cython.locals(inner=Inner, child=Node, start=cython.int, d=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(far_w=cython.double, far_p=cython.double)
+    def _find_end_from_score(self, side: cython.int) -> cython.void:
+        """Find where the line P/W supports the groups on one side of the located score.
 
-        These groups are the children of the path's nodes that hang off on that side, and a part of the last leaf.
-        Where the pool of such a node belongs to the far side of the line's end, the child holds the end for the
-        whole node: what hangs deeper is hidden. The first such node from the top is the start. The children above
-        it matter only if a pool of theirs reaches over the score, for else it proves that the line passes them.
+        These groups are the children that hang off the path on that side, and a part of the last leaf. Where the pool
+        of a node on the path belongs to them as a whole, the child holds the end for all of the node: what hangs
+        deeper is hidden. The first such node from the top is the start. Above it a child matters only if the
+        pool reaches over the score; for else it proves that the line passes below the child.
         """
-        probe: Inner = self._probe
-        inner: Inner
-        child: Node
-        start: cython.int = self._depth
-        d: cython.int
-        w: cython.double
-        p: cython.double
-        far_w: cython.double
-        far_p: cython.double
+        start = self._depth
         for d in range(self._depth):
-            if self._turn[d] != side:
-                inner = cython.cast(Inner, self._path[d])
-                if _belongs(side, inner.P, inner.W, P, W, self._tie):
-                    start = d
-                    break
+            inner = cython.cast(Inner, self._path[d])
+            if self._turn[d] != side and _belongs(side, inner.P, inner.W, self._P, self._W, self._tie):
+                start = d
+                break
         if start == self._depth:
-            self._find_end_in_leaf(side, P, W)
-            w, p = probe.near_w[side], probe.near_p[side]
+            d = self._position
+            if side == _LEFT:
+                self._scan(self._leaf, side, d - 1, d)
+            else:
+                self._scan(self._leaf, side, d + self._tied, self._leaf.n - d - self._tied)
+            w, p = self._near_w, self._near_p
         else:
-            self._find_end_again(cython.cast(Inner, self._path[start]), side, P, W)
-            w = self._reach_w[start + 1][side] + probe.near_w[side]
-            p = self._reach_p[start + 1][side] + probe.near_p[side]
-        far_w, far_p = probe.far_w[side], probe.far_p[side]
+            self._find_end_again(cython.cast(Inner, self._path[start]), side)
+            w = self._reach_w[start + 1][side] + self._near_w
+            p = self._reach_p[start + 1][side] + self._near_p
+        far_w, far_p = self._far_w, self._far_p
         for d in range(start - 1, -1, -1):
             if self._turn[d] == side:
                 continue
             inner = cython.cast(Inner, self._path[d])
             if inner.lo <= self._score < inner.hi:
-                self._find_end_again(inner, side, P, W)
-                far_w += probe.near_w[side]
-                far_p += probe.near_p[side]
-                if _belongs(side, far_p, far_w, P, W, self._tie):
+                self._find_end_again(inner, side)
+                far_w += self._near_w
+                far_p += self._near_p
+                if _belongs(side, far_p, far_w, self._P, self._W, self._tie):
                     w += far_w
                     p += far_p
                     far_w = far_p = 0.0
-                far_w += probe.far_w[side]
-                far_p += probe.far_p[side]
+                far_w += self._far_w
+                far_p += self._far_p
             else:
                 child = inner.left if side == _LEFT else inner.right
                 far_w += child.weight
                 far_p += child.positive
-        probe.near_w[side], probe.near_p[side] = w, p
+        self._near_w, self._near_p = w, p
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _find_end_again(self, inner: Inner, side: cython.int, P: cython.double, W: cython.double) -> cython.void:
-        """`_find_end` into the probe; no search where the line supports the child at the end of its pool."""
-        if inner.low[side] < P / W < inner.high[side]:
-            probe: Inner = self._probe
-            probe.near_w[side], probe.near_p[side] = inner.near_w[side], inner.near_p[side]
-            probe.far_w[side], probe.far_p[side] = inner.far_w[side], inner.far_p[side]
+    def _find_end_again(self, inner: Inner, side: cython.int) -> cython.void:
+        """`_find_end`, without a search where it is the end of the pool."""
+        if inner.low[side] < self._slope < inner.high[side]:
+            self._near_w, self._near_p = inner.near_w[side], inner.near_p[side]
+            self._far_w, self._far_p = inner.far_w[side], inner.far_p[side]
         else:
-            self._find_end(inner, side, P, W, self._probe)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _find_end_in_leaf(self, side: cython.int, P: cython.double, W: cython.double) -> cython.void:
-        """`_find_end` among the groups of the last leaf on one side of the score, into the probe."""
-        leaf: Leaf = self._leaf
-        probe: Inner = self._probe
-        number: cython.int = self._position if side == _LEFT else leaf.n - self._position - self._tied
-        step: cython.int = -1 if side == _LEFT else 1
-        i: cython.int = self._position - 1 if side == _LEFT else self._position + self._tied
-        w: cython.double = 0.0
-        p: cython.double = 0.0
-        near_w: cython.double = 0.0
-        near_p: cython.double = 0.0
-        tie: cython.double = self._tie
-        for _ in range(number):
-            w += leaf.w[i]
-            p += leaf.p[i]
-            if _belongs(side, p, w, P, W, tie):
-                near_w += w
-                near_p += p
-                w = p = 0.0
-            i += step
-        probe.near_w[side], probe.near_p[side], probe.far_w[side], probe.far_p[side] = near_w, near_p, w, p
+            self._find_end(inner, side)
 
     def isotonic(self, score: cython.double):
-        """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty."""
+        """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty. O(log² k)."""
         return self._isotonic(float(score))
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(left=Node, right=Node, inner=Inner, d=cython.int, below=cython.double, above=cython.double)
+    @cython.locals(value=cython.double, rise=cython.double)
     def _isotonic(self, score: cython.double) -> cython.double:
         if self._root is None:
             return math.nan
         self._locate(score)
         if self._tied:
             return self._fitted()
-        below: cython.double = -_INFINITY
-        above: cython.double = _INFINITY
-        node: Node
-        inner: Inner
-        leaf: Leaf = self._leaf
-        d: cython.int
-        if self._position > 0:
-            below = leaf.scores[self._position - 1]
-        if self._position < leaf.n:
-            above = leaf.scores[self._position]
-        for d in range(self._depth):  # a neighbour in another leaf: the last of a left child, the first of a right
+        left = right = None  # the deepest subtrees beside the path
+        for d in range(self._depth):
             inner = cython.cast(Inner, self._path[d])
-            if self._turn[d] == _RIGHT and self._position == 0:
-                node = inner.left
-                while node.leaves > 1:
-                    node = cython.cast(Inner, node).right
-                below = cython.cast(Leaf, node).scores[cython.cast(Leaf, node).n - 1]
-            elif self._turn[d] == _LEFT and self._position == leaf.n:
-                node = inner.right
-                while node.leaves > 1:
-                    node = cython.cast(Inner, node).left
-                above = cython.cast(Leaf, node).scores[0]
+            if self._turn[d] == _LEFT:
+                right = inner.right
+            else:
+                left = inner.left
+        below, above = -_INFINITY, _INFINITY
+        if self._position > 0:
+            below = self._leaf.scores[self._position - 1]
+        elif left is not None:
+            below = _outermost(left, _RIGHT)
+        if self._position < self._leaf.n:
+            above = self._leaf.scores[self._position]
+        elif right is not None:
+            above = _outermost(right, _LEFT)
         if below == -_INFINITY:
             return self._value_of(above)
-        value: cython.double = self._value_of(below)
+        value = self._value_of(below)
         if above == _INFINITY:
             return value
-        rise: cython.double = self._value_of(above) - value
+        rise = self._value_of(above) - value
         if above - below == _INFINITY:  # the distance of two scores may exceed the largest float
             return value + rise * ((0.5 * score - 0.5 * below) / (0.5 * above - 0.5 * below))
         return value + rise * ((score - below) / (above - below))
@@ -914,24 +868,21 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(inner=Inner, d=cython.int)
     def _fitted(self) -> cython.double:
         """The fit of the located group."""
-        inner: Inner
-        d: cython.int
         for d in range(self._depth):
             inner = cython.cast(Inner, self._path[d])
             if inner.lo <= self._score < inner.hi:
                 return inner.P / inner.W
         return self._fit_with(0.0, 0.0)
 
+    @cython.locals(x=cython.double[::1], lower=cython.double[::1], upper=cython.double[::1], i=cython.Py_ssize_t)
     def intervals(self, scores, w: cython.double):
         """`interval` of many scores: two arrays."""
-        x: cython.double[::1] = np.ascontiguousarray(scores, dtype=np.float64)
-        p0 = np.zeros(len(x))
-        p1 = np.ones(len(x))
-        lower: cython.double[::1] = p0
-        upper: cython.double[::1] = p1
-        i: cython.Py_ssize_t
+        x = np.ascontiguousarray(scores, dtype=np.float64)
+        p0, p1 = np.zeros(len(x)), np.ones(len(x))
+        lower, upper = p0, p1
         if self._root is not None:
             for i in range(len(x)):
                 self._locate(float(x[i]))
@@ -939,50 +890,46 @@ class HullTree:
                 upper[i] = max(lower[i], self._fit_with(float(w), float(w)))
         return p0, p1
 
+    @cython.locals(x=cython.double[::1], values=cython.double[::1], i=cython.Py_ssize_t)
     def isotonics(self, scores):
         """`isotonic` of many scores."""
-        x: cython.double[::1] = np.ascontiguousarray(scores, dtype=np.float64)
+        x = np.ascontiguousarray(scores, dtype=np.float64)
         found = np.empty(len(x))
-        values: cython.double[::1] = found
-        i: cython.Py_ssize_t
+        values = found
         for i in range(len(x)):
             values[i] = self._isotonic(float(x[i]))
         return found
 
     # ---- all at once --------------------------------------------------------------------------------------------
 
+    @cython.locals(s=cython.double[::1], ws=cython.double[::1], ps=cython.double[::1], cs=cython.longlong[::1])
+    @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count):
         """Replace the content by sorted arrays of distinct scores. O(k)."""
-        s: cython.double[::1] = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
-        ws: cython.double[::1] = np.ascontiguousarray(w, dtype=np.float64)
-        ps: cython.double[::1] = np.ascontiguousarray(positive, dtype=np.float64)
-        cs: cython.longlong[::1] = np.ascontiguousarray(count, dtype=np.int64)
-        self._size = len(s)
-        self._count = 0
-        exact: cython.bint = True
-        total: cython.double = 0.0
-        leaves = []
-        leaf: Leaf = None
-        i: cython.Py_ssize_t
+        s = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
+        ws = np.ascontiguousarray(w, dtype=np.float64)
+        ps = np.ascontiguousarray(positive, dtype=np.float64)
+        cs = np.ascontiguousarray(count, dtype=np.int64)
+        self._size, self._count = len(s), 0
+        leaves, leaf, exact, total = [], None, True, 0.0
         for i in range(self._size):
             if i % LEAF_FILL == 0:
                 leaf = Leaf()
                 leaves.append(leaf)
             leaf.place(leaf.n, float(s[i]), float(ws[i]), float(ps[i]), int(cs[i]))
             self._count += int(cs[i])
-            total += leaf.w[leaf.n - 1]
-            exact = exact and _whole(ws[i]) and _whole(ps[i]) and total < _EXACT_LIMIT
-        for leaf in leaves:
-            leaf.sum_up()
-        self._set_exact(exact)
+            total += float(ws[i])
+            exact = exact and _whole(float(ws[i])) and _whole(float(ps[i]))
+        self._set_exact(exact and total < _EXACT_LIMIT)
         self._root = self._built(leaves, 0, len(leaves)) if leaves else None
 
     @cython.cfunc
+    @cython.locals(middle=cython.Py_ssize_t, first=Leaf)
     def _built(self, leaves: list, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> Node:
         if stop - start == 1:
             return cython.cast(Leaf, leaves[start])
-        middle: cython.Py_ssize_t = (start + stop) >> 1
-        first: Leaf = cython.cast(Leaf, leaves[middle])
+        middle = (start + stop) >> 1
+        first = cython.cast(Leaf, leaves[middle])
         return self._joined(self._built(leaves, start, middle), self._built(leaves, middle, stop), first.scores[0])
 
     def update_sorted(self, scores, w, positive, count):
@@ -1001,52 +948,45 @@ class HullTree:
             total[np.searchsorted(merged, s)] += new
         self.rebuild(merged, *sums)
 
+    @cython.locals(s=cython.double[::1], ws=cython.double[::1], ps=cython.double[::1], cs=cython.longlong[::1])
+    @cython.locals(leaf=Leaf, at=cython.Py_ssize_t, j=cython.int)
     def to_arrays(self):
-        """Scores, weights, positive weights and counts in order of score: copies."""
+        """Scores, weights, positive weights and counts in order of score: copies. O(k)."""
         scores, w, positive = (np.empty(self._size) for _ in range(3))
         count = np.empty(self._size, dtype=np.int64)
-        s: cython.double[::1] = scores
-        ws: cython.double[::1] = w
-        ps: cython.double[::1] = positive
-        cs: cython.longlong[::1] = count
-        at: cython.Py_ssize_t = 0
-        j: cython.int
-        leaf: Leaf
+        s, ws, ps, cs = scores, w, positive, count
+        at = 0
         for leaf in _leaves(self._root):
             for j in range(leaf.n):
                 s[at], ws[at], ps[at], cs[at] = leaf.scores[j], leaf.w[j], leaf.p[j], leaf.count[j]
                 at += 1
         return scores, w, positive, count
 
+    @cython.locals(ws=cython.double[::1], ps=cython.double[::1], first=cython.longlong[::1])
+    @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t, w=cython.double, p=cython.double)
     def blocks(self):
         """First score, last score and value of each block of the isotonic fit, three arrays. O(k)."""
-        scores, w, positive, _ = self.to_arrays()
-        ws: cython.double[::1] = w
-        ps: cython.double[::1] = positive
+        scores, weight, positive, _ = self.to_arrays()
         starts = np.empty(self._size, dtype=np.int64)
-        first: cython.longlong[::1] = starts
-        n: cython.Py_ssize_t = 0  # blocks so far: their masses stand in the first n cells of ws and ps
-        i: cython.Py_ssize_t
-        bw: cython.double
-        bp: cython.double
+        ws, ps, first = weight, positive, starts
+        n = 0  # blocks so far: their masses stand in the first n cells of ws and ps
         for i in range(self._size):
-            bw, bp = ws[i], ps[i]
-            first[n] = i
-            while n > 0 and ps[n - 1] * bw >= bp * ws[n - 1]:
+            w, p, first[n] = ws[i], ps[i], i
+            while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
                 n -= 1
-                bw += ws[n]
-                bp += ps[n]
-            ws[n], ps[n] = bw, bp
+                w += ws[n]
+                p += ps[n]
+            ws[n], ps[n] = w, p
             n += 1
             if n < self._size:
                 first[n] = i + 1
         ends = np.append(starts[1:n], self._size) - 1 if n else starts[:0]
-        return scores[starts[:n]], scores[ends], positive[:n] / w[:n]
+        return scores[starts[:n]], scores[ends], positive[:n] / weight[:n]
 
     def multiply(self, factor: cython.double):
         """Scale every weight by a positive factor. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        self.rebuild(scores, w * factor, np.minimum(positive * factor, w * factor), count)
+        self.rebuild(scores, w * factor, positive * factor, count)
 
     def prune(self, threshold: cython.double):
         """Drop the groups with less weight than `threshold`; returns how many observations went. O(k)."""
@@ -1058,16 +998,17 @@ class HullTree:
 
     # ---- invariants ---------------------------------------------------------------------------------------------
 
+    @cython.locals(leaf=Leaf)
     def check(self):
         """Raise AssertionError where an invariant does not hold. O(k log k)."""
-        leaf: Leaf
         groups = 0
         for leaf in _leaves(self._root):
             groups += leaf.n
         assert groups == self._size, "size"
         scores, w, positive, count = self.to_arrays()
         assert (np.diff(scores) > 0).all(), "scores are not strictly increasing"
-        assert (w > 0).all() and (positive >= 0).all() and (positive <= w).all(), "masses out of range"
+        assert (w > 0).all(), "weights"
+        assert ((positive >= 0) & (positive <= w)).all(), "positive weights"
         assert int(count.sum()) == self._count, "count"
         if self._root is not None:
             _check(self._root, scores, w, positive, self._exact)
@@ -1092,9 +1033,21 @@ def _merged(left: Leaf, right: Leaf) -> Leaf:
     """One leaf with the groups of both if they are few, else None."""
     if left.n + right.n > _MERGED_FILL:
         return None
-    left.append(right, 0, right.n)
+    left.append(right, 0)
     left.sum_up()
     return left
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(inner=Inner, leaf=Leaf)
+def _outermost(node: Node, side: cython.int) -> cython.double:
+    """The first or last score of a subtree."""
+    while node.leaves > 1:
+        inner = cython.cast(Inner, node)
+        node = inner.left if side == _LEFT else inner.right
+    leaf = cython.cast(Leaf, node)
+    return leaf.scores[0 if side == _LEFT else leaf.n - 1]
 
 
 def _leaves(node):
@@ -1120,16 +1073,17 @@ def _restored(scores, w, positive, count):
 
 
 @cython.ccall
+@cython.locals(inner=Inner)
 def _check(node: Node, scores, w, p, exact: cython.bint):
-    """Check a node that should hold just these groups."""
-    slack = 0.0 if exact else 1e-9  # sums in two orders; additions to a `far` or `near` add up their rounding
+    """Check a subtree that should hold just these groups."""
+    slack = 0.0 if exact else 1e-9  # sums in two orders; masses added one by one gather rounding
     assert abs(node.weight - w.sum()) <= slack * w.sum(), "weight"
     assert abs(node.positive - p.sum()) <= slack * w.sum(), "positive weight"
     if node.leaves == 1:
         assert isinstance(node, Leaf), "a leaf"
         assert 0 < cython.cast(Leaf, node).n == len(w) <= LEAF_CAPACITY, "number of groups in a leaf"
         return
-    inner: Inner = cython.cast(Inner, node)
+    inner = cython.cast(Inner, node)
     assert inner.leaves == inner.left.leaves + inner.right.leaves, "number of leaves"
     assert _balanced(inner.left.leaves, inner.right.leaves), "balance"
     m = int(np.searchsorted(scores, inner.cut))
@@ -1137,22 +1091,18 @@ def _check(node: Node, scores, w, p, exact: cython.bint):
     _check(inner.right, scores[m:], w[m:], p[m:], exact)
     assert inner.lo <= inner.cut <= inner.hi, "the pool crosses the cut"
     ends = np.searchsorted(scores, [inner.lo, inner.hi])
-    for side, (child_w, child_p) in enumerate([(w[:m][::-1], p[:m][::-1]), (w[m:], p[m:])]):
+    slope = inner.P / inner.W
+    for side, (x, y) in enumerate([(w[:m][::-1], p[:m][::-1]), (w[m:], p[m:])]):
         held = abs(int(ends[side]) - m)
-        slack_w = slack * node.weight
-        assert abs(inner.near_w[side] - child_w[:held].sum()) <= slack_w, "near weight"
-        assert abs(inner.near_p[side] - child_p[:held].sum()) <= slack_w, "near positive weight"
-        assert abs(inner.far_w[side] - child_w[held:].sum()) <= slack_w, "far weight"
-        assert abs(inner.far_p[side] - child_p[held:].sum()) <= slack_w, "far positive weight"
-        x = np.append(0.0, child_w.cumsum())
-        y = np.append(0.0, child_p.cumsum())
-        sign = 1.0 if side == RIGHT else -1.0
-        slope = inner.P / inner.W
-        assert inner.low[side] <= slope * TIE**3 and slope <= inner.high[side] * TIE**3, "slope outside the range of its end"
+        masses = [inner.near_w[side], inner.near_p[side], inner.far_w[side], inner.far_p[side]]
+        sums = [x[:held].sum(), y[:held].sum(), x[held:].sum(), y[held:].sum()]
+        assert np.allclose(masses, sums, rtol=0.0, atol=slack * node.weight), "masses beside the end of a pool"
+        assert inner.low[side] <= slope * TIE**3, "slope below the range of an end"
+        assert slope <= inner.high[side] * TIE**3, "slope above the range of an end"
+        x, y = np.append(0.0, x.cumsum()), np.append(0.0, y.cumsum())
         for line in (slope, max(inner.low[side], -1.0), min(inner.high[side], 2.0)):
-            height = sign * (y - line * x)
+            height = (y - line * x) * (1.0 if side == RIGHT else -1.0)
             # The height of a point is the difference of two sums below 2·weight.
-            assert height[held] <= height.min() + (slack + 1e-14) * node.weight, "a point below the supporting line"
-    crossing = inner.near_w[LEFT] + inner.near_w[RIGHT]
-    if crossing > 0.0:
-        assert inner.W == crossing and inner.P == inner.near_p[LEFT] + inner.near_p[RIGHT], "slope of the pool"
+            assert height[held] <= height.min() + (slack + 1e-13) * node.weight, "a point below a supporting line"
+    crossing = [inner.near_w[LEFT] + inner.near_w[RIGHT], inner.near_p[LEFT] + inner.near_p[RIGHT]]
+    assert crossing in ([inner.W, inner.P], [0.0, 0.0]), "slope of the pool"

@@ -16,9 +16,10 @@ import cython
 if not cython.compiled:
     import math
 
-    exp, sqrt = math.exp, math.sqrt
+    exp, log, log1p, nan, sqrt = math.exp, math.log, math.log1p, math.nan, math.sqrt
 else:
-    from cython.cimports.libc.math import exp, sqrt
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.libc.math import exp, log, log1p, sqrt
 
 BISECTIONS = cython.declare(cython.int, 200)
 """Steps of the search for the multiplier of the projection; it ends sooner, when no double is left between."""
@@ -29,15 +30,22 @@ class OnlineNewton:
     """θ and A, and the step that moves them.
 
     Parameters: `gamma`, the step is A⁻¹g/γ; `initial`, A starts at initial·I; `radius` of the ball θ is kept in;
-    `discount` d in A ← d·A + (1 − d)·initial·I + g gᵀ.
+    `discount` d in A ← d·A + (1 − d)·initial·I + g gᵀ; features are clamped to ±`limit`; weights that `learn_usual`
+    takes lie between `smallest` and `largest`.
+
+    `predict_usual` and `learn_usual` take a score as it comes, if it is as usual; what is not is left to the caller.
     """
 
     slope = cython.declare(cython.double, visibility="readonly")
     offset = cython.declare(cython.double, visibility="readonly")
+    weight = cython.declare(cython.double, visibility="readonly")
     gamma: cython.double
     initial: cython.double
     radius: cython.double
     discount: cython.double
+    limit: cython.double
+    smallest: cython.double
+    largest: cython.double
     d1: cython.double
     d2: cython.double
     l: cython.double  # noqa: E741
@@ -50,6 +58,9 @@ class OnlineNewton:
         initial: cython.double,
         radius: cython.double,
         discount: cython.double,
+        limit: cython.double,
+        smallest: cython.double,
+        largest: cython.double,
     ):
         self.slope = slope
         self.offset = offset
@@ -57,9 +68,52 @@ class OnlineNewton:
         self.initial = initial
         self.radius = radius
         self.discount = discount
+        self.limit = limit
+        self.smallest = smallest
+        self.largest = largest
+        self.weight = 0.0
         self.d1 = initial
         self.d2 = initial
         self.l = 0.0
+
+    def predict_usual(self, score: object) -> cython.double:
+        """The prediction at the log-odds of `score`, a float in [0, 1]; NaN for anything else."""
+        s: cython.double
+        if type(score) is not float:
+            return nan
+        s = score
+        if not 0.0 <= s <= 1.0:
+            return nan
+        return self.predict(self._feature(s))
+
+    def learn_usual(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
+        s: cython.double
+        weight: cython.double
+        x: cython.double
+        if type(score) is not float or type(w) is not float or not (y is True or y is False):
+            return False
+        s = score
+        weight = w
+        if not (0.0 < s < 1.0 and self.smallest <= weight <= self.largest):
+            return False
+        x = log(s) - log1p(-s)
+        if not -self.limit < x < self.limit:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, weight)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _feature(self, s: cython.double) -> cython.double:
+        """The log-odds of s, clamped."""
+        x: cython.double
+        if s <= 0.0:
+            return -self.limit
+        if s >= 1.0:
+            return self.limit
+        x = log(s) - log1p(-s)
+        return -self.limit if x < -self.limit else self.limit if x > self.limit else x
 
     @cython.ccall
     @cython.exceptval(check=False)
@@ -76,6 +130,7 @@ class OnlineNewton:
     def step(self, x: cython.double, y: cython.double, w: cython.double):
         """One step on the label y at x, of weight w."""
         error: cython.double = w * (self.predict(x) - y)
+        self.weight = self.discount * self.weight + w
         fresh: cython.double
         slope: cython.double
         offset: cython.double
@@ -141,8 +196,8 @@ class OnlineNewton:
         self.offset = (det * z2 + high * t2) / scale
 
     def state(self):
-        """(slope, offset, d1, d2, l), for `load`."""
-        return self.slope, self.offset, self.d1, self.d2, self.l
+        """(slope, offset, d1, d2, l, weight), for `load`."""
+        return self.slope, self.offset, self.d1, self.d2, self.l, self.weight
 
     def load(
         self,
@@ -151,6 +206,7 @@ class OnlineNewton:
         d1: cython.double,
         d2: cython.double,
         l: cython.double,  # noqa: E741
+        weight: cython.double,
     ):
         """Take over an earlier `state`."""
         self.slope = slope
@@ -158,3 +214,4 @@ class OnlineNewton:
         self.d1 = d1
         self.d2 = d2
         self.l = l
+        self.weight = weight

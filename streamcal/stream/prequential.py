@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 from streamcal.base import Calibrator, Label, Time
+from streamcal.calibrators.venn_abers import POINTS, VennAbers
+from streamcal.inputs import check_label, check_weight
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.metrics.base import check_probability
 from streamcal.scales import Logit, Probability
 
 
@@ -33,10 +37,14 @@ class Scoreboard:
 
     def update(self, p: float, y: Label, w: float = 1.0) -> None:
         """Score the probability `p` that was given to the label `y`."""
-        self.log_loss.update(p, y, w)
-        self.brier.update(p, y, w)
-        self.ece.update(p, y, w)
-        self.ratio.update(p, y, w)
+        self.update_checked(check_probability(p), check_label(y), check_weight(w))
+
+    def update_checked(self, p: float, y: float, w: float) -> None:
+        """`update` for floats that have been checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        self.log_loss.update_checked(p, y, w)
+        self.brier.update_checked(p, y, w)
+        self.ece.update_checked(p, y, w)
+        self.ratio.update_checked(p, y, w)
 
 
 class Prequential:
@@ -46,8 +54,8 @@ class Prequential:
     ----------
     raw, calibrated : Scoreboard
         The measures before and after; `raw` is None where the score is no probability.
-    rows : int
-        Observations seen.
+    rows, positives : int
+        Observations seen, and how many of them were positive.
 
     >>> from streamcal import OnlinePlatt
     >>> run = Prequential(OnlinePlatt())
@@ -61,16 +69,32 @@ class Prequential:
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()
         self.rows = 0
+        self.positives = 0
+        self._predict = _predictor(calibrator)
 
     def step(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> Prediction:
         """Predict, learn and keep score of one observation; on an error nothing was learned or scored."""
-        interval = None
-        p = self.calibrator.predict_one(score, t)
-        if self.calibrator.has_interval:
-            interval = self.calibrator.predict_interval_one(score, t=t)  # type: ignore[attr-defined]
+        prediction = self._predict(score, t)
         self.calibrator.learn_one(score, y, w, t)
+        # It has checked its arguments: what follows cannot fail.
+        label, weight = (1.0 if y else 0.0), float(w)
         self.rows += 1
-        self.calibrated.update(p, y, w)
+        self.positives += label == 1.0
+        self.calibrated.update_checked(prediction.calibrated, label, weight)
         if self.raw is not None:
-            self.raw.update(score, y, w)
-        return Prediction(p, interval)
+            self.raw.update_checked(float(score), label, weight)
+        return prediction
+
+
+def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
+    """How this calibrator predicts: its interval, where it has one, is found once and its point made of it."""
+    if not calibrator.has_interval:
+        return lambda score, t: Prediction(calibrator.predict_one(score, t), None)
+    intervals = cast(VennAbers, calibrator)  # the one method that has them
+    point = POINTS[intervals.point]
+
+    def predict(score: float, t: Time | None) -> Prediction:
+        interval = intervals.predict_interval_one(score, t=t)
+        return Prediction(float(point(*interval)), interval)
+
+    return predict

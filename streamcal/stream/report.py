@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.table import Table
 
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.stream.prequential import Scoreboard
 
+#: The smallest figure of a column shows this many digits: the losses of rare events differ late.
+SIGNIFICANT_DIGITS = 4
+
 
 def scores_table(boards: dict[str, Scoreboard]) -> Table:
     """A row per scoreboard, a column per measure; how often a certain prediction was wrong, where that happened."""
+    measures = {
+        "log loss": [board.log_loss.value for board in boards.values()],
+        "Brier": [board.brier.value for board in boards.values()],
+        "ECE": [board.ece.value for board in boards.values()],
+    }
+    columns = {name: _aligned(values) for name, values in measures.items()}
+    columns["calibration ratio"] = [_figure(board.ratio.value, 3) for board in boards.values()]
+    if infinite := any(board.log_loss.infinite for board in boards.values()):
+        columns["infinite"] = [f"{board.log_loss.infinite:,}" for board in boards.values()]
     table = Table(box=None, pad_edge=False, caption_justify="left")
     table.add_column("")
-    infinite = any(board.log_loss.infinite for board in boards.values())
-    headings = ["log loss", "Brier", "ECE", "calibration ratio", *(["infinite"] if infinite else [])]
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, board in boards.items():
-        figures = [
-            _figure(board.log_loss.value, 4),
-            _figure(board.brier.value, 5),
-            _figure(board.ece.value, 5),
-            _figure(board.ratio.value, 3),
-        ]
-        table.add_row(name, *figures, *([str(board.log_loss.infinite)] if infinite else []))
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in zip(boards, *columns.values(), strict=True):
+        table.add_row(*row)
     if infinite:
-        table.caption = (
-            f"infinite: log losses of a wrong certainty, counted as if it had been {LOG_LOSS_CLIP:g} short of it"
-        )
+        table.caption = f"infinite: wrong certainties (0 or 1), counted as if {LOG_LOSS_CLIP:g} short of it"
     return table
+
+
+def _aligned(values: list[float | None]) -> list[str]:
+    """The figures with the same decimals, as many as the smallest needs.
+
+    >>> _aligned([0.00337712, 0.25, None])
+    ['0.003377', '0.250000', '–']
+    """
+    smallest = min((value for value in values if value), default=1.0)
+    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(smallest))
+    return [_figure(value, min(max(digits, SIGNIFICANT_DIGITS), 8)) for value in values]
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -147,9 +147,10 @@ class RecordWriter:
             self._write_group()
 
     def _write_group(self) -> None:
-        arrow, _ = import_pyarrow(self.path)
-        self._table.write_table(arrow.concat_tables(self._group))
-        self._group.clear()
+        if self._group:
+            arrow, _ = import_pyarrow(self.path)
+            self._table.write_table(arrow.concat_tables(self._group))
+            self._group.clear()
 
     def _parquet_column(self, arrow: Any, name: str, values: list[Any]) -> Any:
         """The values as an array of the column's type, which the first rows fix; all missing counts as text."""

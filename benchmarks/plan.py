@@ -1,0 +1,57 @@
+"""How much of everything is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes are numbers of distinct scores held; everything else is how often something is done."""
+
+    sizes: tuple[int, ...] = (10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
+    rounds: int = 30
+    refit_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    refit_rounds: int = 7
+    #: A rival is not run at a size where one fit would take longer, judged by the size before.
+    refit_seconds: float = 6.0
+    stream_size: int = 1_000_000
+    tail_size: int = 10_000_000
+    tail_steps: int = 500_000
+    bulk_size: int = 1_000_000
+    bulk_rounds: int = 9
+    memory_size: int = 1_000_000
+    accuracy_steps: int = 10_000
+    profile_sizes: tuple[int, ...] = (10_000, 1_000_000)
+    seed: int = 3
+
+    def with_sizes(self, sizes: list[int]) -> Plan:
+        """The plan for another ladder: nothing is larger than its largest size."""
+        largest = max(sizes)
+        return replace(
+            self,
+            sizes=tuple(sorted(sizes)),
+            refit_sizes=tuple(size for size in sorted(sizes) if size <= max(self.refit_sizes)),
+            stream_size=min(self.stream_size, largest),
+            tail_size=min(self.tail_size, largest),
+            memory_size=min(self.memory_size, largest),
+            profile_sizes=tuple(sorted({min(size, largest) for size in self.profile_sizes})),
+        )
+
+
+FULL = Plan()
+#: A smoke run: the figures mean little.
+QUICK = Plan(
+    sizes=(1_000, 10_000, 100_000),
+    rounds=3,
+    refit_sizes=(1_000, 10_000),
+    refit_rounds=2,
+    stream_size=10_000,
+    tail_size=100_000,
+    tail_steps=20_000,
+    bulk_size=100_000,
+    bulk_rounds=3,
+    memory_size=100_000,
+    accuracy_steps=500,
+    profile_sizes=(10_000,),
+)

@@ -1,0 +1,104 @@
+"""How times are taken: subjects in turn, batch after batch, in one process.
+
+A machine shared with others is slow for seconds at a time. So all subjects of a race do a batch each, again and again
+(A B C A B C …): what slows one slows its neighbours too, and a ratio is the median of the ratios of the rounds.
+"""
+
+from __future__ import annotations
+
+import gc
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from statistics import median
+from time import perf_counter
+
+from benchmarks.streams import Part, Stream
+
+#: Steps in a batch of a subject that takes microseconds: 2 to 40 ms.
+BATCH = 2_000
+#: Steps done before the clock runs, at most: they bring caches, branch predictors and trees into their usual state.
+WARM_UP = 100_000
+
+
+class Subject(ABC):
+    """Something whose steps are timed. A step is one prediction and one observation learned."""
+
+    batch = BATCH
+    warm_up = WARM_UP
+
+    @abstractmethod
+    def run(self, part: Part) -> None:
+        """Do the steps; this is timed."""
+
+    def settle(self, part: Part) -> None:
+        """Go back to the size before `run`; this is not timed."""
+        return None
+
+
+class Loop(Subject):
+    """The loop around the steps, which every subject has: its time is taken off."""
+
+    def run(self, part: Part) -> None:
+        for _query, _score, _y in part.steps:
+            pass
+
+
+class Times:
+    """Seconds per step, one number for each round."""
+
+    def __init__(self, rounds: list[float]) -> None:
+        self.rounds = rounds
+
+    @property
+    def median(self) -> float:
+        return median(self.rounds)
+
+    @property
+    def minimum(self) -> float:
+        return min(self.rounds)
+
+    def over(self, other: Times) -> float:
+        """How many times as long this takes as `other`: the median of the ratios of the rounds."""
+        return median(a / b for a, b in zip(self.rounds, other.rounds, strict=True))
+
+
+def race(subjects: Mapping[str, Subject], stream: Stream, rounds: int) -> dict[str, Times]:
+    """Time the subjects in turn, `rounds` batches each. The garbage collector rests meanwhile, as in `timeit`."""
+    places = {name: _warmed(subject, stream, rounds) for name, subject in subjects.items()}
+    taken: dict[str, list[float]] = {name: [] for name in subjects}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            loop = _batch(Loop(), stream.part(0, min(BATCH, stream.arrivals)))
+            for name, subject in subjects.items():
+                part = stream.part(places[name], subject.batch)
+                places[name] += subject.batch
+                taken[name].append(max(_batch(subject, part) - loop, 1e-9))
+    finally:
+        gc.enable()
+    return {name: Times(found) for name, found in taken.items()}
+
+
+def arrivals(rounds: int, warm_up: int = WARM_UP) -> int:
+    """How many arrivals a stream needs for a race."""
+    return rounds * BATCH + warm_up
+
+
+def _warmed(subject: Subject, stream: Stream, rounds: int) -> int:
+    """Turn a subject over once, or `warm_up` steps of it; the number of steps done."""
+    steps = min(stream.held, subject.warm_up, stream.arrivals - rounds * subject.batch)
+    for first in range(0, steps, BATCH):
+        part = stream.part(first, min(BATCH, steps - first))
+        subject.run(part)
+        subject.settle(part)
+    return steps
+
+
+def _batch(subject: Subject, part: Part) -> float:
+    """Seconds per step of one batch."""
+    start = perf_counter()
+    subject.run(part)
+    seconds = perf_counter() - start
+    subject.settle(part)
+    return seconds / len(part.steps)
