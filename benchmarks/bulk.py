@@ -9,7 +9,17 @@ from typing import Any
 
 from benchmarks.plan import Plan
 from benchmarks.streams import Stream
-from streamcal import Bernstein, Calibrator, HistogramBinning, Isotonic, Logit, OnlinePlatt, Platt, Probability, VennAbers
+from streamcal import (
+    Bernstein,
+    Calibrator,
+    HistogramBinning,
+    Isotonic,
+    Logit,
+    OnlinePlatt,
+    Platt,
+    Probability,
+    VennAbers,
+)
 
 #: Observations in the arrays given to the grids: they and the temporaries should fit the cache of a processor.
 CHUNKS = (16_384, 1_000_000)

@@ -13,7 +13,8 @@ from streamcal import __version__
 from streamcal.doctor import kernel_form, kernels
 
 PACKAGES = (
-    "numpy", "scipy", "sortedcontainers", "osqp", "river", "scikit-learn", "venn-abers", "betacal", "online-cp", "numba",
+    "numpy", "scipy", "sortedcontainers", "osqp",
+    "river", "scikit-learn", "venn-abers", "betacal", "online-cp", "numba",
 )  # fmt: skip
 
 

@@ -68,9 +68,7 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {"a": float(a), "b": float(b), "worst": worst, "exponent": exponent}
 
 
-def _race(
-    builders: Mapping[str, Callable[[Stream], Subject]], stream: Stream, rounds: int
-) -> dict[str, Times]:
+def _race(builders: Mapping[str, Callable[[Stream], Subject]], stream: Stream, rounds: int) -> dict[str, Times]:
     return race({name: build(stream) for name, build in builders.items()}, stream, rounds)
 
 

@@ -10,7 +10,7 @@ class Plan:
     """Sizes are numbers of distinct scores held; everything else is how often something is done."""
 
     sizes: tuple[int, ...] = (10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
-    rounds: int = 30
+    rounds: int = 60
     refit_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     refit_rounds: int = 7
     #: A rival is not run at a size where one fit would take longer, judged by the size before.

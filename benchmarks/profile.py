@@ -2,91 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import gc
+from collections.abc import Callable, Iterator
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.plan import Plan
-from benchmarks.streams import Part, Stream
-from benchmarks.timing import Subject, arrivals, race
+from benchmarks.streams import Stream
+from benchmarks.timing import BATCH
 from streamcal import Bernstein, OnlinePlatt, VennAbers
 from streamcal.kernels.bernstein import BernsteinSums, evaluate
 from streamcal.kernels.hull_tree import HullTree
-from streamcal.kernels.logistic import logit
 from streamcal.kernels.monotone_qp import MonotoneQP
-from streamcal.kernels.online_newton import OnlineNewton
 
-Step = Callable[[float, float, bool], Any]
+Call = Callable[..., Any]
 
 
-class Calls(Subject):
-    """One kind of call, timed alone. `before` and `after` bring what it needs and undo what it did, untimed."""
+class Verb(NamedTuple):
+    """A public verb and the kernel call that does its work, each with what makes its arguments of (query, score, y)."""
 
-    def __init__(self, call: Step, before: Step | None = None, after: Step | None = None) -> None:
-        self.call, self.before, self.after = call, before, after
-        self.warm_up = 0
-
-    def run(self, part: Part) -> None:
-        call = self.call
-        for query, score, y in part.steps:
-            call(query, score, y)
-
-    def settle(self, part: Part) -> None:
-        for step in part.steps if self.after else ():
-            self.after(*step)  # type: ignore[misc]
+    name: str
+    public: Call
+    public_arguments: Callable[[float, float, bool], tuple[Any, ...]]
+    kernel: Call
+    kernel_arguments: Callable[[float, float, bool], tuple[Any, ...]]
 
 
 def profile(plan: Plan) -> list[dict[str, Any]]:
-    """Seconds of each verb: through the public interface, of the kernel calls in it, and the difference in per cent."""
+    """Seconds of each verb and of its kernel call. Learning is followed by unlearning the same, so that sizes stay."""
     rows = []
     for size in plan.profile_sizes:
-        stream = Stream(size, arrivals(plan.rounds), plan.seed)
-        rows += _compared(f"VennAbers, {size:,} scores", _tree_calls(stream), stream, plan.rounds)
-    stream = Stream(20_000, arrivals(plan.rounds), plan.seed)
+        stream = Stream(size, (plan.rounds + 1) * BATCH, plan.seed)
+        rows += _measured(f"VennAbers, {size:,} scores", _tree(stream), stream, plan.rounds)
+    stream = Stream(20_000, (plan.rounds + 1) * BATCH, plan.seed)
     for degree in (20, 50):
-        rows += _compared(f"Bernstein, degree {degree}", _bernstein_calls(stream, degree), stream, plan.rounds)
-    return rows + _compared("OnlinePlatt", _platt_calls(stream), stream, plan.rounds)
+        rows += _measured(f"Bernstein, degree {degree}", _bernstein(stream, degree), stream, plan.rounds)
+    return rows + _measured("OnlinePlatt", _platt(), stream, plan.rounds)
 
 
-def _compared(what: str, calls: dict[str, tuple[Subject, Subject]], stream: Stream, rounds: int) -> list[dict[str, Any]]:
-    subjects = {"wrapper": Calls(lambda query, score, y: None)}
-    for verb, (public, kernel) in calls.items():
-        subjects |= {f"{verb} public": public, f"{verb} kernel": kernel}  # type: ignore[dict-item]
-    found = race(subjects, stream, rounds)
-    wrapper = found["wrapper"].median  # the lambda around each call
-    rows = []
-    for verb in calls:
-        public, kernel = (max(found[f"{verb} {side}"].median - wrapper, 1e-9) for side in ("public", "kernel"))
-        rows.append({"what": what, "verb": verb, "public": public, "kernel": kernel})
-    return rows
-
-
-def _tree_calls(stream: Stream) -> dict[str, tuple[Subject, Subject]]:
-    """`after` takes back what was learned, or learns again what was taken back."""
+def _tree(stream: Stream) -> list[Verb]:
     cal, tree = VennAbers(), HullTree()
     scores, labels = stream.start()
-    order = np.argsort(scores)
-    ones = np.ones(len(scores))
+    order, ones = np.argsort(scores), np.ones(len(scores))
     cal.learn_many(scores, labels)
     tree.rebuild(scores[order], ones, labels[order].astype(np.float64), ones.astype(np.int64))
+    mass = lambda _query, score, y: (score, 1.0, float(y), 1)  # noqa: E731
+    return [
+        Verb("predict_interval_one", cal.predict_interval_one, _query, tree.interval, lambda q, _s, _y: (q, 1.0)),
+        Verb("learn_one", cal.learn_one, _observation, tree.update, mass),
+        Verb("unlearn_one", cal.unlearn_one, _observation, tree.revert, mass),
+    ]
 
-    def add(_query: float, score: float, y: bool) -> None:
-        tree.update(score, 1.0, float(y), 1)
 
-    def take(_query: float, score: float, y: bool) -> None:
-        tree.revert(score, 1.0, float(y), 1)
+def _bernstein(stream: Stream, degree: int) -> list[Verb]:
+    """One verb: a prediction after each observation, so that every one is solved for."""
+    cal, sums, program = Bernstein(degree), BernsteinSums(degree), MonotoneQP(degree)
+    scores, labels = stream.start()
+    cal.learn_many(scores, labels)
+    sums.update_many(scores, np.ones(len(scores)), labels.astype(np.float64))
 
-    learn: Step = lambda _query, score, y: cal.learn_one(score, y)  # noqa: E731
-    unlearn: Step = lambda _query, score, y: cal.unlearn_one(score, y)  # noqa: E731
-    return {
-        "learn_one": (
-            Calls(learn, after=unlearn),
-            Calls(lambda _query, score, y: tree.update(score, 1.0, 1.0, 1), after=lambda _q, s, y: tree.revert(s, 1.0, 1.0, 1)),
-        ),
-        "predict_interval_one": (
-            Calls(lambda query, _score, _y: cal.predict_interval_one(query)),
-            Calls(lambda query, _score, _y: tree.interval(query, 1.0)),
-        ),
-        "unlearn_one": (Taken(unlearn, before=learn), Taken(take, before=add)),
-    }
+    def public(query: float, score: float, y: bool) -> None:
+        cal.learn_one(score, y)
+        cal.predict_one(query)
+
+    def kernel(query: float, score: float, y: float) -> None:
+        sums.update(score, 1.0, y)
+        program.solve(sums.moments, sums.cross, sums.weight)
+        evaluate(program.coefficients, query)
+
+    return [Verb("learn_one + predict_one", public, _all, kernel, lambda q, s, y: (q, s, float(y)))]
+
+
+def _platt() -> list[Verb]:
+    cal, other = OnlinePlatt(), OnlinePlatt()
+    newton = other._newton
+    return [
+        Verb("predict_one", cal.predict_one, _query, newton.predict_usual, _query),
+        Verb("learn_one", cal.learn_one, _observation, newton.learn_usual, lambda _q, s, y: (s, y, 1.0)),
+    ]
+
+
+def _query(query: float, _score: float, _y: bool) -> tuple[float]:
+    return (query,)
+
+
+def _observation(_query: float, score: float, y: bool) -> tuple[float, bool]:
+    return score, y
+
+
+def _all(query: float, score: float, y: bool) -> tuple[float, float, bool]:
+    return query, score, y
+
+
+def _measured(what: str, verbs: list[Verb], stream: Stream, rounds: int) -> list[dict[str, Any]]:
+    """The medians over rounds; in each, all public verbs in their order, then all kernel calls in theirs."""
+    taken: dict[tuple[str, str], list[float]] = {}
+    gc.disable()
+    for turn in range(rounds + 1):  # the first is not counted
+        steps = stream.part(turn * BATCH, BATCH).steps
+        for side, name, call, arguments in _in_order(verbs):
+            seconds = _loop(call, [arguments(*step) for step in steps])
+            if turn:
+                taken.setdefault((side, name), []).append(seconds)
+    gc.enable()
+    return [
+        {"what": what, "verb": verb.name, **{side: median(taken[side, verb.name]) for side in ("public", "kernel")}}
+        for verb in verbs
+    ]
+
+
+def _in_order(verbs: list[Verb]) -> Iterator[tuple[str, str, Call, Callable[..., tuple[Any, ...]]]]:
+    for verb in verbs:
+        yield "public", verb.name, verb.public, verb.public_arguments
+    for verb in verbs:
+        yield "kernel", verb.name, verb.kernel, verb.kernel_arguments
+
+
+def _loop(call: Call, arguments: list[tuple[Any, ...]]) -> float:
+    """Seconds per call, those of the loop taken off."""
+    start = perf_counter()
+    for given in arguments:
+        call(*given)
+    middle = perf_counter()
+    for _given in arguments:
+        pass
+    return (2.0 * middle - start - perf_counter()) / len(arguments)

@@ -36,13 +36,16 @@ def tail(plan: Plan) -> dict[str, Any]:
     _clocked(step, Part(part.steps[: plan.tail_steps // 10], []))
     with _Collections() as collections:
         wall, processor = _clocked(step, Part(part.steps[plan.tail_steps // 10 :], []))
+    start = time.perf_counter()
+    gc.collect()
+    full_collection = time.perf_counter() - start
     control, _ = _clocked(_idle_for(float(np.median(wall))), Part(part.steps[plan.tail_steps // 10 :], []))
-    kept = np.sort(wall)[:: max(1, len(wall) // 1000)].tolist() + [float(wall.max())]
     return {
         "size": plan.tail_size, "steps": len(wall),
         "wall": _summary(wall), "processor": _summary(processor), "control": _summary(control),
         "collections": len(collections.seconds), "longest_collection": max(collections.seconds, default=0.0),
-        "quantiles": kept,
+        "full_collection": full_collection,
+        "exceeded": _exceeded(wall),
     }  # fmt: skip
 
 
@@ -63,6 +66,13 @@ def _clocked(step: Callable[[float, float, bool], None], part: Part) -> tuple[Ar
 def _summary(seconds: Array) -> dict[str, float]:
     p50, p99, p999 = np.quantile(seconds, (0.5, 0.99, 0.999)).tolist()
     return {"p50": p50, "p99": p99, "p999": p999, "maximum": float(seconds.max()), "long": int((seconds > LONG).sum())}
+
+
+def _exceeded(seconds: Array) -> list[tuple[float, float]]:
+    """(time, share of the steps that take at least as long), from the longest step down, evenly on a log axis."""
+    ranks = np.unique(np.geomspace(1, len(seconds), 300).round().astype(np.intp))
+    longest_first = -np.sort(-seconds)
+    return [(float(longest_first[rank - 1]), float(rank / len(seconds))) for rank in ranks]
 
 
 def _idle_for(seconds: float) -> Callable[[float, float, bool], None]:

@@ -14,8 +14,8 @@ from time import perf_counter
 
 from benchmarks.streams import Part, Stream
 
-#: Steps in a batch of a subject that takes microseconds: 2 to 40 ms.
-BATCH = 2_000
+#: Steps in a batch of a subject that takes microseconds: 1 to 20 ms, short enough that many escape interruption.
+BATCH = 1_000
 #: Steps done before the clock runs, at most: they bring caches, branch predictors and trees into their usual state.
 WARM_UP = 100_000
 

@@ -39,6 +39,12 @@ app = typer.Typer(
 
 #: The method of `streamcal run` when none is named: O(1), no state to grow, follows drift, right for rare events.
 DEFAULT_METHOD = "ops"
+#: What `Calibrator.tally` counts, in words.
+TALLIES = {
+    "clamped": "scores beyond the scale, moved to its end",
+    "late": "rows too old to be learned",
+    "missed": "retractions of what was forgotten already",
+}
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -374,6 +380,6 @@ def _report(console: Console, job: Run, seconds: float) -> None:
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = f"{evaluation.rows / seconds:,.0f} rows per second"
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace}")
-    counts = ", ".join(f"{count:,} {what}" for what, count in job.calibrator.tally().items() if count)
-    if counts:
-        console.print(f"on learning: {counts}")
+    for what, count in job.calibrator.tally().items():
+        if count:
+            console.print(f"{TALLIES[what]}: {count:,}")

@@ -31,7 +31,7 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.kernels.online_newton import OnlineNewton
+from streamcal.calibrators import online_platt
 
 with np.errstate():  # importing the package switches NumPy's warnings off
     import venn_abers
@@ -133,11 +133,10 @@ def test_venn_abers_that_forgets_is_two_isotonic_fits(forgetting):
 @pytest.mark.parametrize("levels", [1, 2, 30, None])
 @pytest.mark.parametrize("n", [1, 2, 50, 400])
 def test_venn_abers_is_the_package_venn_abers(n, levels):
-    """The PyPI package `venn-abers`, by the paper's authors' group: unweighted, where it agrees with brute force.
+    """The PyPI package `venn-abers`. It takes no weights; on unit weights no difference to the definition is known.
 
-    Its `predict_proba` gives (1 − p, p), p the log-minimax point, and the pairs (p₀, p₁), read off Algorithms 1 to 6:
-    F⁰ at the last calibration score ≤ s, F¹ at the first ≥ s. It gives slopes of the cumulative sum diagram, so that
-    its figures have the same rounding as ours. No difference is known for unit weights; it has none other.
+    Its `predict_proba` gives (1 − p, p), p the log-minimax point, and the pairs (p₀, p₁), read off the vectors of
+    paper 003's Algorithms 1 to 4: F⁰ at the last calibration score ≤ s, F¹ at the first ≥ s, and 0 and 1 beyond.
     """
     rng = np.random.default_rng(n)
     for shape in (0.5, 3.0, 1e9):  # the last: negatives only
@@ -429,13 +428,15 @@ def test_ops_projects_onto_the_ball_of_radius_100():
     assert by_hand.projected > 100
 
 
-def test_online_newton_projects_on_an_ordinary_stream_with_a_small_ball():
+def test_ops_projects_on_an_ordinary_stream_with_a_small_ball(monkeypatch):
+    monkeypatch.setattr(online_platt, "RADIUS", 1.25)
     s, y, _ = observations(np.random.default_rng(33), 1_000, shape=0.2)
-    newton, by_hand = OnlineNewton(1.0, 0.0, 0.1, 100.0, 1.25, 1.0), OnlinePlattByHand(radius=1.25)
-    for x, label in zip(np.log(s) - np.log1p(-s), y, strict=True):
-        newton.step(x, label, 1.0)
-        by_hand.learn(x, label, 1.0)
-        np.testing.assert_allclose((newton.slope, newton.offset), by_hand.theta, rtol=0.0, atol=1e-6)  # SLSQP, as above
+    cal, by_hand = OnlinePlatt(), OnlinePlattByHand(radius=1.25)
+    for score, label in zip(s, y, strict=True):
+        cal.learn_one(score, label)
+        by_hand.learn(np.log(score) - np.log1p(-score), label, 1.0)
+        theta = cal.map().slope, cal.map().offset
+        np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=1e-6)  # SLSQP, as above
     assert by_hand.projected > 100
 
 

@@ -26,12 +26,18 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
                     suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic        the topmost pool that contains the score
 
-With k distinct scores a descent costs O(log k); an update O(log k) plus one descent for each pool that has to be
-searched, O(log² k) in the worst case; a query O(log k) and the same for each pool below the topmost that hides
-part of its side. Masses are measured from the cut (a query: from the score) outwards and are sums of positive
-numbers only, so that light groups beside heavy ones keep their digits; no difference of prefix sums is ever
-taken. Two slopes are compared by cross multiplication. With integer weights of a total below 3·10⁷ all of that is
-exact. For all other weights, of however many magnitudes, the fits are right to a few 1e-14 (see `TIE`).
+With k distinct scores a descent costs O(log k). An update is one descent, and for each pool that must be searched
+two more per step of Newton's method: at a million scores 2 pools of 15, one or two steps each. A query is one descent,
+and for each step at most one more for every pool that reaches over the score, O(log² k). The bracket bounds the
+steps; streams of 0/1 labels never took more than 10, weights made to mislead (over 10¹⁰⁰) up to 95. Memory: 32 bytes
+for each place in a leaf, of which random arrivals fill 70 % and sorted ones all, and 4 for the nodes. Leaves and nodes
+are allocated one by one, so that no step ever copies the whole.
+
+Masses are measured from the cut (in a query: from the score) outwards and are sums of positive numbers only, so that
+light groups beside heavy ones keep their digits; no difference of prefix sums is ever taken. Two slopes are compared
+by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other weights, of
+however many magnitudes, the fits are right to a few 1e-14 (see `TIE`), as long as the product of two weights
+neither overflows nor underflows: between 1e-150 and 1e150.
 """
 
 from __future__ import annotations
@@ -349,7 +355,9 @@ class HullTree:
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
-    def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
+    def _holds(
+        self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+    ) -> cython.bint:
         """Can this have been added earlier? With the last observation of a group all of its weight must go."""
         if self._root is None:
             return False
@@ -549,9 +557,8 @@ class HullTree:
             p = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
             if w == 0.0 or not self._step(p, w):
                 break
-        if w > 0.0 and (
-            p != self._P or w != self._W
-        ):  # λ* lies between two neighbouring floats: what ties with it belongs
+        if w > 0.0 and (p != self._P or w != self._W):
+            # λ* lies between two neighbouring floats, or ties with a stretch: what ties with it belongs.
             self._tie = 1.0 / self._tie
             for side in range(2):
                 self._find_end(inner, side)

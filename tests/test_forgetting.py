@@ -1,0 +1,553 @@
+"""Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_conformance`."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import ROUNDED, assert_close, assert_same, learned, through_json, without_forgetting
+
+from streamcal import (
+    Bernstein,
+    CapabilityError,
+    Decay,
+    Forever,
+    HistogramBinning,
+    Identity,
+    InputError,
+    Isotonic,
+    MergeError,
+    Platt,
+    Prior,
+    RetractionError,
+    VennAbers,
+    Window,
+)
+from streamcal.memories import FORGOTTEN_HALF_LIVES, PRUNE_FRACTION, RESCALE_HALF_LIVES
+from streamcal.statistics.totals import Totals
+
+METHODS = [Identity, Platt, HistogramBinning, Isotonic, Bernstein, VennAbers]
+each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+
+
+def exact(**params):
+    """A method whose map shows at once which scores are held."""
+    return Isotonic(**params)
+
+
+def held_scores(cal):
+    """The scores a tree holds."""
+    return cal._memory.statistic.scores().tolist()
+
+
+# -- the policies as parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Window(0),
+        lambda: Window(-3),
+        lambda: Window(2.5),
+        lambda: Window(True),
+        lambda: Window("5"),
+        lambda: Window(None),
+        lambda: Window(math.nan),
+        lambda: Window(math.inf, by="time"),
+        lambda: Window(0.0, by="time"),
+        lambda: Window(5, by="weeks"),
+        lambda: Window(timedelta(0)),
+        lambda: Decay(0),
+        lambda: Decay(-1.0, by="time"),
+        lambda: Decay(math.inf),
+        lambda: Decay("5"),
+        lambda: Decay(5, by="day"),
+        lambda: Decay(timedelta(days=-1)),
+    ],
+)
+def test_impossible_policies_are_refused(make):
+    with pytest.raises(InputError, match="is not possible"):
+        make()
+
+
+def test_a_span_of_time_needs_no_word():
+    assert Window(timedelta(hours=1)) == Window(3600.0, by="time")
+    assert Decay(timedelta(minutes=1)) == Decay(60.0, by="time")
+
+
+def test_policies_are_frozen_and_compare_by_value():
+    assert Window(5) == Window(5) != Window(6)
+    assert Forever() == Forever()
+    assert hash(Decay(3)) == hash(Decay(3))
+    with pytest.raises(AttributeError):
+        Window(5).size = 6
+
+
+@pytest.mark.parametrize("policy", [5, None, "forever", Window])
+def test_a_policy_is_an_object(policy):
+    with pytest.raises(InputError, match="forgetting"):
+        Identity(forgetting=policy)
+
+
+# -- windows by count --------------------------------------------------------------------------------------------
+
+
+def test_a_window_keeps_the_last_observations():
+    cal = exact(forgetting=Window(3))
+    for k in range(8):
+        cal.learn_one(k / 8, k % 2)
+        assert held_scores(cal) == [j / 8 for j in range(max(k - 2, 0), k + 1)]
+    assert cal.n == 3.0
+
+
+def test_a_window_counts_observations_and_not_weight():
+    cal = learned(exact(forgetting=Window(2)), [(0.25, 1, 10.0), (0.5, 1, 0.5), (0.75, 0, 3.0)])
+    assert cal.n == 3.5
+
+
+def test_a_window_retracts_the_newest_equal_observation():
+    """Seen in what leaves next: of a, b, a the first a is the oldest left."""
+    cal = learned(exact(forgetting=Window(3)), [(0.25, 1), (0.5, 1), (0.25, 1)])
+    cal.unlearn_one(0.25, 1)
+    cal.learn_one(0.75, 1)
+    assert held_scores(cal) == [0.25, 0.5, 0.75]
+    cal.learn_one(0.875, 1)
+    assert held_scores(cal) == [0.5, 0.75, 0.875]
+
+
+def test_equal_means_score_label_and_weight():
+    cal = learned(exact(forgetting=Window(5)), [(0.25, 1, 2.0)])
+    for other in ((0.5, 1, 2.0), (0.25, 0, 2.0), (0.25, 1, 1.0)):
+        cal.unlearn_one(*other)
+    assert cal.n == 2.0
+    assert cal.tally()["missed"] == 3
+    cal.unlearn_one(0.25, 1, 2.0)
+    assert cal.n == 0.0
+    assert cal.tally()["missed"] == 3
+
+
+def test_a_retraction_makes_room():
+    cal = learned(exact(forgetting=Window(2)), [(0.25, 1), (0.5, 1)])
+    cal.unlearn_one(0.5, 1)
+    cal.learn_one(0.75, 0)
+    assert held_scores(cal) == [0.25, 0.75]
+    assert cal.tally()["missed"] == 0
+
+
+@each_method
+def test_a_window_stays_bounded_under_learning_and_unlearning(method):
+    cal = method(forgetting=Window(10))
+    for _ in range(500):
+        cal.learn_one(0.5, 0)
+        cal.learn_one(0.25, 1)
+        cal.unlearn_one(0.25, 1)
+    assert cal.n == 9.0
+    assert len(cal._memory._buffer) <= 20
+    assert cal.bounded_memory
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
+def test_a_window_retracts_what_a_list_would(steps):
+    """Few distinct observations, many retractions: gaps in the buffer, and equal observations at several places."""
+    cal, held, missed = exact(forgetting=Window(4)), [], 0
+    for number, learns in steps:
+        score = (1 + number) / 4
+        if learns:
+            cal.learn_one(score, 1)
+            held = [*held, score][-4:]
+        else:
+            cal.unlearn_one(score, 1)
+            places = [place for place, other in enumerate(held) if other == score]
+            missed += not places
+            held = [other for place, other in enumerate(held) if place not in places[-1:]]
+        assert held_scores(cal) == sorted(set(held))
+        assert cal.n == len(held)
+    assert cal.tally()["missed"] == missed
+    assert json.dumps(through_json(cal).state_dict()) == json.dumps(cal.state_dict())
+
+
+@pytest.mark.parametrize("policy", [Window(50), Window(50.0, by="time")], ids=["count", "time"])
+@pytest.mark.parametrize("method", [Bernstein, Platt], ids=lambda method: method.name)
+def test_a_window_of_floating_sums_does_not_drift(method, policy):
+    """Sums are rebuilt once in a turnover: after forty of them, heavy weights long gone have left nothing behind."""
+    rng = np.random.default_rng(5)
+    scores, y = rng.random(2_000), rng.random(2_000) < 0.4
+    w = np.where(np.arange(2_000) < 1_900, 1e6, 1.0) * (0.5 + rng.random(2_000))
+    stream = list(zip(scores, y, w, np.arange(2_000.0), strict=True))
+    cal = learned(method(forgetting=policy), stream)
+    fresh = learned(method(), stream[-50:])
+    assert_close(cal.predict_many(scores[-50:]), fresh.predict_many(scores[-50:]), 1e-9)
+    assert cal.n == pytest.approx(fresh.n, rel=ROUNDED)
+
+
+# -- windows by time ---------------------------------------------------------------------------------------------
+
+
+def test_the_edge_of_a_time_window_is_open():
+    """An observation exactly `size` old is gone, one a moment younger is not."""
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.25, 1, 1.0, 0.0), (0.5, 1, 1.0, 0.5)])
+    cal.learn_one(0.75, 0, 1.0, 9.5)
+    assert held_scores(cal) == [0.25, 0.5, 0.75]
+    cal.learn_one(0.75, 0, 1.0, 10.0)
+    assert held_scores(cal) == [0.5, 0.75]
+
+
+def test_late_observations_enter_where_they_belong():
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.75, 1, 1.0, 10.0), (0.25, 1, 1.0, 3.0)])
+    assert held_scores(cal) == [0.25, 0.75]
+    cal.learn_one(0.5, 1, 1.0, 12.0)
+    assert held_scores(cal) == [0.25, 0.5, 0.75]
+    cal.learn_one(0.5, 1, 1.0, 13.0)
+    assert held_scores(cal) == [0.5, 0.75]
+
+
+def test_too_late_observations_are_counted_and_not_kept():
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.75, 1, 1.0, 20.0), (0.25, 1, 1.0, 10.0)])
+    cal.learn_many([0.25, 0.5, 0.5], [1, 1, 1], None, [9.0, 19.0, 5.0])
+    assert cal.tally()["late"] == 3
+    assert held_scores(cal) == [0.5, 0.75]
+    cal.unlearn_one(0.25, 1, 1.0, 10.0)
+    assert cal.tally()["missed"] == 1
+    assert cal.n == 2.0
+
+
+def test_in_one_batch_an_observation_can_be_too_late_for_the_one_before():
+    cal = exact(forgetting=Window(10.0, by="time"))
+    cal.learn_many([0.25, 0.5, 0.75], [1, 1, 1], None, [0.0, 100.0, 50.0])
+    assert held_scores(cal) == [0.5]
+    assert cal.tally()["late"] == 1
+
+
+def test_predicting_ahead_and_back_moves_the_edge_and_moves_it_back():
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.25, 0, 1.0, 0.0), (0.75, 1, 1.0, 5.0)])
+    now = cal.predict_one(0.25)
+    assert now == 0.0
+    assert cal.predict_one(0.25, t=12.0) == 1.0  # only the positive is left
+    assert cal.predict_one(0.25, t=15.0) == 0.25  # nothing is: the score itself
+    assert cal.predict_one(0.25) == now
+    assert cal.predict_one(0.25, t=-100.0) == now  # as of an earlier time is as of the clock
+    assert cal.n == 2.0
+
+
+def test_after_looking_ahead_learning_and_unlearning_see_the_present():
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.25, 0, 1.0, 0.0), (0.75, 1, 1.0, 5.0)])
+    cal.predict_one(0.25, t=1e9)
+    cal.learn_one(0.5, 1, 1.0, 6.0)
+    assert held_scores(cal) == [0.25, 0.5, 0.75]
+    cal.predict_one(0.25, t=1e9)
+    cal.unlearn_one(0.25, 0, 1.0, 0.0)
+    assert cal.n == 2.0
+    cal.predict_one(0.25, t=1e9)
+    other = learned(cal.clone(), [(0.125, 0, 1.0, 5.0)])
+    other.predict_one(0.25, t=1e9)
+    cal.merge(other)
+    assert held_scores(cal) == [0.125, 0.5, 0.75]
+    cal.predict_one(0.25, t=1e9)
+    assert through_json(cal).n == 3.0
+
+
+def test_merging_windows_moves_the_clock_to_the_later_one():
+    early = learned(exact(forgetting=Window(10.0, by="time")), [(0.25, 1, 1.0, 0.0), (0.5, 1, 1.0, 5.0)])
+    late = learned(early.clone(), [(0.75, 0, 1.0, 11.0)])
+    for one, other in ((early, late), (late, through_json(early))):
+        merged = through_json(one)
+        merged.merge(other)
+        assert held_scores(merged) == [0.5, 0.75]
+    assert held_scores(early) == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("t", [0.0, 1.7e18, -1e308, 1e308])
+def test_an_observation_of_the_present_is_in_the_window(t):
+    """Also where the clock is so large that it rounds clock − size to itself, as nanoseconds since 1970 do."""
+    cal = learned(exact(forgetting=Window(60.0, by="time")), [(0.25, 1, 1.0, t)])
+    assert cal.n == 1.0
+    assert cal.tally()["late"] == 0
+
+
+# -- decay -------------------------------------------------------------------------------------------------------
+
+
+def test_by_count_every_observation_ages_the_others():
+    cal = exact(forgetting=Decay(1))
+    for k in range(1, 40):
+        cal.learn_one(0.5, 1)
+        assert cal.n == pytest.approx(2.0 - 2.0 ** (1 - k), abs=2 * PRUNE_FRACTION)
+
+
+def test_by_time_weight_halves_with_each_half_life():
+    cal = learned(exact(forgetting=Decay(10.0, by="time")), [(0.25, 0, 8.0, 100.0), (0.75, 1, 1.0, 120.0)])
+    assert cal.n == 3.0
+    cal.learn_one(0.5, 1, 4.0, 100.0)  # late: it has aged as if it had come in time
+    assert cal.n == 4.0
+    assert cal.tally()["late"] == 0
+
+
+def test_by_time_only_differences_of_time_matter():
+    stream = [(k / 16, k % 2, 1.0, 8.0 * k) for k in range(12)]
+    here, there = (Platt(forgetting=Decay(64.0, by="time")) for _ in range(2))
+    learned(here, stream)
+    learned(there, [(score, y, w, t - 2.0**40) for score, y, w, t in stream])
+    assert_same(here, there)
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+@each_method
+def test_long_decay_is_the_weighted_fit(method, by):
+    """Over many rescalings, against weights computed in one go; and pieces of any size leave the same."""
+    if method is HistogramBinning:
+        pytest.skip("rounding may move a score to another bin: discontinuous")
+    rng = np.random.default_rng(8)
+    size, half_life = 900, 20.0  # 45 half-lives, rescaled at every 16; what is pruned weighs less than 1e-9
+    scores, y = rng.integers(1, 32, size) / 32, (rng.random(size) < 0.4).astype(int)
+    w, t = rng.integers(1, 4, size).astype(float), np.arange(float(size))
+    age = t[-1] - t
+    expected = method()
+    expected.learn_many(scores, y, w * np.exp2(-age / half_life))
+    loop = learned(method(forgetting=Decay(half_life, by=by)), list(zip(scores, y, w, t, strict=True)))
+    many = method(forgetting=Decay(half_life, by=by))
+    for start, end in ((0, 7), (7, 700), (700, size)):
+        many.learn_many(scores[start:end], y[start:end], w[start:end], t[start:end])
+    for cal in (loop, many):
+        assert cal.n == pytest.approx(expected.n, rel=2 * PRUNE_FRACTION)
+        assert_close(cal.predict_many(np.arange(1, 32) / 32), expected.predict_many(np.arange(1, 32) / 32), 1e-6)
+
+
+@pytest.mark.parametrize("resolution", [None, 64])
+@pytest.mark.parametrize("method", [Platt, HistogramBinning, Isotonic, VennAbers], ids=lambda method: method.name)
+@pytest.mark.parametrize("by", ["count", "time"])
+def test_decay_drops_scores_that_no_longer_matter(method, by, resolution):
+    cal = method(forgetting=Decay(1.0, by=by), resolution=resolution)
+    cal.learn_many(np.arange(1, 20) / 20, np.arange(19) % 2, None, np.zeros(19))
+    for k in range(1, 100):
+        cal.learn_one(0.5, 1, 1.0, float(k))
+    statistic = cal._memory.statistic
+    held = statistic.scores() if hasattr(statistic, "scores") else statistic.columns()[0]
+    assert len(held) == 1
+    assert cal._memory.late == 0
+
+
+def test_what_decay_drops_is_a_bounded_fraction():
+    cal = VennAbers(forgetting=Decay(1))
+    kept = VennAbers(forgetting=Decay(1))
+    for k in range(200):
+        for one in (cal, kept):
+            one.learn_one((k % 50) / 50, k % 2)
+        assert cal.n == pytest.approx(2.0 - 2.0**-k, rel=PRUNE_FRACTION * (1 + 200 / RESCALE_HALF_LIVES))
+
+
+def test_after_a_very_long_pause_nothing_is_left():
+    cal = learned(exact(forgetting=Decay(1.0, by="time")), [(0.25, 1, 1e60, 0.0)])
+    cal.learn_one(0.75, 0, 1.0, float(FORGOTTEN_HALF_LIVES))
+    assert held_scores(cal) == [0.75]
+    assert cal.n == 1.0
+
+
+@pytest.mark.parametrize("first", [-1e308, -1e15, 0.0, 1.7e9])
+@pytest.mark.parametrize("second", [0.0, 1e15, 1e308])
+@each_method
+def test_times_may_be_any_finite_numbers(method, first, second):
+    for policy in (Decay(1.0, by="time"), Window(1.0, by="time")):
+        cal = learned(method(forgetting=policy), [(0.25, 1, 1.0, first), (0.75, 0, 1.0, second)])
+        assert 0.0 <= cal.n <= 2.0
+        for t in (-1e308, 1e308):
+            assert 0.0 <= cal.predict_one(0.5, t) <= 1.0
+        assert_same(through_json(cal), cal)
+
+
+def test_a_light_observation_is_not_a_late_one():
+    """Whether something comes too late is a matter of its time, not of its weight beside others."""
+    cal = learned(exact(forgetting=Decay(100.0, by="time")), [(0.125, 1, 1e10, 0.0)] + [(0.5, 0, 1e-30, 0.0)] * 10)
+    assert cal.tally()["late"] == 0
+    assert held_scores(cal) == [0.125, 0.5]
+
+
+def test_by_time_what_has_faded_is_missed_when_retracted():
+    cal = learned(exact(forgetting=Decay(1.0, by="time")), [(0.25, 1, 1.0, 0.0), (0.75, 0, 1.0, 100.0)])
+    cal.unlearn_one(0.25, 1, 1.0, 0.0)
+    assert cal.tally()["missed"] == 1
+    assert cal.n == pytest.approx(1.0)
+    with pytest.raises(RetractionError):
+        cal.unlearn_one(0.25, 1, 1.0, 100.0)
+
+
+@each_method
+@given(data=st.data())
+def test_by_time_everything_learned_can_be_unlearned_in_any_order(method, data):
+    times = data.draw(st.lists(st.floats(0.0, 30.0), max_size=12))
+    stream = [((k % 4) / 4, k % 2, 0.1 + k / 7, t) for k, t in enumerate(times)]
+    cal = learned(method(forgetting=Decay(1.3, by="time")), stream)
+    missed = 0
+    for observation in data.draw(st.permutations(stream)):
+        cal.unlearn_one(*observation)
+        missed = cal.tally()["missed"]
+    assert cal.n == pytest.approx(0.0, abs=1e-6 * (missed > 0))
+
+
+def test_merging_decays_brings_the_earlier_one_up_to_date():
+    half = Decay(10.0, by="time")
+    early = learned(exact(forgetting=half), [(0.25, 1, 8.0, 0.0)])
+    late = learned(exact(forgetting=half), [(0.75, 0, 1.0, 30.0)])
+    merged = early.clone()
+    merged.merge(early)
+    merged.merge(late)
+    assert merged.n == 2.0
+    late.merge(early)
+    assert late.n == 2.0
+    assert early.n == 8.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.floats(0.0, 500.0)), min_size=1, max_size=20),
+    st.integers(0, 20),
+)
+def test_merging_decays_of_any_age_is_concatenation(rows, cut):
+    """Landmarks and rescalings differ between the parts; within 25 half-lives nothing is pruned."""
+    stream = [(k / 8, y, 1.0, t) for k, y, t in rows]
+    whole, left, right = (VennAbers(forgetting=Decay(20.0, by="time")) for _ in range(3))
+    learned(whole, stream)
+    learned(left, stream[:cut]).merge(learned(right, stream[cut:]))
+    assert_same(left, whole, within=1e-9)
+
+
+# -- the prior under the policies --------------------------------------------------------------------------------
+
+WITH_PRIOR = [method for method in METHODS if method is not Identity]
+each_with_prior = pytest.mark.parametrize("method", WITH_PRIOR, ids=lambda method: method.name)
+
+
+@each_with_prior
+@pytest.mark.parametrize("strength", [0.1, 7.7, 20.0])
+def test_a_prior_never_counts(method, strength):
+    for policy in (Forever(), Window(3), Window(3.0, by="time"), Decay(2)):
+        cal = method(prior=Prior(strength), forgetting=policy)
+        assert cal.n == 0.0
+        learned(cal, [(0.25, 1, 1.0, 0.0), (0.5, 0, 1.0, 0.0)])
+        assert cal.n == pytest.approx(1.0 + 0.5**0.5 if policy == Decay(2) else 2.0, rel=1e-9)
+        assert through_json(cal).n == pytest.approx(cal.n, rel=1e-9)
+
+
+@each_with_prior
+def test_a_prior_survives_in_a_window(method):
+    cal = learned(method(prior=Prior(20.0), forgetting=Window(2)), [(k / 16, 1, 1.0, 0.0) for k in range(16)])
+    assert_same(cal, learned(method(prior=Prior(20.0)), [(14 / 16, 1), (15 / 16, 1)]), within=1e-6)
+
+
+@each_with_prior
+def test_a_prior_fades_under_decay_by_count(method):
+    stream = [(k % 16 / 16, k % 3 == 0) for k in range(120)]
+    faded = learned(method(prior=Prior(20.0), forgetting=Decay(4)), stream)
+    without = learned(method(forgetting=Decay(4)), stream)
+    scores = np.arange(16) / 16
+    assert_close(faded.predict_many(scores), without.predict_many(scores), 1e-5)
+    early, bare = (learned(method(prior=prior, forgetting=Decay(4)), stream[:2]) for prior in (Prior(20.0), None))
+    assert np.abs(early.predict_many(scores) - bare.predict_many(scores)).max() > 0.2
+
+
+@each_with_prior
+def test_a_prior_counts_once_in_a_merge(method):
+    one, other = (method(prior=Prior(20.0)) for _ in range(2))
+    learned(one, [(0.25, 1), (0.5, 1)])
+    learned(other, [(0.75, 0)])
+    one.merge(other)
+    assert_same(one, learned(method(prior=Prior(20.0)), [(0.25, 1), (0.5, 1), (0.75, 0)]), within=1e-6)
+
+
+@each_with_prior
+def test_a_prior_has_no_time_and_so_no_decay_by_time(method):
+    with pytest.raises(InputError, match="prior"):
+        method(prior=Prior(20.0), forgetting=Decay(5.0, by="time"))
+
+
+@each_with_prior
+def test_unlearning_everything_leaves_the_prior(method):
+    cal = learned(method(prior=Prior(20.0)), [(0.1, 1, 0.1), (0.1, 1, 0.2)])
+    cal.unlearn_one(0.1, 1, 0.1)
+    cal.unlearn_one(0.1, 1, 0.2)
+    assert cal.n == 0.0
+    assert_same(cal, method(prior=Prior(20.0)), within=1e-6)
+
+
+# -- times as dates ----------------------------------------------------------------------------------------------
+
+DATES = {
+    "naive": lambda hour: datetime(2024, 3, 1, hour),
+    "utc": lambda hour: datetime(2024, 3, 1, hour, tzinfo=UTC),
+    "zoned": lambda hour: datetime(2024, 3, 1, hour, tzinfo=UTC).astimezone(timezone(timedelta(hours=-5))),
+    "numpy": lambda hour: np.datetime64(f"2024-03-01T{hour:02}:00"),
+    "seconds": lambda hour: 1_709_251_200.0 + 3600.0 * hour,
+}
+
+
+@pytest.mark.parametrize("kind", DATES)
+def test_dates_are_seconds_utc(kind):
+    date = DATES[kind]
+    one, many = (exact(forgetting=Window(timedelta(hours=2))) for _ in range(2))
+    for hour in (0, 1, 2):
+        one.learn_one(hour / 4, 1, 1.0, date(hour))
+    many.learn_many([0.0, 0.25, 0.5], [1, 1, 1], None, [date(hour) for hour in (0, 1, 2)])
+    assert one.state_dict() == many.state_dict()
+    assert one._memory.state()["clock"] == DATES["seconds"](2)
+    assert held_scores(one) == [0.25, 0.5]
+    assert one.predict_one(0.25, date(9)) == 0.25
+
+
+def test_an_array_of_dates_is_as_good_as_a_list():
+    times = np.array(["2024-03-01T00", "2024-03-01T01"], dtype="datetime64[h]")
+    cal = exact(forgetting=Window(timedelta(hours=2)))
+    cal.learn_many([0.25, 0.5], [1, 0], None, times)
+    assert cal._memory.state()["clock"] == DATES["seconds"](1)
+
+
+# -- what is counted ---------------------------------------------------------------------------------------------
+
+
+def test_the_counts_survive_saving_and_add_up_in_a_merge():
+    cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.5, 1, 1.0, 50.0), (0.25, 1, 1.0, 0.0)])
+    cal.unlearn_one(0.25, 1, 1.0, 0.0)
+    assert cal.tally() == {"clamped": 0, "missed": 1, "late": 1}
+    read = through_json(cal)
+    assert read.tally() == cal.tally()
+    read.merge(cal)
+    assert read.tally() == {"clamped": 0, "missed": 2, "late": 2}
+    assert cal.clone().tally() == {"clamped": 0, "missed": 0, "late": 0}
+
+
+# -- memories without a method -----------------------------------------------------------------------------------
+
+
+def test_memories_of_count_refuse_what_has_no_meaning():
+    window, decay = Window(3).start(Totals()), Decay(3).start(Totals())
+    with pytest.raises(MergeError, match="by count"):
+        window.merge(window)
+    with pytest.raises(MergeError, match="by count"):
+        decay.merge(decay)
+    with pytest.raises(CapabilityError, match="by count"):
+        decay.unlearn(0.5, 1.0, 1.0, 0.0)
+
+
+def test_a_refused_retraction_changes_nothing():
+    memory = Forever().start(Totals())
+    memory.learn(0.5, 1.0, 1.0, 0.0)
+    version, state = memory.version, memory.state()
+    with pytest.raises(RetractionError):
+        memory.unlearn(0.5, 1.0, 2.0, 0.0)
+    assert memory.state() == state
+    assert memory.version == version
+
+
+def test_weights_of_a_decay_stay_between_one_and_the_limit():
+    """Rescaling is by powers of two, counted in whole halvings: the weight of today never outgrows a double."""
+    memory = Decay(3.0).start(Totals())
+    for _ in range(1_000):
+        memory.learn(0.5, 1.0, 1.0, 0.0)
+        assert 1.0 <= memory.as_of(None) < 2.0**RESCALE_HALF_LIVES
+    assert memory.n == pytest.approx(1.0 / (1.0 - 2.0 ** (-1 / 3)), rel=1e-9)
+
+
+def test_a_model_without_forgetting_is_what_it_says():
+    """The reference of the suite itself."""
+    cal = Isotonic(forgetting=Window(2))
+    assert without_forgetting(cal, []).forgetting == Forever()
