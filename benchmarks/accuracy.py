@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from benchmarks.plan import Plan
 from benchmarks.streams import Array, Stream
@@ -54,7 +56,7 @@ def _osqp(tolerance: float, plan: Plan) -> dict[str, Any]:
     return {"tolerance": tolerance, "minimum": min(seconds), "median": median(seconds), "error": worst}
 
 
-def _growing(degree: int, steps: int, seed: int, kind: str) -> Any:
+def _growing(degree: int, steps: int, seed: int, kind: str) -> Iterator[BernsteinMoments]:
     """The moments of a stream after each observation."""
     stream = Stream(BEFORE, steps, seed, kind)
     moments = BernsteinMoments(degree, Probability())
@@ -67,6 +69,4 @@ def _growing(degree: int, steps: int, seed: int, kind: str) -> Any:
 
 def _bernstein(degree: int, u: Array) -> Array:
     """The basis at `u`, shape (len(u), degree + 1)."""
-    from scipy.stats import binom
-
     return np.column_stack([binom.pmf(i, degree, u) for i in range(degree + 1)])

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.plan import Plan
 from benchmarks.streams import Stream
-from streamcal import Calibrator, VennAbers, Window
+from streamcal import Calibrator, Forever, VennAbers, Window
 
 #: What is measured: how the calibrator is filled.
 CASES = ("tree, learn_many", "tree, learn_one", "window, learn_many")
@@ -36,8 +36,7 @@ def _growth(case: str, size: int, seed: int) -> float:
     """Resident bytes per distinct score: what filling adds, once its temporary arrays are gone."""
     stream = Stream(size, 1, seed)
     scores, labels = stream.start()
-    forgetting = {"forgetting": Window(size)} if case.startswith("window") else {}
-    cal = VennAbers(**forgetting)
+    cal = VennAbers(forgetting=Window(size) if case.startswith("window") else Forever())
     VennAbers().learn_many(scores[:1000], labels[:1000])  # modules, code and small pools are there now
     before = _resident()
     if case.endswith("learn_one"):

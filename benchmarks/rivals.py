@@ -13,8 +13,8 @@ from math import log
 from typing import Any
 
 import numpy as np
-import venn_abers
-from betacal import BetaCalibration
+import venn_abers  # type: ignore[import-untyped]
+from betacal import BetaCalibration  # type: ignore[import-untyped]
 from online_cp.venn import VennAbersPredictor
 from river import linear_model, optim
 from sklearn.calibration import _SigmoidCalibration
@@ -145,7 +145,7 @@ class OnlineCP(Refit):
         self.predict(0.5)  # compiles, where numba is installed
 
     def predict(self, query: float) -> tuple[float, float]:
-        found = self.model.predict(np.array([query]))
+        found: Any = self.model.predict(np.array([query]))
         return float(found.p0), float(found.p1)
 
     def run(self, part: Part) -> None:

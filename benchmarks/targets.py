@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 Results = dict[str, Any]
 US = 1e6
+MILLION, TEN_MILLION = 1_000_000, 10_000_000
 
 
 class Target(NamedTuple):
@@ -49,17 +50,19 @@ def _step(subject: str, limit: float, size: int | None = None) -> Callable[[Resu
 
     def find(results: Results) -> Found:
         row = _row(results, subject, size)
-        return row and (f"{_us(row['median'])} (minimum {_us(row['minimum'])})", row["median"] * US <= limit)
+        if row is None:
+            return None
+        return f"{_us(row['median'])} (minimum {_us(row['minimum'])})", row["median"] * US <= limit
 
     return find
 
 
-def _over(subject: str, key: str, limit: float, unit: str, size: int | None = None) -> Callable[[Results], Found]:
+def _over(subject: str, key: str, limit: float, size: int | None = None) -> Callable[[Results], Found]:
     """The ratio of a subject's step to the floor or to the limit."""
 
     def find(results: Results) -> Found:
         row = _row(results, subject, size)
-        return row and (f"{row[key]:.2f} {unit} ({_us(row['median'])})", row[key] <= limit)
+        return None if row is None else (f"{row[key]:.2f} × ({_us(row['median'])})", row[key] <= limit)
 
     return find
 
@@ -67,7 +70,7 @@ def _over(subject: str, key: str, limit: float, unit: str, size: int | None = No
 def _tail(key: str, limit: float) -> Callable[[Results], Found]:
     def find(results: Results) -> Found:
         tail = results.get("tail")
-        if not tail or tail["size"] < 10_000_000:
+        if not tail or tail["size"] < TEN_MILLION:
             return None
         return _us(tail["wall"][key]), tail["wall"][key] * US <= limit
 
@@ -76,7 +79,7 @@ def _tail(key: str, limit: float) -> Callable[[Results], Found]:
 
 def _longest(results: Results) -> Found:
     tail = results.get("tail")
-    if not tail or tail["size"] < 10_000_000:
+    if not tail or tail["size"] < TEN_MILLION:
         return None
     wall, processor, control = (tail[clock]["maximum"] * 1e3 for clock in ("wall", "processor", "control"))
     text = (
@@ -97,7 +100,7 @@ def _faster(subject: str, limit: float) -> Callable[[Results], Found]:
 
 def _fill(results: Results) -> Found:
     bulk = results.get("bulk")
-    if not bulk or bulk["size"] < 1_000_000:
+    if not bulk or bulk["size"] < MILLION:
         return None
     return f"{bulk['fill']['median']:.2f} s", bulk["fill"]["median"] <= 0.5
 
@@ -169,13 +172,11 @@ def _growth(results: Results) -> Found:
 #: The step "fits" log² k if no point is further than this from the line: caches are seen at about as much.
 GROWTH_TOLERANCE = 0.25
 
-TEN_MILLION, MILLION = 10_000_000, 1_000_000
-
 TARGETS: list[tuple[Target, Callable[[Results], Found]]] = [
     (Target(what, target, "", None), find)
     for what, target, find in [
         ("`VennAbers`: learn_one + predict_interval_one, 10⁶ distinct scores", "≤ 1.6 × SortedList",
-         _over("VennAbers", "floors", 1.6, "×", MILLION)),
+         _over("VennAbers", "floors", 1.6, MILLION)),
         ("the same, 10⁷, `Window`: median", "≤ 20 µs", _tail("p50", 20.0)),
         ("… p99", "≤ 40 µs", _tail("p99", 40.0)),
         ("… longest step, processor time", "≤ 10 ms", _longest),
@@ -194,7 +195,7 @@ TARGETS: list[tuple[Target, Callable[[Results], Found]]] = [
         ("warm OSQP re-solve, degree 20, OSQP's default tolerance", "≤ 80 µs", _osqp(1e-3, 80.0)),
         ("… at most 1e-6 off", "≤ 250 µs", _osqp(None, 250.0)),
         ("`OnlinePlatt` learn_one + predict_one, in no-op method calls", "≤ 8 ×",
-         _over("OnlinePlatt", "limits", 8.0, "×")),
+         _over("OnlinePlatt", "limits", 8.0)),
         ("… in time", "≤ 0.5 µs", _step("OnlinePlatt", 0.5)),
         ("`learn_many` on a logit grid of 4,096 cells", "≥ 150 M/s", _throughput("learn_many", 150.0)),
         ("`predict_many` on it", "≥ 250 M/s", _throughput("predict_many", 250.0)),

@@ -60,8 +60,6 @@ class Statistic(ABC):
     for pseudo-observations of a prior) and the weight, w > 0. Callers have checked all three.
     """
 
-    #: Whether `revert` leaves rounding behind that only a rebuild removes (floating moments).
-    drifts: ClassVar[bool] = False
     #: Whether its memory is fixed whatever is learned.
     bounded: bool = False
 
@@ -74,6 +72,11 @@ class Statistic(ABC):
     @abstractmethod
     def count(self) -> int:
         """Number of observations held; nothing is left of the floats when it is 0."""
+
+    @property
+    def drifts(self) -> bool:
+        """Whether `revert` may have left rounding behind that only a rebuild removes."""
+        return True
 
     @abstractmethod
     def update(self, x: float, y: float, w: float) -> None:

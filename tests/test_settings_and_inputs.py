@@ -93,7 +93,7 @@ def test_plain_values_encode_as_themselves(value):
         ("Window(5_000)", Window(5_000)),
         ("Window(size=60, by='time')", Window(60, by="time")),
         ("Interval(-inf, 3)", Interval(hi=3)),
-        (" Prior(2) ", Prior(2)),
+        ("Prior(2)", Prior(2)),
     ],
 )
 def test_text_is_read_as_the_value_it_names(text, value):
@@ -108,7 +108,7 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("text", ["Window(__import__('os'))", "Window(open('x'))", "Window(size=[].append)"])
 def test_text_never_runs_code(text):
-    with pytest.raises(ValueError, match=""):
+    with pytest.raises(ValueError, match="malformed"):
         parse(text)
 
 

@@ -56,9 +56,9 @@ BALANCE, ROTATION = 3, 2
 """Neither child has more than 3 times the leaves of the other; a double rotation where the inner grandchild has at
 least twice the leaves of the outer. Hirai & Yamamoto (2011) prove that this pair keeps a tree balanced."""
 
-MASS_TOLERANCE = 1e-6
-"""A group may miss this fraction of its weight when an observation is taken back: more than sums and
-differences of weights within ten orders of magnitude lose, and less than any mistake."""
+MASS_TOLERANCE = 1e-10
+"""When an observation is taken back, a group may miss this fraction of the heaviest group there ever was: more than the
+rounding of a million sums and differences, and, unless weights span ten orders of magnitude, less than any mistake."""
 
 HALF_ULP = 2.0**-53  # what is left of a weight whose rest was lost in rounding, as a fraction
 
@@ -257,6 +257,7 @@ class HullTree:
     _size: cython.longlong
     _count: cython.longlong
     _exact: cython.bint
+    _heaviest: cython.double  # the largest weight a group ever had, in today's units
     _tie: cython.double  # slopes that differ by less than this factor tie
     # a change: the score, what is added to its group (less than nothing where an update is taken back)
     _score: cython.double
@@ -293,6 +294,7 @@ class HullTree:
     def __init__(self):
         self._root = None
         self._size = self._count = 0
+        self._heaviest = 0.0
         self._set_exact(True)
         self._path = [None] * MAX_DEPTH
         if not cython.compiled:
@@ -300,7 +302,7 @@ class HullTree:
             self._reach_w, self._reach_p = ([[0.0, 0.0] for _ in range(MAX_DEPTH)] for _ in range(2))
 
     def __reduce__(self):
-        return _restored, self.to_arrays()
+        return _restored, (*self.to_arrays(), self._heaviest)
 
     @property
     def size(self):
@@ -309,6 +311,15 @@ class HullTree:
     @property
     def count(self):
         return self._count
+
+    @property
+    def exact(self):
+        """Whether all sums are exact: nothing but integer masses was ever seen, of a total below 2⁵²."""
+        return self._exact
+
+    @property
+    def heaviest(self):
+        return self._heaviest
 
     @property
     def weight(self):
@@ -332,6 +343,7 @@ class HullTree:
         if self._exact and not (_whole(w) and _whole(p) and self._root.weight + w < _EXACT_LIMIT):
             self._set_exact(False)
         self._count += count
+        self._heaviest = max(self._heaviest, w)
         self._root = self._change(self._root)
 
     @cython.cfunc
@@ -350,6 +362,9 @@ class HullTree:
             self._set_exact(False)
         self._count -= count
         self._root = self._change(self._root)
+        if self._root is None:  # with the last observation goes all rounding
+            self._heaviest = 0.0
+            self._set_exact(True)
         return 0
 
     @cython.cfunc
@@ -365,7 +380,7 @@ class HullTree:
         i = leaf.position(score)
         if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
-        slack, rest, rest_p = _MASS_TOLERANCE * leaf.w[i], leaf.w[i] - w, leaf.p[i] - p
+        slack, rest, rest_p = _MASS_TOLERANCE * self._heaviest, leaf.w[i] - w, leaf.p[i] - p
         if count == leaf.count[i] and rest > slack:
             return False
         return rest >= -slack and rest_p >= -slack and rest - rest_p >= -slack
@@ -410,6 +425,7 @@ class HullTree:
             leaf.w[i] += self._dw
             leaf.p[i] += self._dp
             leaf.count[i] += self._dc
+            self._heaviest = max(self._heaviest, leaf.w[i])
             leaf.weight += self._dw
             leaf.positive += self._dp
         else:
@@ -911,13 +927,14 @@ class HullTree:
 
     @cython.locals(s=cython.double[::1], ws=cython.double[::1], ps=cython.double[::1], cs=cython.longlong[::1])
     @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
-    def rebuild(self, scores, w, positive, count):
-        """Replace the content by sorted arrays of distinct scores. O(k)."""
+    def rebuild(self, scores, w, positive, count, heaviest=0.0):
+        """Replace the content by sorted arrays of distinct scores; `heaviest` is what the property said. O(k)."""
         s = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
         ws = np.ascontiguousarray(w, dtype=np.float64)
         ps = np.ascontiguousarray(positive, dtype=np.float64)
         cs = np.ascontiguousarray(count, dtype=np.int64)
         self._size, self._count = len(s), 0
+        self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest
         leaves, leaf, exact, total = [], None, True, 0.0
         for i in range(self._size):
             if i % LEAF_FILL == 0:
@@ -953,7 +970,7 @@ class HullTree:
         for old, new, total in zip(held[1:], columns, sums, strict=True):
             total[np.searchsorted(merged, held[0])] = old
             total[np.searchsorted(merged, s)] += new
-        self.rebuild(merged, *sums)
+        self.rebuild(merged, *sums, self._heaviest)
 
     @cython.locals(s=cython.double[::1], ws=cython.double[::1], ps=cython.double[::1], cs=cython.longlong[::1])
     @cython.locals(leaf=Leaf, at=cython.Py_ssize_t, j=cython.int)
@@ -993,14 +1010,14 @@ class HullTree:
     def multiply(self, factor: cython.double):
         """Scale every weight by a positive factor. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        self.rebuild(scores, w * factor, positive * factor, count)
+        self.rebuild(scores, w * factor, positive * factor, count, self._heaviest * factor)
 
     def prune(self, threshold: cython.double):
         """Drop the groups with less weight than `threshold`; returns how many observations went. O(k)."""
         scores, w, positive, count = self.to_arrays()
         kept = w >= threshold
         if not kept.all():
-            self.rebuild(scores[kept], w[kept], positive[kept], count[kept])
+            self.rebuild(scores[kept], w[kept], positive[kept], count[kept], self._heaviest)
         return int(count[~kept].sum())
 
     # ---- invariants ---------------------------------------------------------------------------------------------
@@ -1073,9 +1090,9 @@ def _children(inner: Inner):
     return inner.right, inner.left
 
 
-def _restored(scores, w, positive, count):
+def _restored(scores, w, positive, count, heaviest):
     tree = HullTree()
-    tree.rebuild(scores, w, positive, count)
+    tree.rebuild(scores, w, positive, count, heaviest)
     return tree
 
 

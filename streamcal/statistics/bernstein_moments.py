@@ -20,7 +20,6 @@ class BernsteinMoments(Statistic):
     for more weight than is held.
     """
 
-    drifts = True
     bounded = True
 
     def __init__(self, degree: int, scale: Scale) -> None:

@@ -116,7 +116,6 @@ class GridTable(Statistic):
     """
 
     bounded = True
-    drifts = True
 
     def __init__(self, grid: Grid, *, smooth: bool) -> None:
         self.grid = grid

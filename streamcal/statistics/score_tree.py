@@ -35,6 +35,10 @@ class ScoreTree(Statistic):
     def count(self) -> int:
         return int(self._tree.count)
 
+    @property
+    def drifts(self) -> bool:
+        return not self._tree.exact
+
     def isotonic(self, x: float) -> float:
         """The isotonic least-squares fit at `x`, linear between held scores; NaN when nothing is held."""
         return float(self._tree.isotonic(x if self.grid is None else self.grid.round(x)))
@@ -89,8 +93,9 @@ class ScoreTree(Statistic):
 
     def state(self) -> dict[str, Any]:
         names = ("scores", "weight", "positive", "count")
-        return dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
+        columns = dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
+        return {**columns, "heaviest": self._tree.heaviest}
 
     def restore(self, state: dict[str, Any]) -> None:
         columns = [np.array(state[name], dtype=np.float64) for name in ("scores", "weight", "positive")]
-        self._tree.rebuild(*columns, np.array(state["count"], dtype=np.int64))
+        self._tree.rebuild(*columns, np.array(state["count"], dtype=np.int64), float(state["heaviest"]))

@@ -1,0 +1,133 @@
+"""Micro-benchmarks, and the benchmark command at its smallest.
+
+`pytest tests/test_benchmarks.py --benchmark-enable` times them; without that option each runs once, so that what is
+timed elsewhere is known to work. No test asserts a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamcal import Bernstein, Calibrator, HistogramBinning, Isotonic, OnlinePlatt, VennAbers, Window
+from streamcal.doctor import kernel_form
+
+HELD = 10_000
+RNG = np.random.default_rng(3)
+SCORES = RNG.random(2 * HELD)
+LABELS = RNG.random(2 * HELD) < SCORES
+STEPS = list(zip(SCORES[HELD:].tolist(), LABELS[HELD:].tolist(), strict=True))
+
+#: What is stepped: every kernel, in the forms that the ladder of `python -m benchmarks` has.
+STEPPED: dict[str, Callable[[], Calibrator]] = {
+    "venn-abers": VennAbers,
+    "venn-abers-window": lambda: VennAbers(forgetting=Window(HELD)),
+    "venn-abers-4096": lambda: VennAbers(resolution=4096),
+    "isotonic": Isotonic,
+    "bernstein-20": lambda: Bernstein(20),
+    "bernstein-50": lambda: Bernstein(50),
+    "bernstein-20-osqp": lambda: Bernstein(20, "osqp"),
+    "online-platt": OnlinePlatt,
+}
+
+
+def _learned(make: Callable[[], Calibrator]) -> Calibrator:
+    cal = make()
+    cal.learn_many(SCORES[:HELD], LABELS[:HELD])
+    return cal
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_step(benchmark: Any, name: str) -> None:
+    """Predict one, learn one, at ten thousand distinct scores."""
+    cal = _learned(STEPPED[name])
+    turn = iter(STEPS * 1_000)
+
+    def step() -> float:
+        score, y = next(turn)
+        p = cal.predict_one(score)
+        cal.learn_one(score, y)
+        return p
+
+    assert 0.0 <= benchmark(step) <= 1.0
+
+
+def test_interval(benchmark: Any) -> None:
+    cal = VennAbers()
+    cal.learn_many(SCORES[:HELD], LABELS[:HELD])
+    lower, upper = benchmark(cal.predict_interval_one, 0.3)
+    assert 0.0 <= lower <= upper <= 1.0
+
+
+def test_unlearn(benchmark: Any) -> None:
+    cal = _learned(VennAbers)
+
+    def there_and_back() -> None:
+        cal.learn_one(0.3, True)
+        cal.unlearn_one(0.3, True)
+
+    benchmark(there_and_back)
+    assert cal.n == HELD
+
+
+@pytest.mark.parametrize("make", [VennAbers, HistogramBinning], ids=["exact tree", "grid"])
+def test_learn_many(benchmark: Any, make: Callable[[], Calibrator]) -> None:
+    assert benchmark(_learned, make).n == HELD
+
+
+@pytest.mark.parametrize("make", [lambda: VennAbers(resolution=4096), HistogramBinning], ids=["steps", "bins"])
+def test_predict_many(benchmark: Any, make: Callable[[], Calibrator]) -> None:
+    cal = _learned(make)
+    assert benchmark(cal.predict_many, SCORES).shape == SCORES.shape
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command() -> Any:
+    """`benchmarks.__main__`, where the rivals are installed and the kernels compiled."""
+    for rival in ("betacal", "online_cp", "venn_abers", "sklearn", "matplotlib"):
+        pytest.importorskip(rival)
+    from benchmarks import __main__
+
+    if kernel_form() != "compiled":
+        pytest.skip("the benchmarks refuse to run uncompiled")
+    return __main__
+
+
+def test_command_fills_the_page(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    tiny = replace(command.QUICK, sizes=(200, 400), rounds=2, refit_sizes=(200,), tail_size=500, tail_steps=1_000)
+    tiny = replace(tiny, stream_size=200, bulk_size=20_000, memory_size=2_000, accuracy_steps=20, profile_sizes=(200,))
+    monkeypatch.setattr(command, "QUICK", tiny)
+    command.main(["--quick", "--out", str(tmp_path)])
+    page = (tmp_path / command.PAGE).read_text(encoding="utf-8")
+    assert "| VennAbers / SortedList |" in page
+    assert {path.name for path in (tmp_path / "performance").iterdir()} == {
+        "cost.png", "growth.png", "tail.png", "results.json",
+    }  # fmt: skip
+
+
+def test_command_refuses_uncompiled_kernels(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import environment
+
+    monkeypatch.setattr(environment, "kernel_form", lambda: "partly compiled")
+    with pytest.raises(SystemExit, match="pip install -e"):
+        command.main(["--quick"])
+
+
+def test_command_knows_its_parts(command: Any) -> None:
+    with pytest.raises(SystemExit, match="give one of memory, ladder"):
+        command.main(["--quick", "--only", "nothing"])
+
+
+def test_a_target_that_was_not_run_is_not_met() -> None:
+    from benchmarks.targets import targets
+
+    assert {target.met for target in targets({})} == {None}

@@ -1,0 +1,34 @@
+"""Every example in every docstring of the package is run."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import streamcal
+
+#: Modules whose host library is an extra.
+OPTIONAL = {"streamcal.sklearn": "sklearn", "streamcal.plot": "matplotlib"}
+MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
+
+
+def examples_in(name):
+    if name in OPTIONAL:
+        pytest.importorskip(OPTIONAL[name])
+    return doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name), name)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_are_right(name):
+    runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)
+    said = []
+    for test in examples_in(name):
+        runner.run(test, out=said.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+
+
+def test_there_are_examples_and_they_are_found():
+    found = [test.name for name in MODULES if name not in OPTIONAL for test in examples_in(name) if test.examples]
+    for expected in ("streamcal", "streamcal.calibrators.venn_abers.VennAbers", "streamcal.forgetting.Window"):
+        assert expected in found

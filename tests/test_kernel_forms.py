@@ -1,0 +1,122 @@
+"""Compiled ≡ uncompiled, bit for bit: each kernel's source, loaded as ordinary Python beside its compiled twin."""
+
+import importlib
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamcal.kernels
+from streamcal.doctor import kernels
+
+FOLDER = Path(streamcal.kernels.__file__).parent
+#: Kernels whose two forms are compared in a file of their own.
+ELSEWHERE = {
+    "bernstein": "test_bernstein_kernels.py",
+    "hull_tree": "test_hull_tree.py",
+    "monotone_qp": "test_solvers.py",
+    "sigmoid_fit": "test_solvers.py",
+}
+HERE = {"logistic", "online_newton"}
+
+
+def twins(name):
+    """(compiled module, its source as ordinary Python), or skip."""
+    if not kernels()[name]:
+        pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", FOLDER / f"{name}.py")
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    return importlib.import_module(f"streamcal.kernels.{name}"), plain
+
+
+def bits(value):
+    """A float, or a sequence of them, as the bytes it is made of: −0.0 and NaN compare too."""
+    return np.asarray(value, dtype=np.float64).tobytes()
+
+
+def test_every_kernel_has_its_two_forms_compared():
+    assert set(kernels()) == HERE | set(ELSEWHERE)
+    for name, file in ELSEWHERE.items():
+        text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+        assert name in text, f"{file} does not mention {name}"
+
+
+def test_the_plain_form_is_plain():
+    for name in HERE:
+        compiled, plain = twins(name)
+        assert plain.__file__.endswith(".py")
+        assert not compiled.__file__.endswith(".py")
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=20))
+def test_logistic(values):
+    compiled, plain = twins("logistic")
+    array = np.array([*values, -0.0, 0.0, 1.0, 5e-324, 1.0 - 2.0**-53, 0.3, math.inf, -math.inf])
+    for name in ("logit", "sigmoid"):
+        fast, slow = getattr(compiled, name), getattr(plain, name)
+        many = bits(getattr(compiled, f"{name}s")(array))
+        assert many == bits(getattr(plain, f"{name}s")(array))
+        assert many == bits([fast(value) for value in array.tolist()])
+        assert many == bits([slow(value) for value in array.tolist()])
+
+
+def test_logistic_takes_read_only_arrays_and_leaves_them():
+    compiled, plain = twins("logistic")
+    array = np.array([0.25, 0.5])
+    array.setflags(write=False)
+    for module in (compiled, plain):
+        assert module.logits(array).flags.writeable
+        assert array.tolist() == [0.25, 0.5]
+
+
+def online_newtons(radius, discount):
+    """Both forms, from the identity, with the constants of the paper."""
+    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
+    return [module.OnlineNewton(1.0, 0.0, 0.1, 100.0, radius, discount, *rest) for module in twins("online_newton")]
+
+
+steps = st.lists(
+    st.tuples(st.floats(-16.0, 16.0), st.sampled_from([0.0, 1.0]), st.floats(1e-60, 1e60) | st.floats(0.1, 10.0)),
+    max_size=60,
+)
+
+
+@given(steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 2.0]))
+def test_online_newton(steps, discount, radius):
+    """Also where the steps leave the ball, and the projection searches for the way back."""
+    made = online_newtons(radius, discount)
+    for x, y, w in steps:
+        for newton in made:
+            newton.step(x, y, w)
+        assert bits(made[0].state()) == bits(made[1].state())
+        assert bits(made[0].predict(x)) == bits(made[1].predict(x))
+    assert math.hypot(made[0].slope, made[0].offset) <= radius * (1.0 + 1e-12)
+
+
+def test_online_newton_loads_the_state_of_its_twin():
+    fast, slow = online_newtons(100.0, 0.9)
+    for k in range(50):
+        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    slow.load(*fast.state())
+    assert bits(slow.state()) == bits(fast.state())
+    for newton in (fast, slow):
+        newton.step(0.5, 1.0, 2.0)
+    assert bits(slow.state()) == bits(fast.state())
+
+
+UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
+
+
+def test_online_newton_takes_what_is_usual_and_leaves_the_rest():
+    fast, slow = online_newtons(100.0, 0.9)
+    for score in UNUSUAL:
+        assert bits(fast.predict_usual(score)) == bits(slow.predict_usual(score))
+        for y in (True, False, 1, np.True_, None, 2):
+            for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
+                assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
+                assert bits(fast.state()) == bits(slow.state())
