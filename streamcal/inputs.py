@@ -105,7 +105,8 @@ def _as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
-    return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(array)], dtype=np.float64)
+    items = _one_dimension(np.asarray(values, dtype=object), what)  # as they came: a text would make all of them texts
+    return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(items)], dtype=np.float64)
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
@@ -122,7 +123,7 @@ def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
 def _number(value: Any, what: str, allowed: str) -> float:
     """`value` as a float; text is not a number."""
     try:
-        if not isinstance(value, (str, bytes)):
+        if not isinstance(value, (str, bytes, complex, np.complexfloating)):
             return float(value)
     except (TypeError, ValueError):
         pass
@@ -135,4 +136,4 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
     """Raise for the first place where `bad` holds."""
     if bad.any():
         place = int(np.argmax(bad))
-        raise InputError(f"{what}[{place}] = {values[place]!r} is {why}")
+        raise InputError(f"{what}[{place}] = {values[place].item()!r} is {why}")

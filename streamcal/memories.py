@@ -239,7 +239,9 @@ class TimeWindow(Memory):
         return super().n
 
     def as_of(self, t: float | None) -> float:
-        self._move_edge((self._clock if t is None else max(self._clock, t)) - self._size)
+        now = self._clock if t is None else max(self._clock, t)
+        # A span smaller than the gap between two floats at `now` still holds what was learned at that moment.
+        self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
 
     def learn(self, x: float, y: float, w: float, t: float) -> None:
@@ -255,7 +257,7 @@ class TimeWindow(Memory):
         if len(t) == 0:
             return
         clocks = np.maximum.accumulate(np.maximum(t, self._clock))
-        self.late += int(np.count_nonzero(t <= clocks - self._size))
+        self.late += int(np.count_nonzero((t <= clocks - self._size) & (t < clocks)))
         self._advance(float(clocks[-1]))
         kept = t > self._edge
         self.statistic.update_many(x[kept], y[kept], w[kept])

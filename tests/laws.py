@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import typing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,13 +24,12 @@ from streamcal.doctor import kernel_form
 
 # -- how much is tried -------------------------------------------------------------------------------------------
 
-#: Examples for each test of each case. "search" looks for news: `pytest --hypothesis-profile=search`.
+#: Examples for each test of each case. To look for news: `HYPOTHESIS_PROFILE=search pytest tests/test_conformance.py`.
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": False}
 settings.register_profile("compiled", max_examples=20, derandomize=True, stateful_step_count=12, **_COMMON)
 settings.register_profile("uncompiled", max_examples=4, derandomize=True, stateful_step_count=8, **_COMMON)
 settings.register_profile("search", max_examples=300, stateful_step_count=25, **_COMMON)
-if settings.get_current_profile_name() in ("default", "ci"):
-    settings.load_profile("compiled" if kernel_form() == "compiled" else "uncompiled")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_form() == "compiled" else "uncompiled"))
 
 # -- tolerances --------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ from streamcal import (
     RetractionError,
     StateError,
 )
+from streamcal.calibrators.online_platt import RADIUS
 
 ADDITIVE = [case for case in ALL if case.policy is not None]
 SEQUENTIAL = [case for case in ALL if case.policy is None]
@@ -213,6 +214,20 @@ def test_online_platt_takes_newton_steps_whose_size_is_the_weight(stream, discou
         cal.learn_one(score, y, w)
         found = cal.map()
         assert_close([found.slope, found.offset], theta, 1e-7)  # both solve a 2×2 system; A grows up to 1e8
+
+
+@pytest.mark.parametrize("exponent", range(-60, 61, 5))
+def test_online_platt_stays_in_its_ball(exponent):
+    """After one step of any size, and after many."""
+    many = OnlinePlatt()
+    for k in range(36):
+        once, step = (
+            OnlinePlatt(),
+            (1.0 / (1.0 + math.exp(k % 7 - 3.0)), k % 3 == 0, 10.0 ** (exponent + 0.5 * (exponent < 60) * (k % 9))),
+        )
+        for cal in (once, many):
+            cal.learn_one(*step)
+            assert math.hypot(cal.map().slope, cal.map().offset) <= RADIUS * (1.0 + ONE_FORMULA)
 
 
 @each(ALL)

@@ -59,7 +59,7 @@ class HistogramBinning(AdditiveCalibrator):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution, smooth=False)
+        self._table = score_table(self.scale, self.resolution)
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:

@@ -55,13 +55,12 @@ class Platt(AdditiveCalibrator):
         self._start = (1.0, 0.0)
 
     def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution, smooth=True)
+        self._table = score_table(self.scale, self.resolution)
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
-        weight, positive = weight / unit, positive / unit
-        negative = weight - positive
+        x, negative, positive = self._table.points()
+        negative, positive = negative / unit, positive / unit
         target_plus = (positive.sum() + 1.0) / (positive.sum() + 2.0)
         target_minus = 1.0 / (negative.sum() + 2.0)
         solution = fit_sigmoid(x, negative, positive, float(target_plus), float(target_minus), self._start)

@@ -370,9 +370,7 @@ class HullTree:
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
-    def _holds(
-        self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
-    ) -> cython.bint:
+    def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
         """Can this have been added earlier? With the last observation of a group all of its weight must go."""
         if self._root is None:
             return False

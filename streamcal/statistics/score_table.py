@@ -50,6 +50,11 @@ class ScoreTable(Statistic):
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
         return np.array(self._rows.keys(), dtype=np.float64), rows[:, 0].copy(), rows[:, 1].copy()
 
+    def points(self) -> Columns:
+        """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
+        x, weight, positive = self.columns()
+        return x, weight - positive, positive
+
     def update(self, x: float, y: float, w: float) -> None:
         self._add(x + 0.0, w, w * y, 1)
 
@@ -110,21 +115,21 @@ class ScoreTable(Statistic):
 class GridTable(Statistic):
     """The table over the cells of a grid: fixed memory, update O(log cells).
 
-    For smooth maps (`smooth=True`) a cell also keeps the weighted sum of its coordinates and stands at their mean:
-    exact where a cell holds one score, and of second order in the width of a cell otherwise. For step maps it stands at
-    its centre, a score rounded by a rule fixed in advance.
+    A step map sees a cell at its centre: a score rounded by a rule fixed in advance. A smooth map sees in each cell the
+    negative observations at their mean coordinate and the positive ones at theirs, which keeps the linear part of its
+    loss exact; what is lost is of second order in the width of a cell.
     """
 
     bounded = True
 
-    def __init__(self, grid: Grid, *, smooth: bool) -> None:
+    def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        self.smooth = smooth
-        # Rows: weight, positive weight, count, weighted coordinate sum; all zero where the count is.
-        self._cells = np.zeros((4, grid.cells))
+        # Rows: weight, positive weight, count, coordinate sums of the negative and of the positive weight; a column is
+        # zero where its count is.
+        self._cells = np.zeros((5, grid.cells))
         # The same memory for single observations: a memoryview's items cost a fifth of numpy's.
         views: list[Any] = [memoryview(row) for row in self._cells]
-        self._weight, self._positive, self._number, self._moment = views
+        self._weight, self._positive, self._number, self._negative_sum, self._positive_sum = views
         self._count = 0
         self._peak = 0.0
 
@@ -137,17 +142,27 @@ class GridTable(Statistic):
         return self._count
 
     def columns(self) -> Columns:
-        """Coordinates of the cells in use, ascending, their weights and positive weights. O(cells)."""
+        """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
         used = self._cells[0] > 0.0
-        weight, positive, _, moment = self._cells[:, used]
-        return moment / weight if self.smooth else self.grid.centres[used], weight, positive
+        return self.grid.centres[used], self._cells[0, used], self._cells[1, used]
+
+    def points(self) -> Columns:
+        """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
+        weight, positive, _, negative_sum, positive_sum = self._cells
+        negative = weight - positive
+        has_negative, has_positive = negative > 0.0, positive > 0.0
+        below, above = negative[has_negative], positive[has_positive]
+        x = np.concatenate((negative_sum[has_negative] / below, positive_sum[has_positive] / above))
+        none, no = np.zeros(len(below)), np.zeros(len(above))
+        return x, np.concatenate((below, no)), np.concatenate((none, above))
 
     def update(self, x: float, y: float, w: float) -> None:
         i = self.grid.cell(x)
         self._weight[i] += w
         self._positive[i] += w * y
         self._number[i] += 1.0
-        self._moment[i] += w * x
+        self._negative_sum[i] += (w - w * y) * x
+        self._positive_sum[i] += w * y * x
         self._count += 1
         self._peak = max(self._peak, self._weight[i])
 
@@ -155,7 +170,8 @@ class GridTable(Statistic):
         if len(x) == 0:
             return
         cells = self.grid.cells_of(x)
-        for row, values in zip(self._cells, (w, w * y, None, w * x), strict=True):
+        rows = (w, w * y, None, (w - w * y) * x, w * y * x)
+        for row, values in zip(self._cells, rows, strict=True):
             row += np.bincount(cells, values, self.grid.cells)
         self._count += len(x)
         self._peak = max(self._peak, float(self._cells[0].max()))
@@ -165,12 +181,13 @@ class GridTable(Statistic):
         require_held((self._weight[i], self._positive[i], self._number[i]), x, y, w, self._peak)
         self._count -= 1
         if self._number[i] == 1.0:
-            self._weight[i] = self._positive[i] = self._number[i] = self._moment[i] = 0.0
+            self._cells[:, i] = 0.0
             return
         self._weight[i] = max(self._weight[i] - w, 0.0)
         self._positive[i] = min(max(self._positive[i] - w * y, 0.0), self._weight[i])
         self._number[i] -= 1.0
-        self._moment[i] -= w * x
+        self._negative_sum[i] -= (w - w * y) * x
+        self._positive_sum[i] -= w * y * x
 
     def merge(self, other: Self) -> None:
         self._cells += other._cells
@@ -179,7 +196,7 @@ class GridTable(Statistic):
 
     def decay(self, factor: float) -> None:
         self._peak *= factor
-        self._cells[[0, 1, 3]] *= factor
+        self._cells[[0, 1, 3, 4]] *= factor
 
     def prune(self, fraction: float) -> None:
         used = int(np.count_nonzero(self._cells[2]))
@@ -188,7 +205,7 @@ class GridTable(Statistic):
         self._cells[:, faded] = 0.0
 
     def empty(self) -> Self:
-        return type(self)(self.grid, smooth=self.smooth)
+        return type(self)(self.grid)
 
     def state(self) -> dict[str, Any]:
         used = np.flatnonzero(self._cells[2])
@@ -201,6 +218,6 @@ class GridTable(Statistic):
         self._peak = float(state["peak"])
 
 
-def score_table(scale: Scale, resolution: int | None, *, smooth: bool) -> ScoreTable | GridTable:
-    """A score table: exact, or on a grid of `resolution` cells over the scale, for smooth or for step maps."""
-    return ScoreTable() if resolution is None else GridTable(Grid(scale, resolution), smooth=smooth)
+def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
+    """A score table: exact, or on a grid of `resolution` cells over the scale."""
+    return ScoreTable() if resolution is None else GridTable(Grid(scale, resolution))
