@@ -94,7 +94,8 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
         times = given.astype(np.float64)
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
-        times = np.array([check_time(item) for item in given], dtype=np.float64)
+        items = given if given.dtype.kind == "M" else _one_dimension(np.asarray(t, dtype=object), "t")
+        times = np.array([check_time(item) for item in items], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
     return times

@@ -29,7 +29,7 @@ class Prior(Setting):
     >>> for cal in (cold, warm):
     ...     cal.learn_one(0.3, False)
     >>> cold.predict_one(0.3), round(warm.predict_one(0.3), 2)
-    (0.0, 0.13)
+    (0.0, 0.08)
     """
 
     strength: float

@@ -37,7 +37,7 @@ class Platt(AdditiveCalibrator):
     >>> cal = Platt()
     >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
     >>> round(cal.predict_one(0.7), 3)
-    0.719
+    0.696
     """
 
     name = "platt"

@@ -132,6 +132,9 @@ class OnlineNewton:
         error: cython.double = w * (self.predict(x) - y)
         self.weight = self.discount * self.weight + w
         fresh: cython.double
+        first: cython.double
+        second: cython.double
+        damping: cython.double
         slope: cython.double
         offset: cython.double
         if self.discount < 1.0:
@@ -140,12 +143,14 @@ class OnlineNewton:
             fresh = (1.0 - self.discount) * self.initial
             self._add_outer(sqrt(fresh), 0.0)
             self.d2 = self.d2 + fresh
+        # With A before g gᵀ is added, (A + g gᵀ)⁻¹ g = A⁻¹g / (1 + gᵀA⁻¹g): of bounded length whatever the weight,
+        # where the solve with the sum would lose all digits to a heavy observation.
+        first = error * x / self.d1
+        second = (error - self.l * (error * x)) / self.d2
+        damping = self.gamma * (1.0 + error * x * first + (error - self.l * (error * x)) * second)
+        slope = self.slope - (first - self.l * second) / damping
+        offset = self.offset - second / damping
         self._add_outer(error * x, error)
-        # A s = g by the two triangular solves
-        offset = (error - self.l * (error * x)) / self.d2
-        slope = error * x / self.d1 - self.l * offset
-        slope = self.slope - slope / self.gamma
-        offset = self.offset - offset / self.gamma
         if slope * slope + offset * offset > self.radius * self.radius:
             self._project(slope, offset)
         else:

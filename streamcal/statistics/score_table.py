@@ -17,6 +17,10 @@ from streamcal.scales import Scale
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import require_held
 
+#: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
+#: method that took them for two would find the labels of that score perfectly separated.
+TIED_MEANS = 1e-9
+
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
 
@@ -148,13 +152,17 @@ class GridTable(Statistic):
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
-        weight, positive, _, negative_sum, positive_sum = self._cells
+        weight, positive, _, negative_sum, positive_sum = self._cells[:, self._cells[0] > 0.0]
         negative = weight - positive
-        has_negative, has_positive = negative > 0.0, positive > 0.0
-        below, above = negative[has_negative], positive[has_positive]
-        x = np.concatenate((negative_sum[has_negative] / below, positive_sum[has_positive] / above))
-        none, no = np.zeros(len(below)), np.zeros(len(above))
-        return x, np.concatenate((below, no)), np.concatenate((none, above))
+        mean = (negative_sum + positive_sum) / weight
+        x_negative = np.divide(negative_sum, negative, out=mean.copy(), where=negative > 0.0)
+        x_positive = np.divide(positive_sum, positive, out=mean.copy(), where=positive > 0.0)
+        tied = np.abs(x_positive - x_negative) <= TIED_MEANS * np.maximum(1.0, np.abs(mean))
+        x = np.concatenate((np.where(tied, mean, x_negative), np.where(tied, mean, x_positive)))
+        nothing = np.zeros(len(mean))
+        points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
+        kept = points[1] + points[2] > 0.0
+        return x[kept], points[1][kept], points[2][kept]
 
     def update(self, x: float, y: float, w: float) -> None:
         i = self.grid.cell(x)
