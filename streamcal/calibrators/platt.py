@@ -27,7 +27,7 @@ class Platt(AdditiveCalibrator):
     forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None
-        Cells of the grid on which the sums are kept (default 4,096); None keeps every distinct score.
+        Cells of the grid on which the sums are kept (default 8,192); None keeps every distinct score.
 
     Notes
     -----
@@ -49,7 +49,7 @@ class Platt(AdditiveCalibrator):
         scale: Scale = Logit(),  # noqa: B008 - frozen
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
-        resolution: int | None = 4096,
+        resolution: int | None = 8192,
     ) -> None:
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
         self._start = (1.0, 0.0)

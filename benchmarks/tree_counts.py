@@ -1,0 +1,172 @@
+"""What the hull tree does in one operation, counted: the figures of docs/implementation.md.
+
+    python -m benchmarks.tree_counts            # two minutes
+    python -m benchmarks.tree_counts --quick    # seconds
+
+Counts, not times: the kernel is loaded as ordinary Python, compiled or not, and its own functions are wrapped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import streamcal.kernels
+from benchmarks.streams import KINDS, Array
+from streamcal.kernels import hull_tree
+
+SEED = 0
+#: Wrapped functions of the kernel → what a call of each counts as.
+COUNTED = {
+    "_settle": "pools on the path",
+    "_find_pool": "pools searched",
+    "_find_end": "descents",
+    "_step": "steps of Newton's method",
+    "_fit_with": "fits",
+}
+
+
+def load_plain() -> ModuleType:
+    """The kernel as ordinary Python."""
+    path = Path(str(streamcal.kernels.__path__[0])) / "hull_tree.py"
+    spec = importlib.util.spec_from_file_location("hull_tree_plain", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Counts:
+    """Wraps the functions of a plain kernel; `seen` counts their calls, `longest` the steps of one search."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.seen: Counter[str] = Counter()
+        self.longest = 0
+        self._steps = 0
+        for name in COUNTED:
+            self._wrap(module.HullTree, name)
+
+    def _wrap(self, owner: Any, name: str) -> None:
+        inner = getattr(owner, name)
+
+        def wrapped(*arguments: Any) -> Any:
+            self.seen[name] += 1
+            if name in ("_find_pool", "_fit_with"):
+                self._steps = 0
+            elif name == "_step":
+                self._steps += 1
+                self.longest = max(self.longest, self._steps)
+            return inner(*arguments)
+
+        setattr(owner, name, wrapped)
+
+    def take(self) -> tuple[Counter[str], int]:
+        """What was counted since the last time."""
+        taken = self.seen, self.longest
+        self.seen, self.longest = Counter(), 0
+        return taken
+
+
+def count_stream(kind: str, size: int, operations: int) -> None:
+    """Counts per operation on a tree of `size` scores: `operations` learned, asked for and taken back again."""
+    module = load_plain()
+    counts, tree = Counts(module), module.HullTree()
+    rng = np.random.default_rng(SEED)
+    scores, labels = KINDS[kind](rng, size + operations)
+    order = np.argsort(scores[:size])
+    ones = np.ones(size)
+    tree.rebuild(scores[order], ones, labels[order].astype(float), ones.astype(np.int64))
+    steps = list(zip(scores[size:].tolist(), labels[size:].astype(float).tolist(), strict=True))
+    counts.take()
+    print(f"\n{kind}, {size:,} scores: calls per operation")
+    for verb in ("update", "interval", "revert"):
+        for score, y in steps:
+            if verb == "interval":
+                tree.interval(score * (1.0 - 1e-9), 1.0)
+            else:
+                getattr(tree, verb)(score, 1.0, y, 1)
+        seen, longest = counts.take()
+        per = ", ".join(f"{what} {seen[name] / operations:.2f}" for name, what in COUNTED.items() if seen[name])
+        print(f"  {verb:9s} {per}; longest search {longest} steps")
+
+
+def misleading(rng: np.random.Generator, n: int) -> dict[str, tuple[Array, Array, Array, float]]:
+    """Name → (scores, weights, labels or fractions of the weight, weight of the test object)."""
+    u, ones, ranks = rng.random(n), np.ones(n), np.arange(min(n, 1000), dtype=float)
+    coin = (rng.random(n) < 0.5).astype(float)
+    true = (rng.random(n) < u).astype(float)
+    spread = 10.0 ** (26.0 * rng.random(n))
+    few = len(ranks)
+    return {
+        "0/1 labels, calibrated": (u, ones, true, 1.0),
+        "0/1 labels, a coin": (u, ones, coin, 1.0),
+        "0/1 labels, falling": (u, ones, (rng.random(n) > u).astype(float), 1.0),
+        "no pools: the fit is the data": (u, ones, u, 1.0),
+        "no pools, steep": (u, ones, u**20, 1.0),
+        "no pools, heavy test object": (u, ones, u, 1e4),
+        "weights at random over 1e26": (u, spread, u, 1e20),
+        "decay over 1e26": (u, np.logspace(0, 26, n), true, 1e26),
+        "decay over 1e100": (u, np.logspace(0, 100, n), true, 1e50),
+        "decay over 1e100, a coin": (u, np.logspace(0, 100, n), coin, 1e100),
+        "geometric weights": (ranks / few, 2.0 ** (ranks / 10.0), ranks / few, 2.0**50),
+        "geometric slopes": (ranks / few, ones[:few], 2.0 ** (ranks - few), 1e-3),
+        "both geometric": (ranks / few, 2.0 ** ((few - ranks) / 4.0), 2.0 ** ((ranks - few) / 2.0), 1.0),
+    }
+
+
+def count_misleading(size: int, queries: int) -> None:
+    """Steps of Newton's method on streams made to mislead it."""
+    module = load_plain()
+    counts = Counts(module)
+    rng = np.random.default_rng(SEED)
+    print(f"\nsteps of Newton's method, {size:,} arrivals: mean and longest of a search in learn; of a fit in interval")
+    for name, (scores, weights, labels, test) in misleading(rng, size).items():
+        tree = module.HullTree()
+        for score, w, y in zip(scores.tolist(), weights.tolist(), labels.tolist(), strict=True):
+            tree.update(score, w, w * y, 1)
+        learn, longest = counts.take()
+        for score in rng.random(queries).tolist():
+            tree.interval(score, test)
+        ask, longest_fit = counts.take()
+        print(
+            f"  {name:30s} {learn['_step'] / learn['_find_pool']:6.2f} {longest:4d}"
+            f"  {ask['_step'] / ask['_fit_with']:6.2f} {longest_fit:4d}"
+        )
+
+
+def print_memory(size: int) -> None:
+    """Bytes per distinct score, from the sizes of the compiled objects and the number of leaves."""
+    sizes = [getattr(hull_tree, name).__basicsize__ for name in ("Leaf", "Inner")]
+    print(f"\nbytes of a leaf and of an inner node: {sizes}")
+    module = load_plain()
+    scores = np.random.default_rng(SEED).random(size)
+    for name, arrivals in (("random", scores), ("sorted", np.sort(scores))):
+        tree = module.HullTree()
+        for score in arrivals.tolist():
+            tree.update(score, 1.0, 0.0, 1)
+        leaves = tree._root.leaves
+        full = size / leaves / module.LEAF_CAPACITY
+        per = (leaves * sizes[0] + (leaves - 1) * sizes[1]) / size
+        print(f"  {name} arrivals: leaves {full:.0%} full, {per:.0f} bytes per score")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    for kind in ("uniform", "clicks"):
+        for size in (2_000,) if quick else (100_000, 1_000_000):
+            count_stream(kind, size, 200 if quick else 5_000)
+    count_misleading(500 if quick else 20_000, 50 if quick else 1_000)
+    print_memory(2_000 if quick else 50_000)
+
+
+if __name__ == "__main__":
+    main()
