@@ -32,14 +32,15 @@ COUNTED = {
 }
 
 
-def load_plain() -> ModuleType:
-    """The kernel as ordinary Python."""
+def load_plain(**constants: int) -> ModuleType:
+    """The kernel as ordinary Python, with some of its constants replaced."""
     path = Path(str(streamcal.kernels.__path__[0])) / "hull_tree.py"
     spec = importlib.util.spec_from_file_location("hull_tree_plain", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    vars(module).update(constants)
     return module
 
 
