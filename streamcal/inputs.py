@@ -78,10 +78,12 @@ def check_batch(
     """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place."""
     s = check_scores(scores)
     labels = _as_floats(y, "y")
-    _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
+    if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no look
+        _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
     weights = np.ones_like(s) if w is None else _as_floats(w, "w")
-    usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
-    _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
+    if w is not None:
+        usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
+        _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
         raise InputError(f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}")
     return s, labels, weights

@@ -91,7 +91,10 @@ class StepMap(ScaledMap):
         return float(self.values[bisect_right(self.cuts, x if self.grid is None else self.grid.round(x))])
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        return self.values[np.searchsorted(self.cuts, x if self.grid is None else self.grid.rounds(x), side="right")]
+        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        return self.values[np.searchsorted(self.cuts, x, side="right")]
 
 
 class KnotMap(ScaledMap):
@@ -111,7 +114,9 @@ class KnotMap(ScaledMap):
         return between(x, *self.knots[i - 1 : i + 1].tolist(), *self.values[i - 1 : i + 1].tolist())
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        x = x if self.grid is None else self.grid.rounds(x)
+        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
         i = np.searchsorted(self.knots, x, side="right")
         inside = (i > 0) & (i < len(self.knots))
         result = self.values[np.minimum(i, len(self.knots) - 1)]
@@ -161,7 +166,9 @@ class IntervalMap(ScaledMap):
         return float(self.point(np.array([low]), np.array([high]))[0])
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        x = x if self.grid is None else self.grid.rounds(x)
+        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
         lower = self.lower[np.searchsorted(self.knots, x, side="right")]
         return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
 

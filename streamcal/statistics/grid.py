@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.base import FloatArray, InputError
+from streamcal.kernels.grid_cells import CellFinder
 from streamcal.kernels.logistic import sigmoids
 from streamcal.scales import LOGIT_LIMIT, Probability, Scale
 
@@ -36,21 +37,31 @@ class Grid:
         else:
             step = (scale.hi - scale.lo) / cells
             self.centres = scale.lo + step * (np.arange(cells, dtype=np.float64) + 0.5)
-        self._edges = self.edges.tolist()
+        self._finder = CellFinder(self.edges, isinstance(scale, Probability))
         self._centres = self.centres.tolist()
 
     def cell(self, x: float) -> int:
-        """The cell of a coordinate. O(log cells)."""
-        return bisect_right(self._edges, x)
+        """The cell of a coordinate. O(1)."""
+        return self._finder.find(x)
 
     def cells_of(self, x: FloatArray) -> npt.NDArray[np.intp]:
         """The cells of an array of coordinates."""
-        return np.searchsorted(self.edges, x, side="right")
+        return np.asarray(self._finder.find_many(x))
+
+    def add(self, x: FloatArray, y: FloatArray, w: FloatArray, cells: FloatArray) -> None:
+        """Add to `cells`, shape (5, cells): weight, positive weight, count, and the coordinate sums of both labels."""
+        self._finder.add(x, y, w, cells)
 
     def round(self, x: float) -> float:
         """The centre of the coordinate's cell."""
-        return self._centres[bisect_right(self._edges, x)]
+        return self._centres[self._finder.find(x)]
 
     def rounds(self, x: FloatArray) -> FloatArray:
         """`round` for an array."""
         return self.centres[self.cells_of(x)]
+
+    def rounded(self, function: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
+        """`function` of the rounded coordinates; computed once a cell where that is less work."""
+        if len(x) < self.cells:
+            return function(self.rounds(x))
+        return function(self.centres)[self.cells_of(x)]

@@ -177,10 +177,7 @@ class GridTable(Statistic):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
-        cells = self.grid.cells_of(x)
-        rows = (w, w * y, None, (w - w * y) * x, w * y * x)
-        for row, values in zip(self._cells, rows, strict=True):
-            row += np.bincount(cells, values, self.grid.cells)
+        self.grid.add(x, y, w, self._cells)
         self._count += len(x)
         self._peak = max(self._peak, float(self._cells[0].max()))
 

@@ -45,7 +45,7 @@ class ScoreTree(Statistic):
 
     def isotonics(self, x: FloatArray) -> FloatArray:
         """`isotonic` for an array."""
-        return np.asarray(self._tree.isotonics(x if self.grid is None else self.grid.rounds(x)))
+        return self._tree.isotonics(x) if self.grid is None else self.grid.rounded(self._tree.isotonics, x)
 
     def interval(self, x: float, w: float) -> tuple[float, float]:
         """The isotonic fits at `x` of the data and (x, 0, w), and of the data and (x, 1, w)."""
@@ -53,7 +53,10 @@ class ScoreTree(Statistic):
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
         """`interval` for an array."""
-        return self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)
+        if self.grid is None:
+            return self._tree.intervals(x, w)
+        both = self.grid.rounded(lambda centres: np.column_stack(self._tree.intervals(centres, w)), x)
+        return both[:, 0], both[:, 1]
 
     def scores(self) -> FloatArray:
         """The coordinates held, ascending. O(k)."""
@@ -69,10 +72,14 @@ class ScoreTree(Statistic):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
-        x = x if self.grid is None else self.grid.rounds(x)
-        distinct, group, count = np.unique(x, return_inverse=True, return_counts=True)
-        weight = np.bincount(group, w, len(distinct))
-        positive = np.bincount(group, w * y, len(distinct))
+        if self.grid is None:
+            distinct, group, count = np.unique(x, return_inverse=True, return_counts=True)
+            weight, positive = np.bincount(group, w), np.bincount(group, w * y)
+        else:
+            cells = np.zeros((5, self.grid.cells))
+            self.grid.add(x, y, w, cells)
+            used = cells[2] > 0.0
+            distinct, (weight, positive, count) = self.grid.centres[used], cells[:3, used]
         self._tree.update_sorted(distinct, weight, positive, count)
 
     def revert(self, x: float, y: float, w: float) -> None:
