@@ -240,7 +240,11 @@ def _draw_newton(axes: Axes, x: Array, y: Array, tried: list[list[float]], fits:
             if abs(slope - fits[int(label)]) > 1e-9:
                 axes.annotate(f"{number}", (slope, height(slope)), (5, 5), textcoords="offset points", color=colour)
         axes.annotate(
-            f"{name} = {fits[int(label)]:.3f}", (fits[int(label)], 0.0), (8, 12), textcoords="offset points", color=colour
+            f"{name} = {fits[int(label)]:.3f}",
+            (fits[int(label)], 0.0),
+            (8, 12),
+            textcoords="offset points",
+            color=colour,
         )
     axes.set_xlabel("slope λ of the line tried")
     axes.set_ylabel("right supporting line above the left one")

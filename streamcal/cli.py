@@ -23,10 +23,10 @@ from streamcal.base import Calibrator, InputError, StateError, StreamcalError
 from streamcal.doctor import environment, summary
 from streamcal.forgetting import Decay, Window
 from streamcal.registry import REGISTRY
+from streamcal.report import scores_table
 from streamcal.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM
-from streamcal.stream.report import scores_table
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(

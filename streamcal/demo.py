@@ -17,9 +17,9 @@ from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
 from streamcal.forgetting import Window
 from streamcal.plot import save_reliability_picture
+from streamcal.report import scores_table
 from streamcal.scales import Logit
 from streamcal.stream.prequential import Prequential, Scoreboard
-from streamcal.stream.report import scores_table
 
 #: The score of a model that says nothing yet: a River classifier may answer {} before it has learned.
 NO_OPINION = 0.5
@@ -85,7 +85,9 @@ def report(result: Result, console: Console) -> None:
 def save_picture(result: Result, path: Path, console: Console) -> None:
     """The reliability diagrams as a picture; without matplotlib, a line that says how to get it."""
     if find_spec("matplotlib") is None:
-        console.print('\nFor a picture of the reliability diagrams: pip install ".[plot]"', soft_wrap=True)
+        console.print(
+            '\nFor a picture of the reliability diagrams: pip install ".[plot]"', markup=False, soft_wrap=True
+        )
         return
     panels = {
         name: {method: board.ece.reliability() for method, board in boards.items()}

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"logistic", "online_newton"}
+HERE = {"grid_cells", "logistic", "online_newton"}
 
 
 def twins(name):
@@ -119,3 +119,38 @@ def test_online_newton_takes_what_is_usual_and_leaves_the_rest():
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+def edges_of(kind, cells):
+    """The inner edges of a grid, equally spaced in log-odds or in x."""
+    places = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
+    return 1.0 / (1.0 + np.exp(-places)) if kind == "logarithmic" else places
+
+
+@pytest.mark.parametrize("kind", ["linear", "logarithmic"])
+@pytest.mark.parametrize("cells", [2, 3, 64, 4096])
+@given(data=st.data())
+def test_grid_cells(kind, cells, data):
+    """Both forms, and numpy's search in the edges: on them, beside them, and anywhere."""
+    edges = edges_of(kind, cells)
+    inside = st.floats(0.0, 1.0) if kind == "logarithmic" else st.floats(-20.0, 20.0)
+    near = np.concatenate((edges[:20], edges[-20:]))
+    x = np.concatenate(
+        [
+            near,
+            np.nextafter(near, -9.0),
+            np.nextafter(near, 9.0),
+            [0.0, -0.0, 5e-324, 1.0],
+            data.draw(st.lists(inside, max_size=50)),
+        ]
+    )
+    y, w = np.arange(len(x)) % 2 * 1.0, 1.0 / (1.0 + np.arange(len(x)))
+    expected, sums = np.searchsorted(edges, x, side="right").tolist(), []
+    for module in twins("grid_cells"):
+        finder = module.CellFinder(edges, kind == "logarithmic")
+        assert [finder.find(one) for one in x.tolist()] == expected
+        assert np.asarray(finder.find_many(x)).tolist() == expected
+        sums.append(np.zeros((5, cells)))
+        finder.add(x, y, w, sums[-1])
+    assert bits(sums[0]) == bits(sums[1])
+    assert sums[0][2].tolist() == np.bincount(expected, minlength=cells).tolist()

@@ -14,7 +14,7 @@ PACKAGE = Path(streamcal.__file__).parent
 TABLE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 #: Where each host library may be imported; "lazily" means inside a function, by those who need it and no one else.
-EDGES = {"datasets", "plot", "river", "sklearn", "demo", "doctor", "cli"}
+EDGES = {"datasets", "report", "plot", "river", "sklearn", "demo", "doctor", "cli"}
 HOSTS = {
     "river": {"river", "demo"},
     "sklearn": {"sklearn"},

@@ -197,6 +197,23 @@ def test_the_callers_array_is_left_alone(scale):
     assert (scores == before).all()
 
 
+@pytest.mark.parametrize("method", REGISTRY.values(), ids=REGISTRY)
+def test_what_is_clamped_on_learning_is_counted(method):
+    """One by one and in bulk, but not on predicting, not at weight 0, and in a merge for both."""
+    cal = method() if is_sequential(method) else method(scale=Logit(-4, 4))
+    cal.learn_one(0.0, 1)
+    cal.learn_one(0.5, 0)
+    cal.learn_many([0.0, 1.0, 0.5, 1.0], [0, 1, 1, 1], [1.0, 1.0, 1.0, 0.0])
+    cal.learn_one(1.0, 1, 0.0)
+    cal.predict_many([0.0, 1.0])
+    assert cal.tally()["clamped"] == 3
+    other = type(cal).from_state(cal.state_dict())
+    assert other.tally()["clamped"] == 3
+    if cal.merges:
+        other.merge(cal)
+        assert other.tally()["clamped"] == 6
+
+
 @pytest.mark.parametrize("scale", [Probability(), Logit(), Logit(-8, 0)], ids=repr)
 @pytest.mark.parametrize("score", [-1e-300, 1.0 + 2.0**-52, 3.2, -1e308])
 def test_what_is_no_probability_is_refused_and_a_scale_suggested(scale, score):
@@ -301,8 +318,10 @@ def test_rounding_is_monotone_stays_in_the_cell_and_is_the_same_for_one_and_many
 
 
 def test_cells_of_probabilities_are_narrow_where_clicks_live():
-    edges = Grid(Probability(), 64).edges
-    assert_close(np.diff(logits(edges)), 0.5, 1e-9)
+    """Edges and centres are equally spaced in log-odds."""
+    grid = Grid(Probability(), 64)
+    assert_close(logits(grid.edges), np.arange(-15.5, 16.0, 0.5), 1e-9)
+    assert_close(logits(grid.centres), np.arange(-15.75, 16.0, 0.5), 1e-9)
 
 
 # -- the prior ---------------------------------------------------------------------------------------------------

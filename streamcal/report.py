@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from rich.console import Group
 from rich.table import Table
 
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
@@ -13,7 +14,7 @@ from streamcal.stream.prequential import Scoreboard
 SIGNIFICANT_DIGITS = 4
 
 
-def scores_table(boards: dict[str, Scoreboard]) -> Table:
+def scores_table(boards: dict[str, Scoreboard]) -> Group:
     """A row per scoreboard, a column per measure; how often a certain prediction was wrong, where that happened."""
     measures = {
         "log loss": [board.log_loss.value for board in boards.values()],
@@ -24,15 +25,15 @@ def scores_table(boards: dict[str, Scoreboard]) -> Table:
     columns["calibration ratio"] = [_figure(board.ratio.value, 3) for board in boards.values()]
     if infinite := any(board.log_loss.infinite for board in boards.values()):
         columns["infinite"] = [f"{board.log_loss.infinite:,}" for board in boards.values()]
-    table = Table(box=None, pad_edge=False, caption_justify="left")
+    table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in zip(boards, *columns.values(), strict=True):
         table.add_row(*row)
-    if infinite:
-        table.caption = f"infinite: wrong certainties (0 or 1), counted as if {LOG_LOSS_CLIP:g} short of it"
-    return table
+    if not infinite:
+        return Group(table)
+    return Group(table, f"infinite: labels that had been given probability 0, counted as if given {LOG_LOSS_CLIP:g}")
 
 
 def _aligned(values: list[float | None]) -> list[str]:
