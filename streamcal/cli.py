@@ -99,7 +99,8 @@ def run(
     ] = None,
     weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
@@ -116,7 +117,8 @@ def run(
 
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state.
+    rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
+    An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
 
     \b
     Example:
@@ -136,9 +138,12 @@ def run(
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
         started = time.perf_counter()
-        quiet = STANDARD_STREAM in (stream, out) and (sys.stdin.isatty() or sys.stdout.isatty())
         try:
-            with _interrupting(job), _saving(job, state), progress_bar(_title(stream), quiet) as tell:
+            with (
+                _interrupting(job),
+                _saving(job, state),
+                progress_bar(_title(stream), quiet=_shares_terminal(stream, out, rejects)) as tell,
+            ):
                 job.execute(tell)
         except KeyboardInterrupt:
             _report(console, job, time.perf_counter() - started)
@@ -150,18 +155,23 @@ def run(
 def methods() -> None:
     """List the methods: what each can do, and its parameters."""
     console = Console(highlight=False, markup=False)
-    abilities = Table("method", "merges", "unlearns", "monotone", "interval", "memory", box=None, pad_edge=False)
+    abilities = Table(box=None, pad_edge=False)
+    for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
+        abilities.add_column(heading, no_wrap=True)
     descriptions = Table(box=None, pad_edge=False, show_header=False)
+    descriptions.add_column(no_wrap=True)
+    descriptions.add_column()
     for name, cls in REGISTRY.items():
         cal = cls()
         can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
-        memory = "fixed" if cal.bounded_memory else "grows with the distinct scores"
+        memory = "fixed" if cal.bounded_memory else "grows"
         abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
         descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
     console.print(abilities)
     console.print(
         "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
-        "interval: gives `lower` and `upper` too. As by default: forgetting and resolution change some.\n"
+        "interval: gives `lower` and `upper` too; memory: fixed, or grows with the distinct scores. "
+        "As by default: forgetting and resolution change some.\n"
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
@@ -220,7 +230,7 @@ def failing() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
     """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -365,6 +375,12 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
 def _held(calibrator: Calibrator, state: Path | None) -> str:
     """What the state has learned already."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
+
+
+def _shares_terminal(stream: str, *outputs: str | None) -> bool:
+    """Whether rows are typed, or shown, on the terminal where a progress bar would be drawn."""
+    typed = stream == STANDARD_STREAM and sys.stdin.isatty()
+    return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
 
 
 def _title(stream: str) -> str:

@@ -148,8 +148,7 @@ class RecordReader:
         if doubled is not None:
             raise RecordError("the file has this column twice", "different names", file=self.path, column=doubled)
 
-    # -- the common loop
-    # -----------------------------------------------------------------------------------------
+    # -- the common loop -----------------------------------------------------------------------------------------------
 
     def _fill(self, numbers: list[int], rows: list[Row]) -> bool:
         """Append up to a chunk of rows, none of which had to be waited for but the first; False at the end."""
@@ -184,8 +183,7 @@ class RecordReader:
         except OSError as error:
             raise RecordError(f"cannot be read: {error.strerror or error}", file=self.path) from None
 
-    # -- formats: each start sets `names` and gives an iterator of rows that keeps `_row`
-    # ----------------------------
+    # -- formats: each start sets `names` and gives an iterator of rows that keeps `_row` ------------------------------
 
     def _open_bytes(self) -> BinaryIO:
         if self.path == STANDARD_STREAM:
@@ -248,7 +246,8 @@ class RecordReader:
         rows = self._jsonl_rows(self._open_lines())
         first = next(rows, None)
         if first is None:
-            raise RecordError("the file is empty", "a JSON object per line", file=self.path)
+            reason = "no row of the file can be read" if self._row else "the file is empty"
+            raise RecordError(reason, "a JSON object per line", file=self.path)
         self.names = tuple(first)
         return self._again(first, rows)
 
