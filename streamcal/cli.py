@@ -6,7 +6,6 @@ import inspect
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,7 +136,6 @@ def run(
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
-        started = time.perf_counter()
         try:
             with (
                 _interrupting(job),
@@ -146,9 +144,9 @@ def run(
             ):
                 job.execute(tell)
         except KeyboardInterrupt:
-            _report(console, job, time.perf_counter() - started)
+            _report(console, job)
             raise
-        _report(console, job, time.perf_counter() - started)
+        _report(console, job)
 
 
 @app.command()
@@ -197,6 +195,7 @@ def demo(
     from streamcal import demo as show
 
     console = Console(highlight=False)
+    _check_place(picture, "picture")
     with failing():
         with progress_bar("bank marketing") as tell:
             result = show.run(tell)
@@ -279,14 +278,19 @@ def _saving(job: Run, path: Path | None) -> Iterator[None]:
 
 
 def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
-    """End here, and not after hours of learning, if the state would have no place."""
+    """End here, and not after hours of learning, if the state would have no place of its own."""
     if state is None:
         return
-    folder = Path(os.path.realpath(state)).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        fail(f"{state}: the state cannot be written: {folder} is no folder that can be written to")
+    _check_place(state, "state")
     if any(other is not None and same_file(state, other) for other in others):
         fail(f"{state}: --state would overwrite another file of this run; give another name")
+
+
+def _check_place(path: Path, what: str) -> None:
+    """End here if a file, which is written only at the end, would have no place."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
 
 
 def _reads_time(calibrator: Calibrator) -> bool:
@@ -388,13 +392,12 @@ def _title(stream: str) -> str:
     return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 
-def _report(console: Console, job: Run, seconds: float) -> None:
+def _report(console: Console, job: Run) -> None:
     """The closing table, raw against calibrated, and what was read."""
     evaluation = job.evaluation
-    boards = {"raw": evaluation.raw, "calibrated": evaluation.calibrated}
-    console.print(scores_table({name: board for name, board in boards.items() if board is not None}))
+    console.print(scores_table(evaluation.boards()))
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
-    pace = f"{evaluation.rows / seconds:,.0f} rows per second"
+    pace = f"{evaluation.rows / job.seconds:,.0f} rows per second"
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace}")
     for what, count in job.calibrator.tally().items():
         if count:

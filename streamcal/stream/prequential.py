@@ -72,6 +72,10 @@ class Prequential:
         self.positives = 0
         self._predict = _predictor(calibrator)
 
+    def boards(self) -> dict[str, Scoreboard]:
+        """The scoreboards there are, by name."""
+        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
+
     def step(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> Prediction:
         """Predict, learn and keep score of one observation; on an error nothing was learned or scored."""
         prediction = self._predict(score, t)

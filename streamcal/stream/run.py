@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class Run:
         The number of rows skipped.
     started : bool
         Whether the files were opened and have the columns.
+    seconds : float
+        How long the rows took, with reading and writing.
     """
 
     calibrator: Calibrator
@@ -93,6 +96,7 @@ class Run:
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
     started: bool = field(default=False, init=False)
+    seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
@@ -123,7 +127,7 @@ class Run:
             writer = self._open_out(files, reader)
             if self.rejects is not None:
                 self._reject_file = files.enter_context(RecordWriter(self.rejects, REJECT_COLUMNS))
-            self.started = True
+            self.started, begun = True, time.perf_counter()
             try:
                 for chunk in self._chunks(reader):
                     done: list[Row] = []
@@ -134,6 +138,7 @@ class Run:
                         self._write_rejected()
                     progress(self.evaluation.rows + self.skipped, reader.share)
             finally:
+                self.seconds = time.perf_counter() - begun
                 self._write_rejected()  # those after which no good row came
 
     def interrupt(self) -> None:
