@@ -78,33 +78,50 @@ class BernsteinMap(ScaledMap):
         return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
 
 
-class StepMap(ScaledMap):
-    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,). On a grid, x is the rounded coordinate."""
+class RoundedMap(ScaledMap):
+    """A function of the coordinate or, where there is a grid, of the coordinate rounded to it; base of those below."""
+
+    def __init__(self, scale: Scale, grid: Grid | None) -> None:
+        super().__init__(scale)
+        self.grid = grid
+        self._by_cell: FloatArray | None = None
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        if self.grid is None:
+            return self._values_at(x)
+        if self._by_cell is None:
+            if len(x) < self.grid.cells:
+                return self._values_at(self.grid.rounds(x))
+            self._by_cell = frozen(self._values_at(self.grid.centres))
+        return self.grid.take(self._by_cell, x)
+
+    @abstractmethod
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        """The probabilities at an array of coordinates, rounded already."""
+
+
+class StepMap(RoundedMap):
+    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,)."""
 
     def __init__(self, scale: Scale, cuts: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
-        super().__init__(scale)
+        super().__init__(scale, grid)
         self.cuts = frozen(cuts)
         self.values = frozen(values)
-        self.grid = grid
 
     def at(self, x: float) -> float:
         return float(self.values[bisect_right(self.cuts, x if self.grid is None else self.grid.round(x))])
-
-    def at_many(self, x: FloatArray) -> FloatArray:
-        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
         return self.values[np.searchsorted(self.cuts, x, side="right")]
 
 
-class KnotMap(ScaledMap):
-    """Linear between knots and constant outside; on a grid, a function of the rounded coordinate."""
+class KnotMap(RoundedMap):
+    """Linear between knots and constant outside."""
 
     def __init__(self, scale: Scale, knots: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
-        super().__init__(scale)
+        super().__init__(scale, grid)
         self.knots = frozen(knots)
         self.values = frozen(values)
-        self.grid = grid
 
     def at(self, x: float) -> float:
         x = x if self.grid is None else self.grid.round(x)
@@ -112,9 +129,6 @@ class KnotMap(ScaledMap):
         if i in (0, len(self.knots)):
             return float(self.values[min(i, len(self.knots) - 1)])
         return between(x, *self.knots[i - 1 : i + 1].tolist(), *self.values[i - 1 : i + 1].tolist())
-
-    def at_many(self, x: FloatArray) -> FloatArray:
-        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
         i = np.searchsorted(self.knots, x, side="right")
@@ -135,7 +149,7 @@ def between(x: float, left: float, right: float, low: float, high: float) -> flo
     return low + share * (high - low)
 
 
-class IntervalMap(ScaledMap):
+class IntervalMap(RoundedMap):
     """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
     upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` makes one probability of the two.
     """
@@ -149,12 +163,11 @@ class IntervalMap(ScaledMap):
         point: Callable[[FloatArray, FloatArray], FloatArray],
         grid: Grid | None = None,
     ) -> None:
-        super().__init__(scale)
+        super().__init__(scale, grid)
         self.knots = frozen(knots)
         self.lower = frozen(np.concatenate(([0.0], lower)))
         self.upper = frozen(np.concatenate((upper, [1.0])))
         self.point = point
-        self.grid = grid
 
     def interval_at(self, x: float) -> tuple[float, float]:
         """The pair (p₀, p₁) at a coordinate."""
@@ -164,9 +177,6 @@ class IntervalMap(ScaledMap):
     def at(self, x: float) -> float:
         low, high = self.interval_at(x)
         return float(self.point(np.array([low]), np.array([high]))[0])
-
-    def at_many(self, x: FloatArray) -> FloatArray:
-        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
         lower = self.lower[np.searchsorted(self.knots, x, side="right")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +109,8 @@ class VennAbers(AdditiveCalibrator):
         return float(self._point(*self._tree.interval(x, unit)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        if self.resolution is not None:
+            return super().predict_many(scores, t)  # by the map, which has a value for each cell
         point: FloatArray = self._point(*self.predict_interval_many(scores, t=t))
         return point
 
@@ -126,18 +128,17 @@ class VennAbers(AdditiveCalibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         return self._tree.intervals(x, _test_weight(w) * unit)
 
-    def _map_at(self, t: Time | None) -> IntervalMap:
-        """As in the base, with the interval [0, 1] and not the identity where nothing is held."""
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._solve(unit)
-
     def map(self) -> IntervalMap:
-        return self._map_at(None)
+        return cast(IntervalMap, self._map_at(None))
 
     def _solve(self, unit: float) -> IntervalMap:
         knots = self._tree.scores()
-        lower, upper = self._tree.intervals(knots, unit) if len(knots) else (np.empty(0), np.empty(0))
+        lower, upper = self._tree.intervals(knots, unit)
         return IntervalMap(self.scale, knots, lower, upper, self._point, self._tree.grid)
+
+    def _empty_map(self) -> IntervalMap:
+        nothing = np.empty(0)
+        return IntervalMap(self.scale, nothing, nothing, nothing, self._point, self._tree.grid)
 
 
 def _test_weight(w: float) -> float:
