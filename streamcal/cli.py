@@ -397,8 +397,8 @@ def _report(console: Console, job: Run) -> None:
     evaluation = job.evaluation
     console.print(scores_table(evaluation.boards()))
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
-    pace = f"{evaluation.rows / job.seconds:,.0f} rows per second"
-    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace}")
+    pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
+    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
     for what, count in job.calibrator.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")

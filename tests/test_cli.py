@@ -371,6 +371,17 @@ def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> No
     assert [row["row"] for row in read(tmp_path / "bad.csv")] == ["3"]
 
 
+def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
+    with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
+        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"OnlinePlatt")
+        until(lambda: process.poll() is not None or waits(process))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == INTERRUPTED
+        assert process.stderr.read() == b"streamcal: interrupted\n"
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "state.json").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("method", ["ops", "platt"])
 def test_an_interrupt_at_work_ends_between_two_rows(tmp_path: Path, method: str, number: int) -> None:
@@ -708,21 +719,35 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
 # -- the progress bar ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_progress_bar_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
-    source = save(tmp_path / "in.csv", made(10_000))
-    command = [*PROGRAM, "run", source, "--score", "score", "--label", "click", "--out", tmp_path / "out.csv"]
+@pytest.mark.parametrize(
+    ("stream", "out", "bar"),
+    [("in.csv", "out.csv", True), ("-", "out.csv", True), ("in.csv", "-", False)],
+    ids=["file to file", "pipe to file", "file to the terminal"],
+)
+def test_a_progress_bar_on_a_terminal_unless_it_shows_the_rows(
+    tmp_path: Path, stream: str, out: str, bar: bool
+) -> None:
+    source = save(tmp_path / "in.csv", made(2_000))
+    options = ["--score", "score", "--label", "click", "--out", out]
     ours, theirs = os.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as process:
+    with (
+        source.open("rb") as rows,
+        subprocess.Popen(
+            [*PROGRAM, "run", stream, *options], stdin=rows, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
+        ) as process,
+    ):
         os.close(theirs)
         shown = b"".join(chunks_of(ours))
         assert process.wait(PATIENCE) == 0
     os.close(ours)
-    assert b"in.csv" in shown
-    assert re.search(rb"[\d,]+ rows", shown)
-    piped = subprocess.run(command, capture_output=True, check=True)
-    assert piped.stderr == b""
+    assert (b"left" in shown) == bar
+    assert (b"2,000 rows" in shown.partition(b"log loss")[0]) == bar
+
+
+def test_no_progress_bar_where_there_is_no_terminal(stream: Path) -> None:
+    command = [*PROGRAM, "run", stream, "--score", "score", "--label", "click"]
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 # -- other processes -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import sys
@@ -249,12 +250,7 @@ class RecordReader:
             reason = "no row of the file can be read" if self._row else "the file is empty"
             raise RecordError(reason, "a JSON object per line", file=self.path)
         self.names = tuple(first)
-        return self._again(first, rows)
-
-    def _again(self, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-        """The first row once more, under the number it had, and the rest."""
-        yield first
-        yield from rows
+        return itertools.chain((first,), rows)  # `_row` is its number, until the next is asked for
 
     def _jsonl_rows(self, lines: Iterator[str]) -> Iterator[Row]:
         for line in lines:

@@ -51,8 +51,8 @@ class Observation(NamedTuple):
 
     score: float
     y: bool
-    w: float = 1.0
-    t: float | None = None
+    w: float
+    t: float | None
 
 
 @dataclass
@@ -130,12 +130,7 @@ class Run:
             self.started, begun = True, time.perf_counter()
             try:
                 for chunk in self._chunks(reader):
-                    done: list[Row] = []
-                    try:
-                        self._take_all(chunk, done)
-                    finally:
-                        _write(writer, done)
-                        self._write_rejected()
+                    self._take_all(chunk, writer)
                     progress(self.evaluation.rows + self.skipped, reader.share)
             finally:
                 self.seconds = time.perf_counter() - begun
@@ -168,20 +163,25 @@ class Run:
         if self._interrupted:
             raise KeyboardInterrupt
 
-    def _take_all(self, chunk: Chunk, done: list[Row]) -> None:
-        """Take the rows of a chunk up to the first that cannot be used, or to a request to end."""
-        for number, row in zip(chunk.numbers, chunk.rows, strict=True):
-            if self._interrupted:
-                break
-            try:
-                self._take(row)
-            except RecordError as error:
-                error.at(self.source, number, error.column)
-                if not self.skip:
-                    raise
-                self._reject(error, row)
-            else:
-                done.append(row)
+    def _take_all(self, chunk: Chunk, writer: RecordWriter | None) -> None:
+        """Take the rows of a chunk, up to the first that cannot be used or to a request to end, and write them."""
+        done: list[Row] = []
+        try:
+            for number, row in zip(chunk.numbers, chunk.rows, strict=True):
+                if self._interrupted:
+                    break
+                try:
+                    self._take(row)
+                except RecordError as error:
+                    error.at(self.source, number, error.column)
+                    if not self.skip:
+                        raise
+                    self._reject(error, row)
+                else:
+                    done.append(row)
+        finally:
+            _write(writer, done)
+            self._write_rejected()
 
     def _take(self, row: Row) -> None:
         """Predict and learn one row, and add the prediction to it."""
