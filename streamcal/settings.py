@@ -53,13 +53,22 @@ def parse(text: str) -> Any:
     except SyntaxError:
         return text
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        positional = [_literal(argument) for argument in node.args]
-        named = {word.arg: _literal(word.value) for word in node.keywords if word.arg is not None}
-        return _class_named(node.func.id)(*positional, **named)
+        return _built(node, text)
     try:
         return _literal(node)
     except ValueError:
         return text
+
+
+def _built(call: ast.Call, text: str) -> Setting:
+    """The setting that `text`, such as `Window(5000)`, writes down."""
+    cls = _class_named(ast.unparse(call.func))
+    try:
+        positional = [_literal(argument) for argument in call.args]
+        named = {word.arg or f"**{ast.unparse(word.value)}": _literal(word.value) for word in call.keywords}
+    except ValueError:
+        raise ValueError(f"the arguments in {text!r} must be written out as numbers or texts") from None
+    return cls(*positional, **named)
 
 
 def _literal(node: ast.expr) -> Any:
@@ -73,7 +82,8 @@ class _Infinities(ast.NodeTransformer):
 
 
 def _class_named(name: str) -> type[Setting]:
-    """The setting class called `name`; `ValueError` listing the known ones."""
-    if name not in Setting._known:
-        raise ValueError(f"unknown setting {name!r}; known are {', '.join(sorted(Setting._known))}")
-    return Setting._known[name]
+    """The setting class called `name`; `ValueError` listing the known ones, the contracts of several not among them."""
+    known = {key: cls for key, cls in Setting._known.items() if dataclasses.is_dataclass(cls)}
+    if name not in known:
+        raise ValueError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
+    return known[name]

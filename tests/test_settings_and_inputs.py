@@ -197,6 +197,18 @@ def test_the_callers_array_is_left_alone(scale):
     assert (scores == before).all()
 
 
+@pytest.mark.parametrize("text", ["Scale()", "Forgetting()", "Setting()", "os.remove('x')", "Logit(x)", "Logit(*[1])"])
+def test_a_setting_that_cannot_be_read_is_named(text):
+    """Contracts are no settings, and nothing is looked up or run."""
+    with pytest.raises(ValueError, match="unknown setting|written out"):
+        parse(text)
+
+
+def test_an_argument_that_a_setting_has_not_is_named():
+    with pytest.raises(TypeError, match=r"\*\*\{'lo': 1\}"):
+        parse("Logit(**{'lo': 1})")
+
+
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=REGISTRY)
 def test_what_is_clamped_on_learning_is_counted(method):
     """One by one and in bulk, but not on predicting, not at weight 0, and in a merge for both."""
