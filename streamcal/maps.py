@@ -64,6 +64,24 @@ class SigmoidMap(ScaledMap):
         return sigmoids(self.slope * x + self.offset)
 
 
+class BetaMap(ScaledMap):
+    """1 / (1 + exp(−(a·log s − b·log(1 − s) + c))), s having the log-odds x."""
+
+    def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
+        super().__init__(scale)
+        self.a = a
+        self.b = b
+        self.c = c
+
+    def at(self, x: float) -> float:
+        rest = math.log1p(math.exp(-abs(x)))
+        return sigmoid(self.a * (min(x, 0.0) - rest) + self.b * (max(x, 0.0) + rest) + self.c)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        rest = np.log1p(np.exp(-np.abs(x)))
+        return sigmoids(self.a * (np.minimum(x, 0.0) - rest) + self.b * (np.maximum(x, 0.0) + rest) + self.c)
+
+
 class BernsteinMap(ScaledMap):
     """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 

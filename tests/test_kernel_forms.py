@@ -108,11 +108,40 @@ def test_online_newton_loads_the_state_of_its_twin():
     assert bits(slow.state()) == bits(fast.state())
 
 
+def online_beta_newtons(radius):
+    """Both forms of the step in three parameters, from the identity."""
+    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
+    return [module.OnlineBetaNewton(1.0, 1.0, 0.0, 0.1, 25.0, radius, *rest) for module in twins("online_newton")]
+
+
+@given(steps, st.sampled_from([100.0, 2.0]))
+def test_online_beta_newton(steps, radius):
+    """Also where the steps leave the ball, and the projection searches for the way back."""
+    made = online_beta_newtons(radius)
+    for x, y, w in steps:
+        for newton in made:
+            newton.step(x, y, w)
+        assert bits(made[0].state()) == bits(made[1].state())
+        assert bits(made[0].predict(x)) == bits(made[1].predict(x))
+
+
+def test_online_beta_newton_loads_the_state_of_its_twin():
+    fast, slow = online_beta_newtons(100.0)
+    for k in range(50):
+        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    slow.load(*fast.state())
+    assert bits(slow.state()) == bits(fast.state())
+    for newton in (fast, slow):
+        newton.step(0.5, 1.0, 2.0)
+    assert bits(slow.state()) == bits(fast.state())
+
+
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
 
 
-def test_online_newton_takes_what_is_usual_and_leaves_the_rest():
-    fast, slow = online_newtons(100.0, 0.9)
+@pytest.mark.parametrize("size", [2, 3])
+def test_online_newton_takes_what_is_usual_and_leaves_the_rest(size):
+    fast, slow = online_newtons(100.0, 0.9) if size == 2 else online_beta_newtons(100.0)
     for score in UNUSUAL:
         assert bits(fast.predict_usual(score)) == bits(slow.predict_usual(score))
         for y in (True, False, 1, np.True_, None, 2):
