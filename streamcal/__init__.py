@@ -27,6 +27,7 @@ from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.protected import Protected
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -56,6 +57,7 @@ __all__ = [
     "Platt",
     "Prior",
     "Probability",
+    "Protected",
     "RetractionError",
     "SolverError",
     "StateError",

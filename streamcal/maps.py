@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,26 @@ class BetaMap(ScaledMap):
     def at_many(self, x: FloatArray) -> FloatArray:
         rest = np.log1p(np.exp(-np.abs(x)))
         return sigmoids(self.a * (np.minimum(x, 0.0) - rest) + self.b * (np.maximum(x, 0.0) + rest) + self.c)
+
+
+class SigmoidMixtureMap(ScaledMap):
+    """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
+
+    def __init__(self, scale: Scale, weights: FloatArray, slopes: Sequence[float], offsets: Sequence[float]) -> None:
+        super().__init__(scale)
+        self.weights = frozen(weights)
+        self.slopes = tuple(slopes)
+        self.offsets = tuple(offsets)
+
+    def at(self, x: float) -> float:
+        parts = zip(self.weights.tolist(), self.slopes, self.offsets, strict=True)
+        return min(sum(weight * sigmoid(slope * x + offset) for weight, slope, offset in parts), 1.0)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        p = np.zeros_like(x)
+        for weight, slope, offset in zip(self.weights.tolist(), self.slopes, self.offsets, strict=True):
+            p += weight * sigmoids(slope * x + offset)
+        return np.minimum(p, 1.0)
 
 
 class BernsteinMap(ScaledMap):

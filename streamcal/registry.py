@@ -10,6 +10,7 @@ from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.protected import Protected
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
@@ -19,6 +20,7 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Platt,
         OnlinePlatt,
         OnlineBeta,
+        Protected,
         HistogramBinning,
         Isotonic,
         Bernstein,

@@ -713,7 +713,8 @@ def test_half_a_percent_of_positives(case, shape):
         p = cal.predict_many(scores)
         assert ((p >= 0.0) & (p <= 1.0)).all()
         if not cal.has_interval and cal.name != "identity" and not is_sequential(case.method) and not params:
-            # The last map of a sequential method is no fit of the whole stream. Least squares and likelihood keep the sum, but for Platt's targets and for Bernstein's bound at 0.
+            # Least squares and likelihood keep the sum, but for Platt's targets and for Bernstein's bound at 0. The
+            # last map of a sequential method is no fit of the whole stream.
             assert p.sum() == pytest.approx(y.sum(), rel=0.1)
 
 

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"grid_cells", "logistic", "online_newton"}
+HERE = {"grid_cells", "jumper", "logistic", "online_newton"}
 
 
 def twins(name):
@@ -148,6 +148,34 @@ def test_online_newton_takes_what_is_usual_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+def jumpers():
+    """Both forms, over three calibrators and two jump rates."""
+    given = ((1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    return [module.Jumper(*given) for module in twins("jumper")]
+
+
+@given(steps)
+def test_jumper(steps):
+    fast, slow = made = jumpers()
+    for x, y, w in steps:
+        for jumper in made:
+            jumper.step(x, y, w)
+        for one, other in zip(fast.state(), slow.state(), strict=True):
+            assert bits(one) == bits(other)
+        assert bits(fast.predict(x)) == bits(slow.predict(x))
+        assert bits(fast.mixture()) == bits(slow.mixture())
+
+
+def test_jumper_loads_the_state_of_its_twin():
+    fast, slow = jumpers()
+    for k in range(50):
+        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    slow.load(*fast.state())
+    for jumper in (fast, slow):
+        jumper.step(0.5, 1.0, 2.0)
+    assert bits(slow.mixture()) == bits(fast.mixture())
 
 
 def edges_of(kind, cells):
