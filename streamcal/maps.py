@@ -82,6 +82,24 @@ class BetaMap(ScaledMap):
         return sigmoids(self.a * (np.minimum(x, 0.0) - rest) + self.b * (np.maximum(x, 0.0) + rest) + self.c)
 
 
+class BinnedSigmoidMap(ScaledMap):
+    """values[i] where 1 / (1 + exp(−(slope·x + offset))) falls into bin i of len(values) bins of equal width."""
+
+    def __init__(self, scale: Scale, slope: float, offset: float, values: Sequence[float]) -> None:
+        super().__init__(scale)
+        self.slope = slope
+        self.offset = offset
+        self.values = frozen(values)
+
+    def at(self, x: float) -> float:
+        return float(self.values[bin_of(sigmoid(self.slope * x + self.offset), len(self.values))])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        bins = len(self.values)
+        places = (sigmoids(self.slope * x + self.offset) * bins).astype(np.intp)
+        return self.values[np.minimum(places, bins - 1)]
+
+
 class SigmoidMixtureMap(ScaledMap):
     """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
 
@@ -211,7 +229,12 @@ class IntervalMap(ScaledMap):
         return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
 
 
-def frozen(values: FloatArray) -> FloatArray:
+def bin_of(p: float, bins: int) -> int:
+    """Which of `bins` bins of equal width holds the probability p: [i/bins, (i + 1)/bins), the last with its end."""
+    return min(int(p * bins), bins - 1)
+
+
+def frozen(values: npt.ArrayLike) -> FloatArray:
     """A read-only copy."""
     copy = np.array(values, dtype=np.float64)
     copy.setflags(write=False)

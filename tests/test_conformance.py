@@ -61,6 +61,7 @@ from streamcal import (
     RetractionError,
     StateError,
 )
+from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.online_platt import RADIUS
 
 ADDITIVE = [case for case in ALL if case.policy is not None]
@@ -556,7 +557,8 @@ def test_predictions_do_not_hand_out_the_callers_scores(case):
 
 @each(ALL)
 def test_before_anything_is_learned(case):
-    """The definition where there is one, the interval [0, 1]; else the score on the probability scale."""
+    """The definition where there is one, the interval [0, 1] or the midpoint of a bin; else the score on the
+    probability scale."""
     for params in case.variants():
         if "prior" in params:
             continue
@@ -565,6 +567,9 @@ def test_before_anything_is_learned(case):
         if cal.has_interval:
             assert cal.predict_interval_one(0.3) == (0.0, 1.0)
             assert 0.0 <= cal.predict_one(0.3) <= 1.0
+        elif isinstance(cal, CalibeatenOPS):
+            midpoints = [(math.floor(score * cal.bins) + 0.5) / cal.bins for score in (0.0625, 0.33, 0.93)]
+            assert_close(cal.predict_many([0.0625, 0.33, 0.93]), midpoints, ONE_FORMULA)
         else:
             expected = [cal.scale.probability(cal.scale.coordinate(score)) for score in (0.0625, 0.3, 0.9)]
             assert_close(cal.predict_many([0.0625, 0.3, 0.9]), expected, ONE_FORMULA)

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"grid_cells", "jumper", "logistic", "online_newton"}
+HERE = {"grid_cells", "hedging", "jumper", "logistic", "online_newton"}
 
 
 def twins(name):
@@ -176,6 +176,38 @@ def test_jumper_loads_the_state_of_its_twin():
     for jumper in (fast, slow):
         jumper.step(0.5, 1.0, 2.0)
     assert bits(slow.mixture()) == bits(fast.mixture())
+
+
+#: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.
+SPLITMIX = [
+    6457827717110365317,
+    3203168211198807973,
+    9817491932198370423,
+    4593380528125082431,
+    16408922859458223821,
+]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**63))
+def test_uniform(seed, number):
+    fast, slow = twins("hedging")
+    for module in (fast, slow):
+        assert [module.uniform(1234567, k) for k in range(5)] == [(z >> 11) * 2.0**-53 for z in SPLITMIX]
+    assert fast.uniform(seed, number) == slow.uniform(seed, number)
+    assert 0.0 <= fast.uniform(seed, number) < 1.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(1e-60, 1e60) | st.just(1.0)), max_size=60))
+def test_hedger(outcomes):
+    fast, slow = made = [module.Hedger(4, 9) for module in twins("hedging")]
+    for row, y, w in outcomes:
+        for hedger in made:
+            hedger.learn(row, float(y), w)
+        assert fast.state() == slow.state()
+        assert [fast.forecast(k) for k in range(4)] == [slow.forecast(k) for k in range(4)]
+    again = twins("hedging")[1].Hedger(4, 9)
+    again.load(*fast.state())
+    assert again.state() == fast.state()
 
 
 def edges_of(kind, cells):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamcal import InputError, OnlineBeta, OnlinePlatt, Protected
+from streamcal import HedgedOPS, InputError, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
 from streamcal.calibrators import online_beta
 from streamcal.doctor import kernel_form
+from streamcal.kernels.hedging import Hedger
 
 
 def stream(seed, n, *, shape=1.0, weights="one"):
@@ -240,3 +241,201 @@ def test_protected_does_not_underflow_on_a_million_outcomes():
 def test_protected_refuses_other_parameters(params):
     with pytest.raises(InputError, match="is not possible; give"):
         Protected(**params)
+
+
+# ---- calibeating ---------------------------------------------------------------------------------------------------
+
+
+def bins_of(p, bins):
+    """[0, 1/bins), [1/bins, 2/bins), ..., the last with its end."""
+    return np.minimum((np.asarray(p) * bins).astype(int), bins - 1)
+
+
+def ops_forecasts(s, y, w):
+    """What `OnlinePlatt`, which has oracles of its own, says before each outcome."""
+    cal, said = OnlinePlatt(), []
+    for i in range(len(s)):
+        said.append(cal.predict_one(s[i]))
+        cal.learn_one(s[i], y[i], w[i])
+    return np.array(said)
+
+
+@pytest.mark.parametrize("weights", ["one", "any"])
+@pytest.mark.parametrize("bins", [1, 4, 10])
+def test_tops_is_the_mean_outcome_of_earlier_forecasts_in_the_bin(bins, weights):
+    """Gupta & Ramdas 2023, §3, every mean from the beginning, with a pseudo-outcome at the midpoint."""
+    s, y, w = stream(7, 600, shape=2.0, weights=weights)
+    place, cal = bins_of(ops_forecasts(s, y, w), bins), TrackingOPS(bins)
+    for i in range(len(s)):
+        before = place[:i] == place[i]
+        positive = (place[i] + 0.5) / bins + np.sum((w * y)[:i][before])
+        assert cal.predict_one(s[i]) == pytest.approx(positive / (1.0 + np.sum(w[:i][before])), rel=1e-13)
+        cal.learn_one(s[i], y[i], w[i])
+
+
+@pytest.mark.parametrize("kind", ["smooth", "a hump", "drifting", "against it"])
+def test_tops_loses_little_more_than_the_refinement_of_its_bins(kind):
+    """Foster and Hart's promise, with the constants of a mean that starts at a pseudo-outcome, at every moment."""
+    rng = np.random.default_rng(8)
+    n, bins = 4_000, 10
+    cal, ops = TrackingOPS(bins), OnlinePlatt()
+    lost, raw, inside = 0.0, 0.0, [[] for _ in range(bins)]
+    for k in range(n):
+        s = float(rng.random())
+        p, forecast = cal.predict_one(s), ops.predict_one(s)
+        hump = 0.1 if s < 0.5 else 0.9 if s < 0.7 else 0.5
+        truth = {"smooth": s**3, "a hump": hump, "drifting": s ** (1.0 + k % 1000 / 100.0)}
+        y = p < 0.5 if kind == "against it" else rng.random() < truth[kind]
+        lost += (p - y) ** 2
+        raw += (forecast - y) ** 2
+        inside[int(bins_of(forecast, bins))].append(float(y))
+        cal.learn_one(s, y)
+        ops.learn_one(s, y)
+        if k % 100 == 99:
+            refinement = sum(len(ys) * np.var(ys) for ys in inside if ys)
+            assert lost <= refinement + sum(math.log(len(ys) + 1.0) + 1.0 for ys in inside if ys)
+    if kind == "a hump":
+        assert lost < 0.95 * raw, "bins must beat a sigmoid where the truth is none"
+
+
+class F99ByHand:
+    """Foster 1999 for one row, in lists: every share from the outcomes themselves."""
+
+    def __init__(self, places, own):
+        self.places, self.own, self.past = places, own, [[] for _ in range(places)]
+
+    def distribution(self):
+        """[(place, probability)]."""
+        k = self.places
+        q = [sum(w * y for y, w in past) / sum(w for _, w in past) if past else None for past in self.past]
+        d = [-0.5 / k if q[i] is None else i / k - q[i] for i in range(k)]
+        e = [-0.5 / k if q[i] is None else q[i] - (i + 1) / k for i in range(k)]
+        right = [i for i in range(k) if d[i] <= 0.0 and e[i] <= 0.0]
+        if right:
+            return [(self.own if self.own in right else right[0], 1.0)]
+        i = next(i for i in range(k - 1) if d[i + 1] > 0.0)
+        assert e[i] > 0.0
+        share = d[i + 1] / (d[i + 1] + e[i])
+        return [(i, share), (i + 1, 1.0 - share)]
+
+
+def draw(seed, number):
+    """SplitMix64, by its definition."""
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+@pytest.mark.parametrize(
+    ("bins", "seed", "weights"), [(10, 0, "one"), (4, 1, "any"), (1, 2, "one"), (3, 2**64 - 1, "one")]
+)
+def test_hops_is_foster_s_forecaster_in_each_bin(bins, seed, weights):
+    rng = np.random.default_rng(9)
+    s, _, w = stream(9, 500, weights=weights)
+    y = (rng.random(500) < 0.5 + 0.4 * np.sin(np.arange(500) / 20.0)).astype(float)
+    cal, rows, drawn = HedgedOPS(bins, seed=seed), [F99ByHand(bins, own) for own in range(bins)], 0
+    place = bins_of(ops_forecasts(s, y, w), bins)
+    for k in range(len(s)):
+        row = rows[place[k]]
+        choice = row.distribution()
+        drawn += len(choice) - 1
+        chosen = choice[0][0] if draw(seed, k) < choice[0][1] else choice[-1][0]
+        assert cal.predict_one(s[k]) == pytest.approx((chosen + 0.5) / bins, rel=1e-15)
+        cal.learn_one(s[k], y[k], w[k])
+        row.past[chosen].append((y[k], w[k]))
+    assert drawn > 20 or bins == 1
+
+
+def calibration_error(said, y):
+    """Σ over the forecast values of |share of positives − forecast|·(how often)."""
+    said, y = np.array(said), np.array(y, dtype=float)
+    return sum(abs(np.sum(y[said == value] - value)) for value in np.unique(said)) / len(y)
+
+
+@pytest.mark.parametrize("places", [3, 10, 25])
+@pytest.mark.parametrize("adversary", ["against the mean", "against the likelier", "for the worse"])
+def test_f99_keeps_its_bound_against_an_adversary_who_cannot_peek(adversary, places):
+    """In one row, ε/2 + √((1 + ln T)/(εT)); the adversary knows the exact distribution of the forecast."""
+    size, epsilon = 10_000, 1.0 / places
+    hedger, weight, positive = Hedger(places, 5), np.zeros(places), np.zeros(places)
+    lower, upper = np.arange(places) * epsilon, np.arange(1, places + 1) * epsilon
+    for _ in range(size):
+        share = np.where(weight > 0.0, positive / np.maximum(weight, 1.0), (lower + upper) / 2.0)
+        deficit, excess = lower - share, share - upper
+        right = np.flatnonzero((deficit <= 0.0) & (excess <= 0.0))
+        i = right[0] if len(right) else np.flatnonzero(deficit > 0.0)[0] - 1
+        chance = 1.0 if len(right) else deficit[i + 1] / (deficit[i + 1] + excess[i])
+        mean = (i + 0.5 + (1.0 - chance)) * epsilon
+        likelier = (i + 0.5 + (chance < 0.5)) * epsilon
+        worse = share[i] >= likelier  # what moves the share of the lower place on in its direction
+        y = {"against the mean": mean < 0.5, "against the likelier": likelier < 0.5, "for the worse": worse}[adversary]
+        chosen = round(hedger.forecast(0) * places - 0.5)
+        weight[chosen] += 1.0
+        positive[chosen] += y
+        hedger.learn(0, float(y), 1.0)
+    error = np.abs(positive - weight * (lower + upper) / 2.0).sum() / size
+    assert error <= epsilon / 2.0 + math.sqrt((1.0 + math.log(size)) * places / size)
+
+
+@pytest.mark.parametrize("adversary", ["against the mean", "peeking"])
+def test_hops_is_calibrated_against_an_adversary_who_cannot_peek(adversary):
+    """The label is chosen against the mean forecast over eight seeds on the same past, which is all one can know.
+
+    One who sees the draw itself defeats every forecaster: the randomness is what the promise rests on.
+    """
+    rng, size, bins = np.random.default_rng(10), 2_000, 5
+    cal, said, labels = HedgedOPS(bins, seed=3), [], []
+    for _ in range(size):
+        s = float(rng.choice([0.45, 0.55]))
+        p = cal.predict_one(s)
+        if adversary == "against the mean":
+            state = cal.state_dict()
+            twins = [HedgedOPS.from_state({**state, "params": {"bins": bins, "seed": 100 + k}}) for k in range(8)]
+            p = float(np.mean([twin.predict_one(s) for twin in twins]))
+        said.append(cal.predict_one(s))
+        labels.append(p <= 0.5)
+        cal.learn_one(s, labels[-1])
+    error = calibration_error(said, labels)
+    if adversary == "peeking":
+        assert error > 0.4
+    else:
+        assert error <= 0.5 / bins + bins * math.sqrt((1.0 + math.log(size)) / size)
+        assert error < 0.2
+
+
+@pytest.mark.parametrize("params", [{"bins": 0}, {"bins": 2.0}, {"bins": True}, {"bins": "10"}, {"bins": None}])
+def test_calibeating_refuses_other_numbers_of_bins(params):
+    for method in (TrackingOPS, HedgedOPS):
+        with pytest.raises(InputError, match="is not possible; give"):
+            method(**params)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.0, True, None, "1"])
+def test_hops_refuses_other_seeds(seed):
+    with pytest.raises(InputError, match="is not possible; give"):
+        HedgedOPS(seed=seed)
+
+
+def test_hops_with_another_seed_draws_otherwise_and_asking_draws_nothing():
+    rng = np.random.default_rng(11)
+    cals, said = [HedgedOPS(seed=seed) for seed in (0, 0, 1)], [[], [], []]
+    for _ in range(500):
+        s, y = float(rng.random()), bool(rng.random() < 0.5)
+        for cal, answers in zip(cals, said, strict=True):
+            answers.append(cal.predict_one(s))
+            assert [cal.predict_one(s) for _ in range(3)] == answers[-1:] * 3
+            cal.learn_one(s, y)
+    assert said[0] == said[1] != said[2]
+
+
+@pytest.mark.parametrize("cal", [TrackingOPS(4), HedgedOPS(4), Protected()])
+def test_a_state_of_another_size_is_refused(cal):
+    """Kernels index without bounds."""
+    cal.learn_one(0.3, True)
+    state = cal.state_dict()
+    small = {"positive": [0.5], "hedger": [[[0.0]], [[0.0]], 1], "jumper": [[[1.0]], [0.0], 1.0]}
+    for name, values in small.items():
+        if name in state["learned"]:
+            with pytest.raises(StateError):
+                type(cal).from_state({**state, "learned": {**state["learned"], name: values}})

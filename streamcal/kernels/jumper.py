@@ -133,7 +133,10 @@ class Jumper:
 
     @cython.ccall
     def load(self, shares: object, ratios: object, weight: cython.double):
-        """Take over an earlier `state`."""
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        expected = (len(self._rates), len(self._slopes))
+        if np.shape(shares) != expected or np.shape(ratios) != expected[:1]:
+            raise ValueError(f"expected shares of shape {expected}, not {np.shape(shares)}")
         self._shares = np.array(shares, dtype=np.float64)
         self._ratios = np.array(ratios, dtype=np.float64)
         self.weight = weight
