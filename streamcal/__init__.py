@@ -21,11 +21,15 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.protected import Protected
+from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -43,6 +47,7 @@ __all__ = [
     "Decay",
     "EmpiricalCDF",
     "Forever",
+    "HedgedOPS",
     "HistogramBinning",
     "Identity",
     "InputError",
@@ -50,14 +55,17 @@ __all__ = [
     "Isotonic",
     "Logit",
     "MergeError",
+    "OnlineBeta",
     "OnlinePlatt",
     "Platt",
     "Prior",
     "Probability",
+    "Protected",
     "RetractionError",
     "SolverError",
     "StateError",
     "StreamcalError",
+    "TrackingOPS",
     "VennAbers",
     "Window",
     "__version__",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,62 @@ class SigmoidMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return sigmoids(self.slope * x + self.offset)
+
+
+class BetaMap(ScaledMap):
+    """1 / (1 + exp(−(a·log s − b·log(1 − s) + c))), s having the log-odds x."""
+
+    def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
+        super().__init__(scale)
+        self.a = a
+        self.b = b
+        self.c = c
+
+    def at(self, x: float) -> float:
+        rest = math.log1p(math.exp(-abs(x)))
+        return sigmoid(self.a * (min(x, 0.0) - rest) + self.b * (max(x, 0.0) + rest) + self.c)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        rest = np.log1p(np.exp(-np.abs(x)))
+        return sigmoids(self.a * (np.minimum(x, 0.0) - rest) + self.b * (np.maximum(x, 0.0) + rest) + self.c)
+
+
+class BinnedSigmoidMap(ScaledMap):
+    """values[i] where 1 / (1 + exp(−(slope·x + offset))) falls into bin i of len(values) bins of equal width."""
+
+    def __init__(self, scale: Scale, slope: float, offset: float, values: Sequence[float]) -> None:
+        super().__init__(scale)
+        self.slope = slope
+        self.offset = offset
+        self.values = frozen(values)
+
+    def at(self, x: float) -> float:
+        return float(self.values[bin_of(sigmoid(self.slope * x + self.offset), len(self.values))])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        bins = len(self.values)
+        places = (sigmoids(self.slope * x + self.offset) * bins).astype(np.intp)
+        return self.values[np.minimum(places, bins - 1)]
+
+
+class SigmoidMixtureMap(ScaledMap):
+    """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
+
+    def __init__(self, scale: Scale, weights: FloatArray, slopes: Sequence[float], offsets: Sequence[float]) -> None:
+        super().__init__(scale)
+        self.weights = frozen(weights)
+        self.slopes = tuple(slopes)
+        self.offsets = tuple(offsets)
+
+    def at(self, x: float) -> float:
+        parts = zip(self.weights.tolist(), self.slopes, self.offsets, strict=True)
+        return min(sum(weight * sigmoid(slope * x + offset) for weight, slope, offset in parts), 1.0)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        p = np.zeros_like(x)
+        for weight, slope, offset in zip(self.weights.tolist(), self.slopes, self.offsets, strict=True):
+            p += weight * sigmoids(slope * x + offset)
+        return np.minimum(p, 1.0)
 
 
 class BernsteinMap(ScaledMap):
@@ -183,7 +239,12 @@ class IntervalMap(RoundedMap):
         return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
 
 
-def frozen(values: FloatArray) -> FloatArray:
+def bin_of(p: float, bins: int) -> int:
+    """Which of `bins` bins of equal width holds the probability p: [i/bins, (i + 1)/bins), the last with its end."""
+    return min(int(p * bins), bins - 1)
+
+
+def frozen(values: npt.ArrayLike) -> FloatArray:
     """A read-only copy."""
     copy = np.array(values, dtype=np.float64)
     copy.setflags(write=False)

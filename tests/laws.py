@@ -82,6 +82,9 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "degree": (3,),
     "bins": (2,),
     "discount": (0.875,),
+    "seed": (7,),
+    "jump_rates": ((0.25,), (0.5, 1e-100)),
+    "passive": (0.125,),
 }
 
 

@@ -22,7 +22,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"grid_cells", "logistic", "online_newton"}
+HERE = {"grid_cells", "hedging", "jumper", "logistic", "online_newton"}
 
 
 def twins(name):
@@ -109,17 +109,106 @@ def test_online_newton_loads_the_state_of_its_twin():
     assert bits(slow.state()) == bits(fast.state())
 
 
+def online_beta_newtons(radius):
+    """Both forms of the step in three parameters, from the identity."""
+    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
+    return [module.OnlineBetaNewton(1.0, 1.0, 0.0, 0.1, 25.0, radius, *rest) for module in twins("online_newton")]
+
+
+@given(steps, st.sampled_from([100.0, 2.0]))
+def test_online_beta_newton(steps, radius):
+    """Also where the steps leave the ball, and the projection searches for the way back."""
+    made = online_beta_newtons(radius)
+    for x, y, w in steps:
+        for newton in made:
+            newton.step(x, y, w)
+        assert bits(made[0].state()) == bits(made[1].state())
+        assert bits(made[0].predict(x)) == bits(made[1].predict(x))
+
+
+def test_online_beta_newton_loads_the_state_of_its_twin():
+    fast, slow = online_beta_newtons(100.0)
+    for k in range(50):
+        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    slow.load(*fast.state())
+    assert bits(slow.state()) == bits(fast.state())
+    for newton in (fast, slow):
+        newton.step(0.5, 1.0, 2.0)
+    assert bits(slow.state()) == bits(fast.state())
+
+
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
 
 
-def test_online_newton_takes_what_is_usual_and_leaves_the_rest():
-    fast, slow = online_newtons(100.0, 0.9)
+@pytest.mark.parametrize("size", [2, 3])
+def test_online_newton_takes_what_is_usual_and_leaves_the_rest(size):
+    fast, slow = online_newtons(100.0, 0.9) if size == 2 else online_beta_newtons(100.0)
     for score in UNUSUAL:
         assert bits(fast.predict_usual(score)) == bits(slow.predict_usual(score))
         for y in (True, False, 1, np.True_, None, 2):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+def jumpers():
+    """Both forms, over three calibrators and two jump rates."""
+    given = ((1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    return [module.Jumper(*given) for module in twins("jumper")]
+
+
+@given(steps)
+def test_jumper(steps):
+    fast, slow = made = jumpers()
+    for x, y, w in steps:
+        for jumper in made:
+            jumper.step(x, y, w)
+        for one, other in zip(fast.state(), slow.state(), strict=True):
+            assert bits(one) == bits(other)
+        assert bits(fast.predict(x)) == bits(slow.predict(x))
+        assert bits(fast.mixture()) == bits(slow.mixture())
+
+
+def test_jumper_loads_the_state_of_its_twin():
+    fast, slow = jumpers()
+    for k in range(50):
+        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    slow.load(*fast.state())
+    for jumper in (fast, slow):
+        jumper.step(0.5, 1.0, 2.0)
+    assert bits(slow.mixture()) == bits(fast.mixture())
+
+
+#: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.
+SPLITMIX = [
+    6457827717110365317,
+    3203168211198807973,
+    9817491932198370423,
+    4593380528125082431,
+    16408922859458223821,
+]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**63))
+def test_uniform(seed, number):
+    fast, slow = twins("hedging")
+    for module in (fast, slow):
+        assert [module.uniform(1234567, k) for k in range(5)] == [(z >> 11) * 2.0**-53 for z in SPLITMIX]
+    assert fast.uniform(seed, number) == slow.uniform(seed, number)
+    assert 0.0 <= fast.uniform(seed, number) < 1.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(1e-60, 1e60) | st.just(1.0)), max_size=60))
+def test_hedger(outcomes):
+    fast, slow = made = [module.Hedger(4, 9) for module in twins("hedging")]
+    for row, y, w in outcomes:
+        for hedger in made:
+            hedger.learn(row, float(y), w)
+        assert fast.state() == slow.state()
+        assert [fast.forecast(k) for k in range(4)] == [slow.forecast(k) for k in range(4)]
+    again = twins("hedging")[1].Hedger(4, 9)
+    again.load(*fast.state())
+    assert again.state() == fast.state()
 
 
 @cache

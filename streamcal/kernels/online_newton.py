@@ -1,14 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The online Newton step on the log loss of a sigmoid of two parameters (Gupta & Ramdas 2023, Algorithm 1).
+"""The online Newton step on the log loss of a sigmoid of two or three parameters (Gupta & Ramdas 2023, Algorithm 1).
 
-Symbols:
+Symbols, x being the log-odds of the score s:
 
-    θ = (slope, offset)      z = (x, 1)      p = σ(θ·z)
+    θ, z                     (slope, offset) and (x, 1), or (a, b, c) and (log s, −log(1 − s), 1)
+    p = σ(θ·z)               the prediction
     g = w (p − y) z          the gradient of the weighted log loss at θ
-    A = L D Lᵀ               the curvature: L unit lower triangular with the entry `l`, D = diag(d1, d2)
+    A = L D Lᵀ               the curvature: L unit lower triangular with the entries `l`, D = diag(d1, d2, ...)
 
-A is kept factored: adding g gᵀ then only ever adds positive numbers to d1 and d2, where the determinant
-a11·a22 − a12² of the entries would cancel.
+A is kept factored: adding g gᵀ then only ever adds positive numbers to D, where the determinant a11·a22 − a12² of the
+entries would cancel.
 """
 
 import cython
@@ -23,6 +24,51 @@ else:
 
 BISECTIONS = cython.declare(cython.int, 200)
 """Steps of the search for the multiplier of the projection; it ends sooner, when no double is left between."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _usual_score(score: object, limit: cython.double) -> cython.double:
+    """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
+    s: cython.double
+    x: cython.double
+    if type(score) is not float:
+        return nan
+    s = score
+    if not 0.0 <= s <= 1.0:
+        return nan
+    if s == 0.0:
+        return -limit
+    if s == 1.0:
+        return limit
+    x = log(s) - log1p(-s)
+    return -limit if x < -limit else limit if x > limit else x
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _usual_observation(
+    score: object,
+    y: object,
+    w: object,
+    limit: cython.double,
+    smallest: cython.double,
+    largest: cython.double,
+) -> cython.double:
+    """The log-odds of a float, within ±limit, if y is a bool and w a float in range too; NaN otherwise."""
+    s: cython.double
+    x: cython.double
+    weight: cython.double
+    if type(score) is not float or type(w) is not float or not (y is True or y is False):
+        return nan
+    s = score
+    weight = w
+    if not (0.0 < s < 1.0 and smallest <= weight <= largest):
+        return nan
+    x = log(s) - log1p(-s)
+    return x if -limit < x < limit else nan
 
 
 @cython.cclass
@@ -78,42 +124,16 @@ class OnlineNewton:
 
     def predict_usual(self, score: object) -> cython.double:
         """The prediction at the log-odds of `score`, a float in [0, 1]; NaN for anything else."""
-        s: cython.double
-        if type(score) is not float:
-            return nan
-        s = score
-        if not 0.0 <= s <= 1.0:
-            return nan
-        return self.predict(self._feature(s))
+        x: cython.double = _usual_score(score, self.limit)
+        return self.predict(x) if x == x else nan
 
     def learn_usual(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
-        s: cython.double
-        weight: cython.double
-        x: cython.double
-        if type(score) is not float or type(w) is not float or not (y is True or y is False):
+        x: cython.double = _usual_observation(score, y, w, self.limit, self.smallest, self.largest)
+        if x != x:
             return False
-        s = score
-        weight = w
-        if not (0.0 < s < 1.0 and self.smallest <= weight <= self.largest):
-            return False
-        x = log(s) - log1p(-s)
-        if not -self.limit < x < self.limit:
-            return False
-        self.step(x, 1.0 if y is True else 0.0, weight)
+        self.step(x, 1.0 if y is True else 0.0, w)
         return True
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _feature(self, s: cython.double) -> cython.double:
-        """The log-odds of s, clamped."""
-        x: cython.double
-        if s <= 0.0:
-            return -self.limit
-        if s >= 1.0:
-            return self.limit
-        x = log(s) - log1p(-s)
-        return -self.limit if x < -self.limit else self.limit if x > self.limit else x
 
     @cython.ccall
     @cython.exceptval(check=False)
@@ -219,4 +239,243 @@ class OnlineNewton:
         self.d1 = d1
         self.d2 = d2
         self.l = l
+        self.weight = weight
+
+
+@cython.cclass
+class _Curvature:
+    """A 3×3 matrix L D Lᵀ, and the solution x of the last `solve`."""
+
+    d1: cython.double
+    d2: cython.double
+    d3: cython.double
+    l21: cython.double
+    l31: cython.double
+    l32: cython.double
+    x1: cython.double
+    x2: cython.double
+    x3: cython.double
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def load(
+        self,
+        d1: cython.double,
+        d2: cython.double,
+        d3: cython.double,
+        l21: cython.double,
+        l31: cython.double,
+        l32: cython.double,
+    ) -> cython.void:
+        """Set the factors."""
+        self.d1 = d1
+        self.d2 = d2
+        self.d3 = d3
+        self.l21 = l21
+        self.l31 = l31
+        self.l32 = l32
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def trace(self) -> cython.double:
+        """The sum of the diagonal of A, above its largest eigenvalue."""
+        second: cython.double = self.l21 * self.l21 * self.d1 + self.d2
+        return self.d1 + second + self.l31 * self.l31 * self.d1 + self.l32 * self.l32 * self.d2 + self.d3
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add_outer(self, v1: cython.double, v2: cython.double, v3: cython.double) -> cython.void:
+        """A ← A + v vᵀ."""
+        d1: cython.double = self.d1 + v1 * v1
+        rest2: cython.double = v2 - self.l21 * v1
+        rest3: cython.double = v3 - self.l31 * v1
+        share: cython.double = self.d1 / d1
+        d2: cython.double = self.d2 + share * rest2 * rest2
+        last: cython.double = rest3 - self.l32 * rest2
+        self.l21 = self.l21 + rest2 * (v1 / d1)
+        self.l31 = self.l31 + rest3 * (v1 / d1)
+        self.l32 = self.l32 + last * (share * rest2 / d2)
+        self.d3 = self.d3 + share * (self.d2 / d2) * last * last
+        self.d2 = d2
+        self.d1 = d1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add_identity(self, size: cython.double) -> cython.void:
+        """A ← A + size·I."""
+        root: cython.double = sqrt(size)
+        self.add_outer(root, 0.0, 0.0)
+        self.add_outer(0.0, root, 0.0)
+        self.d3 = self.d3 + size
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def solve(self, g1: cython.double, g2: cython.double, g3: cython.double) -> cython.double:
+        """x ← A⁻¹ g; returns gᵀ A⁻¹ g."""
+        y2: cython.double = g2 - self.l21 * g1
+        y3: cython.double = g3 - self.l31 * g1 - self.l32 * y2
+        q1: cython.double = g1 / self.d1
+        q2: cython.double = y2 / self.d2
+        self.x3 = y3 / self.d3
+        self.x2 = q2 - self.l32 * self.x3
+        self.x1 = q1 - self.l21 * self.x2 - self.l31 * self.x3
+        return g1 * q1 + y2 * q2 + y3 * self.x3
+
+
+@cython.cclass
+class OnlineBetaNewton:
+    """θ and A for the sigmoid of a·log s − b·log(1 − s) + c, and the step that moves them.
+
+    Both logarithms come from the log-odds without cancellation: log s = min(x, 0) − r and −log(1 − s) = max(x, 0) + r
+    with r = log(1 + exp(−|x|)). Parameters as in `OnlineNewton`; nothing is discounted.
+    """
+
+    a = cython.declare(cython.double, visibility="readonly")
+    b = cython.declare(cython.double, visibility="readonly")
+    c = cython.declare(cython.double, visibility="readonly")
+    weight = cython.declare(cython.double, visibility="readonly")
+    gamma: cython.double
+    radius: cython.double
+    limit: cython.double
+    smallest: cython.double
+    largest: cython.double
+    curvature: _Curvature
+    shifted: _Curvature  # A + λI, while projecting
+
+    def __init__(
+        self,
+        a: cython.double,
+        b: cython.double,
+        c: cython.double,
+        gamma: cython.double,
+        initial: cython.double,
+        radius: cython.double,
+        limit: cython.double,
+        smallest: cython.double,
+        largest: cython.double,
+    ):
+        self.gamma = gamma
+        self.radius = radius
+        self.limit = limit
+        self.smallest = smallest
+        self.largest = largest
+        self.curvature = _Curvature()
+        self.shifted = _Curvature()
+        self.load(a, b, c, initial, initial, initial, 0.0, 0.0, 0.0, 0.0)
+
+    def predict_usual(self, score: object) -> cython.double:
+        """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        x: cython.double = _usual_score(score, self.limit)
+        return self.predict(x) if x == x else nan
+
+    def learn_usual(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
+        x: cython.double = _usual_observation(score, y, w, self.limit, self.smallest, self.largest)
+        if x != x:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, w)
+        return True
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def predict(self, x: cython.double) -> cython.double:
+        """σ(a·log s − b·log(1 − s) + c) at the log-odds x of s."""
+        rest: cython.double = log1p(exp(-abs(x)))
+        z: cython.double = self.a * (min(x, 0.0) - rest) + self.b * (max(x, 0.0) + rest) + self.c
+        e: cython.double
+        if z >= 0.0:
+            return 1.0 / (1.0 + exp(-z))
+        e = exp(z)
+        return e / (1.0 + e)
+
+    @cython.ccall
+    def step(self, x: cython.double, y: cython.double, w: cython.double):
+        """One step on the label y at the log-odds x, of weight w."""
+        error: cython.double = w * (self.predict(x) - y)
+        rest: cython.double = log1p(exp(-abs(x)))
+        g1: cython.double = error * (min(x, 0.0) - rest)
+        g2: cython.double = error * (max(x, 0.0) + rest)
+        a: cython.double
+        b: cython.double
+        c: cython.double
+        # With A before g gᵀ is added, and the rest by Sherman and Morrison: see `OnlineNewton.step`.
+        damping: cython.double = self.gamma * (1.0 + self.curvature.solve(g1, g2, error))
+        a = self.a - self.curvature.x1 / damping
+        b = self.b - self.curvature.x2 / damping
+        c = self.c - self.curvature.x3 / damping
+        self.weight = self.weight + w
+        self.curvature.add_outer(g1, g2, error)
+        if a * a + b * b + c * c > self.radius * self.radius:
+            self._project(a, b, c)
+        else:
+            self.a = a
+            self.b = b
+            self.c = c
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _project(self, z1: cython.double, z2: cython.double, z3: cython.double) -> cython.void:
+        """Set θ to the point of the ball nearest to z in the norm of A: θ = z − λ (A + λI)⁻¹ z with |θ| = radius.
+
+        |θ| falls as λ grows, and is at most μ|z| / (μ + λ), μ being the largest eigenvalue: λ lies between 0 and
+        μ (|z| / radius − 1). A step of the method is short, |A⁻¹g| ≤ 1/(2γ√A₀), so that z is near the ball, λ small
+        against A, and the difference loses nothing.
+        """
+        low: cython.double = 0.0
+        high: cython.double = self.curvature.trace() * (sqrt(z1 * z1 + z2 * z2 + z3 * z3) / self.radius - 1.0)
+        middle: cython.double
+        norm: cython.double
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            if self._pull(z1, z2, z3, middle) > self.radius:
+                low = middle
+            else:
+                high = middle
+        norm = self._pull(z1, z2, z3, high)
+        if norm > self.radius:  # by rounding
+            self.a = self.a * (self.radius / norm)
+            self.b = self.b * (self.radius / norm)
+            self.c = self.c * (self.radius / norm)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _pull(
+        self, z1: cython.double, z2: cython.double, z3: cython.double, multiplier: cython.double
+    ) -> cython.double:
+        """Set θ to z − λ (A + λI)⁻¹ z; returns |θ|."""
+        of: _Curvature = self.curvature
+        self.shifted.load(of.d1, of.d2, of.d3, of.l21, of.l31, of.l32)
+        self.shifted.add_identity(multiplier)
+        self.shifted.solve(z1, z2, z3)
+        self.a = z1 - multiplier * self.shifted.x1
+        self.b = z2 - multiplier * self.shifted.x2
+        self.c = z3 - multiplier * self.shifted.x3
+        return sqrt(self.a * self.a + self.b * self.b + self.c * self.c)
+
+    def state(self):
+        """(a, b, c, d1, d2, d3, l21, l31, l32, weight), for `load`."""
+        of: _Curvature = self.curvature
+        return self.a, self.b, self.c, of.d1, of.d2, of.d3, of.l21, of.l31, of.l32, self.weight
+
+    @cython.ccall
+    def load(
+        self,
+        a: cython.double,
+        b: cython.double,
+        c: cython.double,
+        d1: cython.double,
+        d2: cython.double,
+        d3: cython.double,
+        l21: cython.double,
+        l31: cython.double,
+        l32: cython.double,
+        weight: cython.double,
+    ):
+        """Take over an earlier `state`."""
+        self.a = a
+        self.b = b
+        self.c = c
+        self.curvature.load(d1, d2, d3, l21, l31, l32)
         self.weight = weight

@@ -1,0 +1,59 @@
+"""`CalibeatenOPS`: what the two calibeating methods share, online Platt scaling whose forecasts fall into bins."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from streamcal.base import InputError, Time
+from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
+from streamcal.calibrators.sequential import SequentialCalibrator
+from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.kernels.online_newton import OnlineNewton
+from streamcal.maps import BinnedSigmoidMap, bin_of
+from streamcal.scales import LOGIT_LIMIT, Logit
+
+
+class CalibeatenOPS(SequentialCalibrator):
+    """Online Platt scaling, whose forecast says only into which of `bins` bins of equal width an observation falls.
+
+    What is predicted is a matter of the bin and of what followed the earlier forecasts that fell into it. A subclass
+    says what (`_forecast`) and learns it (`_learn`).
+    """
+
+    monotone = False
+
+    def __init__(self, bins: int) -> None:
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+            raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
+        super().__init__()
+        self.bins = bins
+        self.scale = Logit()
+        self._newton = OnlineNewton(
+            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+        )
+
+    @abstractmethod
+    def _forecast(self, i: int) -> float:
+        """The probability now predicted in bin `i`."""
+
+    @abstractmethod
+    def _learn(self, i: int, y: float, w: float) -> None:
+        """The label `y`, of weight `w`, followed a forecast in bin `i`."""
+
+    @property
+    def n(self) -> float:
+        return self._newton.weight
+
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        p = self._newton.predict_usual(score)
+        if p != p:
+            p = self._newton.predict(self.scale.coordinate(check_score(score)))
+        return self._forecast(bin_of(p, self.bins))
+
+    def map(self) -> BinnedSigmoidMap:
+        values = [self._forecast(i) for i in range(self.bins)]
+        return BinnedSigmoidMap(self.scale, self._newton.slope, self._newton.offset, values)
+
+    def _step(self, x: float, y: float, w: float) -> None:
+        self._learn(bin_of(self._newton.predict(x), self.bins), y, w)
+        self._newton.step(x, y, w)

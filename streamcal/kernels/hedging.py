@@ -1,0 +1,120 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The randomised forecaster F99 (Foster 1999), one for each row, and the random numbers it draws.
+
+Symbols, in one row:
+
+    l, m, r                  left end, midpoint and right end of place i, m the i-th possible forecast: i/K to (i+1)/K
+    q                        the share of positive outcomes when m was forecast; m, when it never was
+    d = l − q,  e = q − r    deficit and excess: above 0 where the forecast m has been too high, too low
+
+A place with d ≤ 0 and e ≤ 0 is right and is forecast. If there is none, q lies above the first place and below the
+last, so somewhere a place i of excess meets a place i + 1 of deficit: the forecast is i with probability
+d[i+1] / (d[i+1] + e[i]), else i + 1. With N the weight of a place, Σ N·max(d, e, 0)² then grows by at most 1/(N + 1) in
+the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·d[i+1]·(r[i] − y), cancel.
+"""
+
+import cython
+import numpy as np
+
+# SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN. Nothing is carried along.
+GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
+SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
+MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # for ordinary Python, whose integers do not wrap
+UNIT = cython.declare(cython.double, 2.0**-53)
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def uniform(seed: cython.ulonglong, number: cython.ulonglong) -> cython.double:
+    """The random number in [0, 1) of this seed and number (0, 1, ...), by the top 53 bits of SplitMix64."""
+    z: cython.ulonglong = (seed + (number + 1) * GOLDEN) & MASK
+    top: cython.double
+    z = ((z ^ (z >> 30)) * FIRST) & MASK
+    z = ((z ^ (z >> 27)) * SECOND) & MASK
+    z = z ^ (z >> 31)
+    top = z >> 11
+    return top * UNIT
+
+
+@cython.cclass
+class Hedger:
+    """`size` forecasters of `size` places, one for each row, with one stream of random numbers.
+
+    Every row draws the random number of how many outcomes all rows have learned, so that a question has one answer
+    until the next outcome is learned.
+    """
+
+    number = cython.declare(cython.ulonglong, visibility="readonly")
+    _size: cython.Py_ssize_t
+    _seed: cython.ulonglong
+    _weight: cython.double[:, ::1]
+    _positive: cython.double[:, ::1]
+
+    def __init__(self, size: cython.Py_ssize_t, seed: cython.ulonglong):
+        self._size = size
+        self._seed = seed
+        self._weight = np.zeros((size, size))
+        self._positive = np.zeros((size, size))
+        self.number = 0
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def forecast(self, row: cython.Py_ssize_t) -> cython.double:
+        """The probability forecast in a row."""
+        return (self._choose(row) + 0.5) / self._size
+
+    @cython.ccall
+    def learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double):
+        """The label y, of weight w, came true after this row's forecast."""
+        i: cython.Py_ssize_t = self._choose(row)
+        self._weight[row, i] += w
+        self._positive[row, i] += w * y
+        self.number += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _choose(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The place forecast in a row: the row's own if it is right, else the first that is, else drawn."""
+        i: cython.Py_ssize_t
+        deficit: cython.double
+        excess: cython.double
+        if self._deficit(row, row) <= 0.0 and self._excess(row, row) <= 0.0:
+            return row
+        for i in range(self._size):
+            if self._deficit(row, i) <= 0.0 and self._excess(row, i) <= 0.0:
+                return i
+        i = 1
+        while self._deficit(row, i) <= 0.0:
+            i += 1
+        deficit = self._deficit(row, i)
+        excess = self._excess(row, i - 1)
+        return i - 1 if uniform(self._seed, self.number) * (deficit + excess) < deficit else i
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _deficit(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
+        """l − q of a place; below 0 where it was never forecast."""
+        if self._weight[row, i] == 0.0:
+            return -0.5 / self._size
+        return cython.cast(cython.double, i) / self._size - self._positive[row, i] / self._weight[row, i]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _excess(self, row: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.double:
+        """q − r of a place; below 0 where it was never forecast."""
+        if self._weight[row, i] == 0.0:
+            return -0.5 / self._size
+        return self._positive[row, i] / self._weight[row, i] - cython.cast(cython.double, i + 1) / self._size
+
+    def state(self):
+        """(weights, positive weights, number learned) as plain data, for `load`."""
+        return np.asarray(self._weight).tolist(), np.asarray(self._positive).tolist(), self.number
+
+    def load(self, weight: object, positive: object, number: cython.ulonglong):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        if not np.shape(weight) == np.shape(positive) == (self._size, self._size):
+            raise ValueError(f"expected {self._size} × {self._size} weights, not {np.shape(weight)}")
+        self._weight = np.array(weight, dtype=np.float64)
+        self._positive = np.array(positive, dtype=np.float64)
+        self.number = number

@@ -1,0 +1,441 @@
+"""The sequential methods against plain transcriptions of their papers, and against what the papers promise of them.
+
+A transcription works in whole matrices and lists, from the formulas alone, and shares no code with what it judges.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from streamcal import HedgedOPS, InputError, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
+from streamcal.calibrators import online_beta
+from streamcal.doctor import kernel_form
+from streamcal.kernels.hedging import Hedger
+
+
+def stream(seed, n, *, shape=1.0, weights="one"):
+    """Scores in (0, 1), labels of probability score^shape, and weights."""
+    rng = np.random.default_rng(seed)
+    s = rng.random(n)
+    y = (rng.random(n) < s**shape).astype(float)
+    w = np.ones(n) if weights == "one" else rng.uniform(0.1, 3.0, n)
+    return s, y, w
+
+
+def sigmoid(z):
+    return 1.0 / (1.0 + np.exp(-z))
+
+
+def log_odds(s):
+    """Clamped at ±16."""
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(s) - np.log1p(-s), -16.0, 16.0)
+
+
+# ---- online beta scaling -------------------------------------------------------------------------------------------
+
+
+class OnlineBetaByHand:
+    """Gupta & Ramdas 2023, Algorithm 1 on beta features, in matrices, with a general projection; weights are ours."""
+
+    def __init__(self, radius=100.0):
+        self.theta, self.a, self.radius, self.projected = np.array([1.0, 1.0, 0.0]), 25.0 * np.eye(3), radius, 0
+
+    def learn(self, x, y, w):
+        z = np.array([-np.logaddexp(0.0, -x), np.logaddexp(0.0, x), 1.0])  # log s, −log(1 − s), 1
+        g = w * (sigmoid(self.theta @ z) - y) * z
+        self.a = self.a + np.outer(g, g)
+        self.theta = self.theta - np.linalg.solve(self.a, g) / 0.1
+        if np.linalg.norm(self.theta) > self.radius:
+            self.theta = self.nearest_in_ball(self.theta)
+            self.projected += 1
+
+    def nearest_in_ball(self, target):
+        """argmin (θ − target)ᵀ A (θ − target) over |θ| ≤ radius, by SLSQP in units of the radius."""
+        target, a = target / self.radius, self.a / np.trace(self.a)
+        fit = minimize(
+            lambda v: (v - target) @ a @ (v - target),
+            target / np.linalg.norm(target),
+            jac=lambda v: 2.0 * a @ (v - target),
+            constraints=[{"type": "ineq", "fun": lambda v: 1.0 - v @ v, "jac": lambda v: -2.0 * v}],
+            method="SLSQP",
+            options={"ftol": 1e-18, "maxiter": 500},
+        )
+        return self.radius * fit.x
+
+
+def theta_of(cal):
+    return np.array([cal.map().a, cal.map().b, cal.map().c])
+
+
+@pytest.mark.parametrize("weights", ["one", "any"])
+def test_online_beta_is_the_plain_transcription(weights):
+    s, y, w = stream(1, 3_000, shape=4.0, weights=weights)
+    s[::500], s[1::500] = 0.0, 1.0  # log-odds clamped at ±16
+    cal, by_hand, x = OnlineBeta(), OnlineBetaByHand(), log_odds(s)
+    for i in range(len(s)):
+        cal.learn_one(s[i], y[i], w[i])
+        by_hand.learn(x[i], y[i], w[i])
+        # The same sums in another order; every step corrects those before, so that rounding does not add up.
+        np.testing.assert_allclose(theta_of(cal), by_hand.theta, rtol=0.0, atol=1e-11)
+    assert not by_hand.projected
+
+
+def test_online_beta_projects_onto_its_ball(monkeypatch):
+    monkeypatch.setattr(online_beta, "RADIUS", 1.7)
+    s, y, _ = stream(2, 600, shape=0.2)
+    cal, by_hand, x = OnlineBeta(), OnlineBetaByHand(radius=1.7), log_odds(s)
+    for i in range(len(s)):
+        cal.learn_one(s[i], y[i])
+        by_hand.learn(x[i], y[i], 1.0)
+        # SLSQP stops where the objective no longer falls in double precision: at the root of 1e-16, in θ.
+        np.testing.assert_allclose(theta_of(cal), by_hand.theta, rtol=0.0, atol=1e-6)
+        assert np.linalg.norm(theta_of(cal)) <= 1.7 * (1.0 + 1e-12)
+    assert by_hand.projected > 100
+
+
+@pytest.mark.parametrize("exponent", [*range(-60, 60, 10), 59])
+def test_online_beta_stays_in_its_ball(exponent):
+    """After one step of any size, and after many."""
+    many = OnlineBeta()
+    for k in range(36):
+        once, score, w = OnlineBeta(), 1.0 / (1.0 + math.exp(k % 7 - 3.0)), 10.0 ** (exponent + 0.1 * (k % 9))
+        for cal in (once, many):
+            cal.learn_one(score, k % 3 == 0, w)
+            assert np.linalg.norm(theta_of(cal)) <= 100.0 * (1.0 + 1e-12)
+
+
+def test_online_beta_bends_where_online_platt_cannot():
+    """A truth with a ≠ b and 40,000 outcomes: beta scaling finds it, Platt scaling is off by three times as much."""
+    rng = np.random.default_rng(3)
+    s = rng.uniform(0.02, 0.98, 40_000)
+    truth = sigmoid(0.4 * np.log(s) - 1.6 * np.log1p(-s) - 0.3)
+    y = rng.random(len(s)) < truth
+    off = {}
+    for cal in (OnlineBeta(), OnlinePlatt()):
+        cal.learn_many(s, y)
+        off[cal.name] = np.abs(cal.predict_many(s) - truth).max()
+    assert off["online-beta"] < 0.025
+    assert off["ops"] > 0.075
+
+
+# ---- protected classification --------------------------------------------------------------------------------------
+
+COX = [(alpha, beta) for alpha in (0.0, 1.0, -1.0) for beta in (1.0, 0.5, 2.0)]
+
+
+class ProtectedByHand:
+    """Vovk, Petej & Gammerman 2021, the Composite Jumper, in plain capitals that may underflow: for short streams.
+
+    What a calibrator of the list says is its probability of the label; the first is the score itself.
+    """
+
+    def __init__(self, rates=(1e-2, 1e-3, 1e-4), passive=0.5):
+        self.rates = rates
+        self.passive = passive
+        self.active = [[(1.0 - passive) / len(rates)] + [0.0] * 8 for _ in rates]
+
+    def predict(self, x):
+        said = [sigmoid(beta * x + alpha) for alpha, beta in COX]
+        stakes = [(self.passive, said[0])]
+        stakes += [(capital, p) for row in self.active for capital, p in zip(row, said, strict=True)]
+        return sum(c * p for c, p in stakes) / sum(c for c, _ in stakes)
+
+    def learn(self, x, y, w):
+        paid = [sigmoid((2.0 * y - 1.0) * (beta * x + alpha)) ** w for alpha, beta in COX]
+        self.passive *= paid[0]
+        for j, rate in enumerate(self.rates):
+            row = [capital * pay for capital, pay in zip(self.active[j], paid, strict=True)]
+            self.active[j] = [(1.0 - rate) * capital + rate * sum(row) / 9.0 for capital in row]
+
+
+@pytest.mark.parametrize("weights", ["one", "any"])
+@pytest.mark.parametrize("params", [{}, {"jump_rates": (0.2, 1.0), "passive": 0.01}])
+def test_protected_is_the_plain_transcription(params, weights):
+    s, y, w = stream(4, 400, shape=3.0, weights=weights)
+    s[::90], s[1::90] = 0.0, 1.0  # log-odds clamped at ±16
+    cal, by_hand, x = Protected(**params), ProtectedByHand(*params.values()), log_odds(s)
+    for i in range(len(s)):
+        assert cal.predict_one(s[i]) == pytest.approx(by_hand.predict(x[i]), rel=1e-11)
+        cal.learn_one(s[i], y[i], w[i])
+        by_hand.learn(x[i], y[i], w[i])
+
+
+def test_protected_is_the_mixture_over_all_paths_of_jumping_calibrators():
+    """The meaning of the capitals: a path names the calibrator of each outcome, starts at the score, and jumps with
+    probability J to a calibrator drawn from all nine. Here every path is walked."""
+    s, y = [0.2, 0.9, 0.6, 0.35], [1, 0, 1]
+    said = [[sigmoid(beta * log_odds(score) + alpha) for alpha, beta in COX] for score in s]
+    top = bottom = 0.0
+    for score_only in (True, False):
+        for rate in (1e-2, 1e-3, 1e-4):
+            for path in itertools.product(range(9), repeat=3):
+                states = (0, 0, 0, 0) if score_only else (0, *path)
+                prior = 0.5 / 3.0 * (1.0 / 729.0 if score_only else 1.0)
+                for before, after in itertools.pairwise(() if score_only else states):
+                    prior *= rate / 9.0 + (1.0 - rate) * (before == after)
+                likelihood = math.prod(said[t][states[t]] if y[t] else 1.0 - said[t][states[t]] for t in range(3))
+                bottom += prior * likelihood
+                top += prior * likelihood * said[3][states[3]]
+    cal = Protected()
+    cal.learn_many(s[:3], y)
+    assert cal.predict_one(s[3]) == pytest.approx(top / bottom, rel=1e-12)
+
+
+def loss(p, y):
+    """Log loss, each."""
+    return -np.log(np.where(np.asarray(y) > 0, p, 1.0 - np.asarray(p)))
+
+
+@pytest.mark.parametrize("passive", [0.5, 0.1])
+@pytest.mark.parametrize("kind", ["calibrated", "overconfident", "against it", "fooled", "weights up to 1"])
+def test_protected_loses_at_most_log_1_over_passive(kind, passive):
+    """At every moment of every stream, those made against it included."""
+    rng = np.random.default_rng(5)
+    cal, lost, base, worst = Protected(passive=passive), 0.0, 0.0, -math.inf
+    for k in range(3_000):
+        s = float(rng.uniform(0.001, 0.999))
+        p, w = cal.predict_one(s), 1.0
+        y = rng.random() < s
+        if kind == "overconfident":
+            y = rng.random() < sigmoid(0.4 * log_odds(s))
+        if kind == "against it":
+            y = p < 0.5
+        if kind == "fooled":  # towards a calibrator for a hundred outcomes, then back to the score
+            y = rng.random() < (sigmoid(2.0 * log_odds(s) + 1.0) if k // 100 % 2 else s)
+        if kind == "weights up to 1":
+            w = float(rng.random())
+        lost += w * loss(p, y)
+        base += w * loss(s, y)
+        worst = max(worst, lost - base)
+        cal.learn_one(s, y, w)
+    assert worst <= math.log(1.0 / passive) + 1e-9
+    if kind == "calibrated":
+        assert worst > 0.0  # the bound is about something
+    if kind == "overconfident":
+        assert lost < 0.92 * base
+
+
+def test_protected_does_not_underflow_on_a_million_outcomes():
+    """Log ratios grow to hundreds of thousands; the shares stay shares, and a change is still found."""
+    size = 1_000_000 if kernel_form() == "compiled" else 20_000
+    rng = np.random.default_rng(6)
+    s = rng.uniform(0.01, 0.99, size)
+    cal = Protected()
+    cal.learn_many(s, rng.random(size) < sigmoid(2.0 * log_odds(s) + 1.0))
+    probes = np.linspace(0.05, 0.95, 19)
+    np.testing.assert_allclose(cal.predict_many(probes), sigmoid(2.0 * log_odds(probes) + 1.0), rtol=0.0, atol=1e-3)
+    s = rng.uniform(0.01, 0.99, 2_000)
+    cal.learn_many(s, rng.random(2_000) < sigmoid(0.5 * log_odds(s) - 1.0))
+    np.testing.assert_allclose(cal.predict_many(probes), sigmoid(0.5 * log_odds(probes) - 1.0), rtol=0.0, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"jump_rates": rates} for rates in ((), [0.01], (0.0,), (1.5,), (math.nan,), (True,), ("0.1",), 0.01)]
+    + [{"passive": passive} for passive in (0.0, 1.0, -0.5, math.nan, True, "0.5", None)],
+)
+def test_protected_refuses_other_parameters(params):
+    with pytest.raises(InputError, match="is not possible; give"):
+        Protected(**params)
+
+
+# ---- calibeating ---------------------------------------------------------------------------------------------------
+
+
+def bins_of(p, bins):
+    """[0, 1/bins), [1/bins, 2/bins), ..., the last with its end."""
+    return np.minimum((np.asarray(p) * bins).astype(int), bins - 1)
+
+
+def ops_forecasts(s, y, w):
+    """What `OnlinePlatt`, which has oracles of its own, says before each outcome."""
+    cal, said = OnlinePlatt(), []
+    for i in range(len(s)):
+        said.append(cal.predict_one(s[i]))
+        cal.learn_one(s[i], y[i], w[i])
+    return np.array(said)
+
+
+@pytest.mark.parametrize("weights", ["one", "any"])
+@pytest.mark.parametrize("bins", [1, 4, 10])
+def test_tops_is_the_mean_outcome_of_earlier_forecasts_in_the_bin(bins, weights):
+    """Gupta & Ramdas 2023, §3, every mean from the beginning, with a pseudo-outcome at the midpoint."""
+    s, y, w = stream(7, 600, shape=2.0, weights=weights)
+    place, cal = bins_of(ops_forecasts(s, y, w), bins), TrackingOPS(bins)
+    for i in range(len(s)):
+        before = place[:i] == place[i]
+        positive = (place[i] + 0.5) / bins + np.sum((w * y)[:i][before])
+        assert cal.predict_one(s[i]) == pytest.approx(positive / (1.0 + np.sum(w[:i][before])), rel=1e-13)
+        cal.learn_one(s[i], y[i], w[i])
+
+
+@pytest.mark.parametrize("kind", ["smooth", "a hump", "drifting", "against it"])
+def test_tops_loses_little_more_than_the_refinement_of_its_bins(kind):
+    """Foster and Hart's promise, with the constants of a mean that starts at a pseudo-outcome, at every moment."""
+    rng = np.random.default_rng(8)
+    n, bins = 4_000, 10
+    cal, ops = TrackingOPS(bins), OnlinePlatt()
+    lost, raw, inside = 0.0, 0.0, [[] for _ in range(bins)]
+    for k in range(n):
+        s = float(rng.random())
+        p, forecast = cal.predict_one(s), ops.predict_one(s)
+        hump = 0.1 if s < 0.5 else 0.9 if s < 0.7 else 0.5
+        truth = {"smooth": s**3, "a hump": hump, "drifting": s ** (1.0 + k % 1000 / 100.0)}
+        y = p < 0.5 if kind == "against it" else rng.random() < truth[kind]
+        lost += (p - y) ** 2
+        raw += (forecast - y) ** 2
+        inside[int(bins_of(forecast, bins))].append(float(y))
+        cal.learn_one(s, y)
+        ops.learn_one(s, y)
+        if k % 100 == 99:
+            refinement = sum(len(ys) * np.var(ys) for ys in inside if ys)
+            assert lost <= refinement + sum(math.log(len(ys) + 1.0) + 1.0 for ys in inside if ys)
+    if kind == "a hump":
+        assert lost < 0.95 * raw, "bins must beat a sigmoid where the truth is none"
+
+
+class F99ByHand:
+    """Foster 1999 for one row, in lists: every share from the outcomes themselves."""
+
+    def __init__(self, places, own):
+        self.places, self.own, self.past = places, own, [[] for _ in range(places)]
+
+    def distribution(self):
+        """[(place, probability)]."""
+        k = self.places
+        q = [sum(w * y for y, w in past) / sum(w for _, w in past) if past else None for past in self.past]
+        d = [-0.5 / k if q[i] is None else i / k - q[i] for i in range(k)]
+        e = [-0.5 / k if q[i] is None else q[i] - (i + 1) / k for i in range(k)]
+        right = [i for i in range(k) if d[i] <= 0.0 and e[i] <= 0.0]
+        if right:
+            return [(self.own if self.own in right else right[0], 1.0)]
+        i = next(i for i in range(k - 1) if d[i + 1] > 0.0)
+        assert e[i] > 0.0
+        share = d[i + 1] / (d[i + 1] + e[i])
+        return [(i, share), (i + 1, 1.0 - share)]
+
+
+def draw(seed, number):
+    """SplitMix64, by its definition."""
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+@pytest.mark.parametrize(
+    ("bins", "seed", "weights"), [(10, 0, "one"), (4, 1, "any"), (1, 2, "one"), (3, 2**64 - 1, "one")]
+)
+def test_hops_is_foster_s_forecaster_in_each_bin(bins, seed, weights):
+    rng = np.random.default_rng(9)
+    s, _, w = stream(9, 500, weights=weights)
+    y = (rng.random(500) < 0.5 + 0.4 * np.sin(np.arange(500) / 20.0)).astype(float)
+    cal, rows, drawn = HedgedOPS(bins, seed=seed), [F99ByHand(bins, own) for own in range(bins)], 0
+    place = bins_of(ops_forecasts(s, y, w), bins)
+    for k in range(len(s)):
+        row = rows[place[k]]
+        choice = row.distribution()
+        drawn += len(choice) - 1
+        chosen = choice[0][0] if draw(seed, k) < choice[0][1] else choice[-1][0]
+        assert cal.predict_one(s[k]) == pytest.approx((chosen + 0.5) / bins, rel=1e-15)
+        cal.learn_one(s[k], y[k], w[k])
+        row.past[chosen].append((y[k], w[k]))
+    assert drawn > 20 or bins == 1
+
+
+def calibration_error(said, y):
+    """Σ over the forecast values of |share of positives − forecast|·(how often)."""
+    said, y = np.array(said), np.array(y, dtype=float)
+    return sum(abs(np.sum(y[said == value] - value)) for value in np.unique(said)) / len(y)
+
+
+@pytest.mark.parametrize("places", [3, 10, 25])
+@pytest.mark.parametrize("adversary", ["against the mean", "against the likelier", "for the worse"])
+def test_f99_keeps_its_bound_against_an_adversary_who_cannot_peek(adversary, places):
+    """In one row, ε/2 + √((1 + ln T)/(εT)); the adversary knows the exact distribution of the forecast."""
+    size, epsilon = 10_000, 1.0 / places
+    hedger, weight, positive = Hedger(places, 5), np.zeros(places), np.zeros(places)
+    lower, upper = np.arange(places) * epsilon, np.arange(1, places + 1) * epsilon
+    for _ in range(size):
+        share = np.where(weight > 0.0, positive / np.maximum(weight, 1.0), (lower + upper) / 2.0)
+        deficit, excess = lower - share, share - upper
+        right = np.flatnonzero((deficit <= 0.0) & (excess <= 0.0))
+        i = right[0] if len(right) else np.flatnonzero(deficit > 0.0)[0] - 1
+        chance = 1.0 if len(right) else deficit[i + 1] / (deficit[i + 1] + excess[i])
+        mean = (i + 0.5 + (1.0 - chance)) * epsilon
+        likelier = (i + 0.5 + (chance < 0.5)) * epsilon
+        worse = share[i] >= likelier  # what moves the share of the lower place on in its direction
+        y = {"against the mean": mean < 0.5, "against the likelier": likelier < 0.5, "for the worse": worse}[adversary]
+        chosen = round(hedger.forecast(0) * places - 0.5)
+        weight[chosen] += 1.0
+        positive[chosen] += y
+        hedger.learn(0, float(y), 1.0)
+    error = np.abs(positive - weight * (lower + upper) / 2.0).sum() / size
+    assert error <= epsilon / 2.0 + math.sqrt((1.0 + math.log(size)) * places / size)
+
+
+@pytest.mark.parametrize("adversary", ["against the mean", "peeking"])
+def test_hops_is_calibrated_against_an_adversary_who_cannot_peek(adversary):
+    """The label is chosen against the mean forecast over eight seeds on the same past, which is all one can know.
+
+    One who sees the draw itself defeats every forecaster: the randomness is what the promise rests on.
+    """
+    rng, size, bins = np.random.default_rng(10), 2_000, 5
+    cal, said, labels = HedgedOPS(bins, seed=3), [], []
+    for _ in range(size):
+        s = float(rng.choice([0.45, 0.55]))
+        p = cal.predict_one(s)
+        if adversary == "against the mean":
+            state = cal.state_dict()
+            twins = [HedgedOPS.from_state({**state, "params": {"bins": bins, "seed": 100 + k}}) for k in range(8)]
+            p = float(np.mean([twin.predict_one(s) for twin in twins]))
+        said.append(cal.predict_one(s))
+        labels.append(p <= 0.5)
+        cal.learn_one(s, labels[-1])
+    error = calibration_error(said, labels)
+    if adversary == "peeking":
+        assert error > 0.4
+    else:
+        assert error <= 0.5 / bins + bins * math.sqrt((1.0 + math.log(size)) / size)
+        assert error < 0.2
+
+
+@pytest.mark.parametrize("params", [{"bins": 0}, {"bins": 2.0}, {"bins": True}, {"bins": "10"}, {"bins": None}])
+def test_calibeating_refuses_other_numbers_of_bins(params):
+    for method in (TrackingOPS, HedgedOPS):
+        with pytest.raises(InputError, match="is not possible; give"):
+            method(**params)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.0, True, None, "1"])
+def test_hops_refuses_other_seeds(seed):
+    with pytest.raises(InputError, match="is not possible; give"):
+        HedgedOPS(seed=seed)
+
+
+def test_hops_with_another_seed_draws_otherwise_and_asking_draws_nothing():
+    rng = np.random.default_rng(11)
+    cals, said = [HedgedOPS(seed=seed) for seed in (0, 0, 1)], [[], [], []]
+    for _ in range(500):
+        s, y = float(rng.random()), bool(rng.random() < 0.5)
+        for cal, answers in zip(cals, said, strict=True):
+            answers.append(cal.predict_one(s))
+            assert [cal.predict_one(s) for _ in range(3)] == answers[-1:] * 3
+            cal.learn_one(s, y)
+    assert said[0] == said[1] != said[2]
+
+
+@pytest.mark.parametrize("cal", [TrackingOPS(4), HedgedOPS(4), Protected()])
+def test_a_state_of_another_size_is_refused(cal):
+    """Kernels index without bounds."""
+    cal.learn_one(0.3, True)
+    state = cal.state_dict()
+    small = {"positive": [0.5], "hedger": [[[0.0]], [[0.0]], 1], "jumper": [[[1.0]], [0.0], 1.0]}
+    for name, values in small.items():
+        if name in state["learned"]:
+            with pytest.raises(StateError):
+                type(cal).from_state({**state, "learned": {**state["learned"], name: values}})
