@@ -21,9 +21,11 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.enir import ENIR
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
@@ -35,6 +37,7 @@ from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENIR",
     "REGISTRY",
     "Bernstein",
     "CalibrationMap",
@@ -50,6 +53,7 @@ __all__ = [
     "Isotonic",
     "Logit",
     "MergeError",
+    "NearIsotonic",
     "OnlinePlatt",
     "Platt",
     "Prior",

@@ -82,6 +82,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "degree": (3,),
     "bins": (2,),
     "discount": (0.875,),
+    "penalty": (0.01,),
 }
 
 
