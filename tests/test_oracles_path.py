@@ -187,9 +187,3 @@ def test_enir_weighs_several_fits():
     fits, _ = path_by_definition(weight, mean)
     found = taught(ENIR(resolution=None), s, y, w).predict_many(distinct)
     assert np.abs(fits - found).max(axis=1).min() > 1e-4
-
-
-@pytest.mark.parametrize("penalty", [-0.1, np.nan, np.inf, True, "0.1"])
-def test_a_penalty_that_cannot_be_is_refused(penalty):
-    with pytest.raises(ValueError, match="penalty="):
-        NearIsotonic(penalty=penalty)
