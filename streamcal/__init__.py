@@ -21,10 +21,12 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.linear_trend import LinearTrend
 from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
@@ -44,6 +46,7 @@ __all__ = [
     "Calibrator",
     "CapabilityError",
     "Decay",
+    "ELiTE",
     "EmpiricalCDF",
     "Forever",
     "HistogramBinning",
@@ -51,6 +54,7 @@ __all__ = [
     "InputError",
     "Interval",
     "Isotonic",
+    "LinearTrend",
     "Logit",
     "MergeError",
     "NearIsotonic",

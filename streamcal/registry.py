@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.linear_trend import LinearTrend
 from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
@@ -23,6 +25,8 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Isotonic,
         NearIsotonic,
         ENIR,
+        LinearTrend,
+        ELiTE,
         Bernstein,
         VennAbers,
     )
