@@ -62,6 +62,8 @@ class TrendFilter:
         self._center = float(share @ average)
         self._z, self._share, self._y = z[first], share, average - self._center
         self._range = 2.0 * float(spread)
+        self._gaps = np.diff(self._z)
+        self._fit, self._u = np.zeros(len(cells)), np.zeros(len(cells))
         ends = np.arange(len(cells))[:: max(len(cells) - 1, 1)]
         # A and the two ends; the signs there, 0 at the ends; the kinks
         self._knots, self._signs, self._kinks = ends, np.zeros(len(ends)), np.zeros(len(ends))
@@ -75,7 +77,10 @@ class TrendFilter:
         return int(np.count_nonzero(self._signs))
 
     def solve(self, penalty: float) -> Solution:
-        """The fit at λ = `penalty` > 0; the solution's x has shape (k,)."""
+        """The fit at λ = `penalty` ≥ 0; the solution's x has shape (k,)."""
+        if penalty == 0.0:
+            self._fit = self._y
+            return self._solution("solved", True, 0, 0.0)
         limit = penalty / self._range if self.straight > 0.0 else np.inf
         self._settle(limit)
         several = True
@@ -109,10 +114,14 @@ class TrendFilter:
 
     def _settle(self, limit: float) -> None:
         """Move to the solution on A, and let go of what changes its sign on the way."""
-        while True:
-            kinks, wrong = self._solve_on_knots(limit)
+        while len(self._z) > 1:
+            values, kinks = self._solve_on_knots(limit)
+            wrong = kinks * self._signs < 0.0
             if not wrong.any():
                 self._kinks = kinks
+                self._fit = self._left * values[self._piece] + self._right * values[self._piece + 1]
+                excess = np.cumsum(self._share * (self._y - self._fit))
+                np.cumsum(2.0 * excess[:-1] * self._gaps, out=self._u[1:])
                 return
             share = self._kinks[wrong] / (self._kinks[wrong] - kinks[wrong])
             self._kinks = self._kinks + share.min() * (kinks - self._kinks)
@@ -120,29 +129,29 @@ class TrendFilter:
             kept[np.flatnonzero(wrong)[share == share.min()]] = False
             self._knots, self._signs, self._kinks = self._knots[kept], self._signs[kept], self._kinks[kept]
 
-    def _solve_on_knots(self, limit: float) -> tuple[Array, NDArray[np.bool_]]:
-        """The kinks of the solution on A, and which have the wrong sign; `_fit` and `_u` are those of the solution."""
-        if len(self._z) == 1:
-            self._fit, self._u = np.zeros(1), np.zeros(1)
-            return np.zeros(1), np.zeros(1, dtype=bool)
-        knots, width = self._knots, np.diff(self._z[self._knots])
-        piece = np.repeat(np.arange(len(width)), np.diff(knots))  # of every score but the last
-        right = np.append((self._z[:-1] - self._z[knots][piece]) / width[piece], 1.0)
-        piece = np.append(piece, len(width) - 1)
-        left, start = 1.0 - right, knots[:-1]
-        w_left, w_right = self._share * left, self._share * right
-        both = np.zeros((2, len(knots)))  # the diagonal and the right side
-        both[:, :-1] = np.add.reduceat([w_left * left, w_left * self._y], start, axis=1)
-        both[:, 1:] += np.add.reduceat([w_right * right, w_right * self._y], start, axis=1)
-        tension = np.diff(self._signs) / width
-        both[1] -= 0.5 * limit * np.diff(tension, prepend=0.0, append=0.0) if len(knots) > 2 else 0.0
-        *_, values, _ = dptsv(both[0] * (1.0 + RIDGE), np.add.reduceat(w_left * right, start), both[1])
-        self._fit = left * values[piece] + right * values[piece + 1]
-        excess = np.cumsum(self._share * (self._y - self._fit))
-        self._u = np.concatenate(([0.0], 2.0 * np.cumsum(excess[:-1] * np.diff(self._z))))
-        kinks = np.diff(np.diff(values) / width, prepend=0.0, append=0.0)
-        kinks[[0, -1]] = 0.0
-        return kinks, kinks * self._signs < 0.0
+    def _solve_on_knots(self, limit: float) -> tuple[Array, Array]:
+        """Values and kinks at the knots of the solution on A; notes the hat functions of all scores."""
+        knots, size = self._knots, len(self._knots)
+        places = self._z[knots]
+        width = places[1:] - places[:-1]
+        start = knots[:-1]
+        self._piece = np.append(np.repeat(np.arange(size - 1), knots[1:] - start), size - 2)
+        self._right = (self._z - places[self._piece]) / width[self._piece]
+        self._left = 1.0 - self._right
+        w_left, w_right = self._share * self._left, self._share * self._right
+        diagonal, target = np.zeros(size), np.zeros(size)
+        diagonal[:-1], target[:-1] = np.add.reduceat([w_left * self._left, w_left * self._y], start, axis=1)
+        both = np.add.reduceat([w_right * self._right, w_right * self._y], start, axis=1)
+        diagonal[1:] += both[0]
+        target[1:] += both[1]
+        tension = 0.5 * limit * ((self._signs[1:] - self._signs[:-1]) / width) if size > 2 else np.zeros(1)
+        target[:-1] -= tension
+        target[1:] += tension
+        values = dptsv(diagonal * (1.0 + RIDGE), np.add.reduceat(w_left * self._right, start), target)[2]
+        slopes = (values[1:] - values[:-1]) / width
+        kinks = np.zeros(size)
+        kinks[1:-1] = slopes[1:] - slopes[:-1]
+        return values, kinks
 
     def _solution(self, status: str, solved: bool, rounds: int, residual: float) -> Solution:
         return Solution((self._center + self._fit)[self._group], status, solved, rounds, residual)
