@@ -26,6 +26,13 @@ from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_beta import OnlineBeta
+from streamcal.calibrators.elite import ELiTE
+from streamcal.calibrators.enir import ENIR
+from streamcal.calibrators.histogram import HistogramBinning
+from streamcal.calibrators.identity import Identity
+from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.linear_trend import LinearTrend
+from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
@@ -39,12 +46,14 @@ from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENIR",
     "REGISTRY",
     "Bernstein",
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
     "Decay",
+    "ELiTE",
     "EmpiricalCDF",
     "Forever",
     "HedgedOPS",
@@ -53,9 +62,11 @@ __all__ = [
     "InputError",
     "Interval",
     "Isotonic",
+    "LinearTrend",
     "Logit",
     "MergeError",
     "OnlineBeta",
+    "NearIsotonic",
     "OnlinePlatt",
     "Platt",
     "Prior",

@@ -9,6 +9,13 @@ from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_beta import OnlineBeta
+from streamcal.calibrators.elite import ELiTE
+from streamcal.calibrators.enir import ENIR
+from streamcal.calibrators.histogram import HistogramBinning
+from streamcal.calibrators.identity import Identity
+from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.linear_trend import LinearTrend
+from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
@@ -27,6 +34,12 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Protected,
         HistogramBinning,
         Isotonic,
+        HistogramBinning,
+        Isotonic,
+        NearIsotonic,
+        ENIR,
+        LinearTrend,
+        ELiTE,
         Bernstein,
         VennAbers,
     )

@@ -85,6 +85,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "seed": (7,),
     "jump_rates": ((0.25,), (0.5, 1e-100)),
     "passive": (0.125,),
+    "penalty": (0.01,),
 }
 
 
