@@ -21,6 +21,7 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -43,6 +44,7 @@ __all__ = [
     "Decay",
     "EmpiricalCDF",
     "Forever",
+    "Gaussian",
     "HistogramBinning",
     "Identity",
     "InputError",
