@@ -27,6 +27,7 @@ from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -60,6 +61,7 @@ __all__ = [
     "SolverError",
     "StateError",
     "StreamcalError",
+    "Temperature",
     "VennAbers",
     "Window",
     "__version__",

@@ -10,6 +10,7 @@ from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
@@ -23,5 +24,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Bernstein,
         VennAbers,
         Gaussian,
+        Temperature,
     )
 }
