@@ -64,6 +64,25 @@ class SigmoidMap(ScaledMap):
         return sigmoids(self.slope * x + self.offset)
 
 
+class BetaMap(ScaledMap):
+    """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) at the score's probability s, its log-odds clamped by the scale."""
+
+    def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
+        super().__init__(scale)
+        self.a = a
+        self.b = b
+        self.c = c
+
+    def at(self, x: float) -> float:
+        z = self.scale.logit(x)
+        tail = math.log1p(math.exp(-abs(z)))
+        return sigmoid(self.a * (min(z, 0.0) - tail) + self.b * (max(z, 0.0) + tail) + self.c)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        ln_s, ln_not_s = log_probabilities(self.scale.logits(x))
+        return sigmoids(self.a * ln_s - self.b * ln_not_s + self.c)
+
+
 class BernsteinMap(ScaledMap):
     """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
@@ -171,6 +190,12 @@ class IntervalMap(ScaledMap):
     def _values_at(self, x: FloatArray) -> FloatArray:
         lower = self.lower[np.searchsorted(self.knots, x, side="right")]
         return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
+
+
+def log_probabilities(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln s and ln(1 − s) of log-odds z, each to its last digits."""
+    tail = np.log1p(np.exp(-np.abs(z)))
+    return np.minimum(z, 0.0) - tail, -np.maximum(z, 0.0) - tail
 
 
 def frozen(values: FloatArray) -> FloatArray:

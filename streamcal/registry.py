@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.beta import Beta
 from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
@@ -25,5 +26,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         VennAbers,
         Gaussian,
         Temperature,
+        Beta,
     )
 }

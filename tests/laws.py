@@ -43,6 +43,9 @@ SOLVED = 1e-9
 #: Between the scores of few observations the Bernstein coefficients are fixed by a ridge of 1e-10 alone, which
 #: magnifies the rounding of the sums (1e-16 each) up to 1e-6, and that of retractions by a few times as much.
 RIDGED = 2e-5
+#: Where few distinct scores leave the parameters of `Beta` to its ridge of 1e-9, that magnifies the rounding of the
+#: gradient (1e-16) up to 1e-7.
+LEFT_OPEN = 1e-6
 #: "Fitted values are then right to 1e-4 at every observed score" (`streamcal.solvers.osqp.TOLERANCE`).
 OSQP_SOLVED = 1e-4
 #: By how much rounding may let a monotone map fall: a few units in the last place for the mean of each pool.
@@ -53,6 +56,8 @@ def tolerance(cal: Calibrator) -> float:
     """By how much two calibrators with these parameters may differ that ought to be equal."""
     if cal.name == "bernstein":
         return RIDGED
+    if cal.name == "beta":
+        return LEFT_OPEN
     if cal.name not in EXACT_METHODS:
         return SOLVED
     return 0.0 if getattr(cal, "prior", None) is None else ROUNDED

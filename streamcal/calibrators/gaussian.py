@@ -39,7 +39,7 @@ class Gaussian(AdditiveCalibrator):
     -----
     Limits. While one label is missing, the score itself is predicted, as before anything was learned. Where μ₁ ≤ μ₀,
     a = 0, the maximum likelihood under a ≥ 0: p is the share of positives; so it is under `"total"` for W ≤ 1. Means
-    within 1e-9 of each other are equal. σ² is taken as at least (μ₁ − μ₀)²/32, so that at the means a
+    within 1e-9 of each other, relatively, are equal. σ² is taken as at least (μ₁ − μ₀)²/32, so that at the means a
     score moves the log-odds by at most ±16, the limit of `Logit`, also where σ² is 0.
 
     O(1) time and memory. The sums are exact integers, so that order, merging and retraction change no bit.
@@ -76,7 +76,7 @@ class Gaussian(AdditiveCalibrator):
         if not (negative > 0.0 and positive > 0.0):
             return IdentityMap(self.scale)
         low, high = self._moments.means()
-        slope = self._slope(unit, tied=TIED_MEANS * max(1.0, abs(low), abs(high)))
+        slope = self._slope(unit, tied=TIED_MEANS * max(abs(low), abs(high)))
         offset = math.log(positive / negative) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 

@@ -12,14 +12,16 @@ Array = NDArray[np.float64]
 
 RIDGE = 1e-9
 """A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the answer finite and unique where the likelihood alone does
-not: labels that are perfectly separated end at log-odds around ±20, a direction the scores leave open at 0. Where the
+not: labels that are perfectly separated end at log-odds in the tens, a direction the scores leave open at 0. Where the
 curvature per unit of weight is h, it moves a parameter by RIDGE/h of its distance from 0."""
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 60
-#: Newton converges quadratically: after a step that moves no log-odds by more than this (relative to 1 and the largest),
-#: the next would change nothing in the last place.
+#: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
+#: largest of them, the next would change nothing in the last place.
 LAST_STEP = 1e-9
+#: And the slope of the loss that is then left, per unit of weight and of the largest feature.
+ACCEPTED_VIOLATION = 1e-12
 #: A loss rounds by this much of itself; a smaller gain cannot be seen in it.
 ROUNDING = 1e-14
 
@@ -65,12 +67,14 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
     delta, terms, loss = problem.better_of(np.zeros_like(lower), np.maximum(start, lower))
     if not np.isfinite(loss):
         return Solution(delta, "not finite", False, 0, 0.0)
+    largest = ACCEPTED_VIOLATION * max(1.0, float(np.abs(features).max()))
     for iteration in range(1, MAX_ITERATIONS + 1):
         step, gain = problem.newton_step(delta, terms)
         moved = float(np.abs(features @ step).max())
         delta, terms, loss, full = problem.search(delta, loss, step, gain)
-        if full and moved <= LAST_STEP * (1.0 + float(np.abs(problem.log_odds(delta)).max())):
-            return Solution(delta, "solved", True, iteration, problem.violation(delta, terms))
+        violation = problem.violation(delta, terms)
+        if full and moved <= LAST_STEP * (1.0 + float(np.abs(problem.log_odds(delta)).max())) and violation <= largest:
+            return Solution(delta, "solved", True, iteration, violation)
     return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
 
 
@@ -103,7 +107,7 @@ class _Problem:
         for held in product(*((False, True) if np.isfinite(bound) else (False,) for bound in self.lower)):
             trial = _minimum_on_face(hessian, gradient, np.where(held, self.lower - delta, np.nan))
             value = float(gradient @ trial + 0.5 * trial @ hessian @ trial)
-            if value < best and (delta + trial >= self.lower).all():
+            if value < best and (held | (delta + trial >= self.lower)).all():
                 step, best = trial, value
         return step, float(gradient @ step)
 
