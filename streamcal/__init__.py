@@ -21,6 +21,7 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
 from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "REGISTRY",
     "Bernstein",
+    "BernsteinLogistic",
     "Beta",
     "CalibrationMap",
     "Calibrator",

@@ -97,6 +97,20 @@ class BernsteinMap(ScaledMap):
         return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
 
 
+class BernsteinLogisticMap(ScaledMap):
+    """1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
+
+    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
+        super().__init__(scale)
+        self.coefficients = frozen(coefficients)
+
+    def at(self, x: float) -> float:
+        return sigmoid(evaluate(self.coefficients, self.scale.unit(x)))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return sigmoids(evaluate_many(self.coefficients, self.scale.units(x)))
+
+
 class StepMap(ScaledMap):
     """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,). On a grid, x is the rounded coordinate."""
 

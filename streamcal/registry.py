@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
 from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
@@ -27,5 +28,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Gaussian,
         Temperature,
         Beta,
+        BernsteinLogistic,
     )
 }

@@ -54,7 +54,7 @@ MONOTONE_TO = 1e-13
 
 def tolerance(cal: Calibrator) -> float:
     """By how much two calibrators with these parameters may differ that ought to be equal."""
-    if cal.name == "bernstein":
+    if cal.name in ("bernstein", "bernstein-logistic"):
         return RIDGED
     if cal.name == "beta":
         return LEFT_OPEN

@@ -5,15 +5,19 @@ import warnings
 from fractions import Fraction
 
 import betacal
+import clarabel
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import optimize, sparse, special
+from scipy.stats import binom
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from streamcal import Beta, Decay, Gaussian, Interval, Logit, Prior, Temperature, Window
+from streamcal import BernsteinLogistic, Beta, Decay, Gaussian, Interval, Logit, Prior, Temperature, Window
 from streamcal.maps import BetaMap, log_probabilities
+from streamcal.solvers.active_set import MonotoneLeastSquares
+from streamcal.solvers.bernstein_logistic import basis_matrix, fit_bernstein_logistic
 from streamcal.solvers.logistic import fit_logistic
 from streamcal.statistics.label_moments import KEPT_BITS, LabelMoments
 
@@ -334,3 +338,130 @@ def test_fit_logistic_says_what_it_cannot_do():
     one, free = np.ones(1), np.array([-np.inf])
     assert fit_logistic(one[:, None], one, 0 * one, 0 * one, free, 0 * one).status == "no data"
     assert fit_logistic(one[:, None], one * np.nan, one, one, free, 0 * one).status == "not finite"
+
+
+# ---- Bernstein logistic regression ---------------------------------------------------------------------------------
+
+
+def cone_program(degree, s, y, w):
+    """Paper 001's problem as it stands, one exponential cone pair a score, by Clarabel: its coefficients.
+
+    log(1 + exp η) ≤ t is exp(−t) + exp(η − t) ≤ 1: variables c, t, and the two exponentials.
+    """
+    n, k = degree + 1, len(s)
+    basis = binom.pmf(np.arange(n), degree, s[:, None])
+    size = n + 3 * k
+    pick_t, pick_a, pick_b = (sparse.eye_array(k, size, k=n + i * k, format="csc") for i in range(3))
+    log_odds = sparse.hstack([sparse.csc_array(basis), sparse.csc_array((k, 3 * k))], format="csc")
+    rises = sparse.csc_array((n - 1, size)) + sparse.eye_array(n - 1, size) - sparse.eye_array(n - 1, size, k=1)
+    ends = sparse.csc_array(np.vstack([-np.eye(1, size), np.eye(1, size, degree)]))
+    # rows of A x + slack = b: c rises, −15 ≤ c_0, c_n ≤ 15, a + b ≤ 1, then (−t, 1, a) and (η − t, 1, b) in K_exp
+    cones = [clarabel.NonnegativeConeT(n + 1 + k)] + [clarabel.ExponentialConeT() for _ in range(2 * k)]
+    zero = sparse.csc_array((k, size))
+    first = sparse.vstack([pick_t, zero, -pick_a], format="csr")
+    second = sparse.vstack([pick_t - log_odds, zero, -pick_b], format="csr")
+    order = np.arange(3 * k).reshape(3, k).T.ravel()
+    rows = sparse.vstack([rises, ends, pick_a + pick_b, first[order], second[order]], format="csc")
+    ones = np.tile([0.0, 1.0, 0.0], k)
+    bounds = np.concatenate([np.zeros(n - 1), [15.0, 15.0], np.ones(k), ones, ones])
+    share = w / w.sum()
+    cost = np.concatenate([-(share * y) @ basis, share, np.zeros(2 * k)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix((size, size)), cost, sparse.csc_matrix(rows), bounds, cones, settings
+    )
+    return np.array(solver.solve().x[:n])
+
+
+def bernstein_log_loss(coefficients, s, y, w):
+    """The mean log loss, and its gradient in the coefficients."""
+    basis = binom.pmf(np.arange(len(coefficients)), len(coefficients) - 1, s[:, None])
+    log_odds = basis @ coefficients
+    excess = w * (special.expit(log_odds) - y) / w.sum()
+    return w @ (np.logaddexp(0.0, log_odds) - y * log_odds) / w.sum(), excess @ basis
+
+
+LOGISTIC_STREAMS = {
+    "calibrated": (300, {}),
+    "overconfident": (300, {"power": 0.4}),
+    "falling": (200, {"power": -0.5}),
+    "steep": (200, {"power": 4.0}),
+    "rare": (300, {"a": 0.5, "b": 20.0}),
+    "ties": (400, {"levels": 10}),
+    "few": (12, {}),
+}
+
+
+@pytest.mark.parametrize("stream", LOGISTIC_STREAMS)
+@pytest.mark.parametrize("degree", [1, 5, 10])
+def test_bernstein_logistic_is_the_cone_program(degree, stream):
+    n, params = LOGISTIC_STREAMS[stream]
+    s, y, w = probabilities(17, n, **params)
+    cal = BernsteinLogistic(degree, resolution=None)
+    cal.learn_many(s, y, w)
+    ours = cal.map().coefficients
+    theirs = cone_program(degree, s, y, w)
+    losses = [bernstein_log_loss(c, s, y, w)[0] for c in (ours, theirs)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-11)
+    p = special.expit(binom.pmf(np.arange(degree + 1), degree, s[:, None]) @ theirs)
+    np.testing.assert_allclose(cal.predict_many(s), p, atol=2e-6)
+
+
+@pytest.mark.parametrize("stream", LOGISTIC_STREAMS)
+@pytest.mark.parametrize("degree", [1, 10, 20])
+def test_bernstein_logistic_obeys_the_conditions_of_optimality(degree, stream):
+    """In the increments d: slope 0 where d > 0, none below 0 where d = 0, with a multiplier for c_n ≤ 15."""
+    n, params = LOGISTIC_STREAMS[stream]
+    s, y, w = probabilities(19, 10 * n, **params)
+    cal = BernsteinLogistic(degree, resolution=None)
+    cal.learn_many(s, y, w)
+    c = cal.map().coefficients
+    d = np.diff(c, prepend=-15.0)
+    assert (d >= -1e-12).all()
+    assert c[-1] <= 15.0
+    ridge = 2.5e-11 * np.diff(c)
+    slope = np.cumsum(bernstein_log_loss(c, s, y, w)[1][::-1])[::-1]
+    slope[1:] += ridge
+    multiplier = max(0.0, -slope.min()) if c[-1] > 15.0 - 1e-9 else 0.0
+    slope = slope + multiplier
+    assert slope.min() >= -1e-8
+    assert np.abs(slope[d > 1e-9]).max(initial=0.0) <= 1e-8
+
+
+def test_bernstein_logistic_of_one_label_and_of_separated_labels():
+    cal = BernsteinLogistic()
+    cal.learn_many([0.2, 0.4], [0, 0])
+    assert cal.predict_many([0.0, 0.3, 1.0]).tolist() == pytest.approx([special.expit(-15.0)] * 3, rel=1e-4)
+    cal.learn_many([0.6, 0.8], [1, 1])
+    assert cal.map().coefficients[[0, -1]].tolist() == pytest.approx([-15.0, 15.0])
+    assert cal.predict_one(0.4) < 0.01 < 0.99 < cal.predict_one(0.6)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1e6), st.floats(0.0, 1e6)), min_size=1, max_size=12).filter(
+        lambda rows: sum(row[1] + row[2] for row in rows) > 0.0
+    ),
+    st.sampled_from([1, 4, 10, 30]),
+    st.integers(0, 2**32),
+)
+def test_any_bernstein_table_is_fitted_from_any_start(rows, degree, seed):
+    u, neg, pos = (np.array(column) for column in zip(*rows, strict=True))
+    start = np.sort(np.random.default_rng(seed).uniform(-15.0, 15.0, degree + 1))
+    found = []
+    for point in (np.zeros(degree + 1), start):
+        solution = fit_bernstein_logistic(u, neg, pos, MonotoneLeastSquares(degree), point, degree)
+        assert solution.solved
+        assert solution.residual <= 1e-11
+        found.append(basis_matrix(degree, u) @ solution.x)
+    weight = (neg + pos) / (neg + pos).sum()
+    p = [special.expit(log_odds) for log_odds in found]
+    np.testing.assert_allclose((p[0] - p[1]) * weight, 0.0, atol=1e-6)
+
+
+def test_fit_bernstein_logistic_says_what_it_cannot_do():
+    one, start = np.ones(1), np.zeros(4)
+    quadratic = MonotoneLeastSquares(3)
+    assert fit_bernstein_logistic(one, 0 * one, 0 * one, quadratic, start, 3).status == "no data"
+    assert fit_bernstein_logistic(one * np.nan, one, one, quadratic, start, 3).status == "not finite"
