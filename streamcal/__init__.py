@@ -22,6 +22,9 @@ from streamcal.base import (
 )
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.hedged_ops import HedgedOPS
+from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
+from streamcal.calibrators.beta import Beta
+from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -37,6 +40,7 @@ from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
 from streamcal.calibrators.tracking_ops import TrackingOPS
+from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -49,6 +53,8 @@ __all__ = [
     "ENIR",
     "REGISTRY",
     "Bernstein",
+    "BernsteinLogistic",
+    "Beta",
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
@@ -57,6 +63,7 @@ __all__ = [
     "EmpiricalCDF",
     "Forever",
     "HedgedOPS",
+    "Gaussian",
     "HistogramBinning",
     "Identity",
     "InputError",
@@ -77,6 +84,7 @@ __all__ = [
     "StateError",
     "StreamcalError",
     "TrackingOPS",
+    "Temperature",
     "VennAbers",
     "Window",
     "__version__",

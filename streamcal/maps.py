@@ -65,7 +65,7 @@ class SigmoidMap(ScaledMap):
 
 
 class BetaMap(ScaledMap):
-    """1 / (1 + exp(−(a·log s − b·log(1 − s) + c))), s having the log-odds x."""
+    """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) at the score's probability s, its log-odds clamped by the scale."""
 
     def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
         super().__init__(scale)
@@ -74,12 +74,13 @@ class BetaMap(ScaledMap):
         self.c = c
 
     def at(self, x: float) -> float:
-        rest = math.log1p(math.exp(-abs(x)))
-        return sigmoid(self.a * (min(x, 0.0) - rest) + self.b * (max(x, 0.0) + rest) + self.c)
+        z = self.scale.logit(x)
+        tail = math.log1p(math.exp(-abs(z)))
+        return sigmoid(self.a * (min(z, 0.0) - tail) + self.b * (max(z, 0.0) + tail) + self.c)
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        rest = np.log1p(np.exp(-np.abs(x)))
-        return sigmoids(self.a * (np.minimum(x, 0.0) - rest) + self.b * (np.maximum(x, 0.0) + rest) + self.c)
+        ln_s, ln_not_s = log_probabilities(self.scale.logits(x))
+        return sigmoids(self.a * ln_s - self.b * ln_not_s + self.c)
 
 
 class BinnedSigmoidMap(ScaledMap):
@@ -132,6 +133,20 @@ class BernsteinMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
+
+
+class BernsteinLogisticMap(ScaledMap):
+    """1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
+
+    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
+        super().__init__(scale)
+        self.coefficients = frozen(coefficients)
+
+    def at(self, x: float) -> float:
+        return sigmoid(evaluate(self.coefficients, self.scale.unit(x)))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return sigmoids(evaluate_many(self.coefficients, self.scale.units(x)))
 
 
 class RoundedMap(ScaledMap):
@@ -242,6 +257,12 @@ class IntervalMap(RoundedMap):
 def bin_of(p: float, bins: int) -> int:
     """Which of `bins` bins of equal width holds the probability p: [i/bins, (i + 1)/bins), the last with its end."""
     return min(int(p * bins), bins - 1)
+
+
+def log_probabilities(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln s and ln(1 − s) of log-odds z, each to its last digits."""
+    tail = np.log1p(np.exp(-np.abs(z)))
+    return np.minimum(z, 0.0) - tail, -np.maximum(z, 0.0) - tail
 
 
 def frozen(values: npt.ArrayLike) -> FloatArray:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.hedged_ops import HedgedOPS
+from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
+from streamcal.calibrators.beta import Beta
+from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -20,6 +23,7 @@ from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
 from streamcal.calibrators.tracking_ops import TrackingOPS
+from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
@@ -42,5 +46,13 @@ REGISTRY: dict[str, type[Calibrator]] = {
         ELiTE,
         Bernstein,
         VennAbers,
+        HistogramBinning,
+        Isotonic,
+        Bernstein,
+        VennAbers,
+        Gaussian,
+        Temperature,
+        Beta,
+        BernsteinLogistic,
     )
 }

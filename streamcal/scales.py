@@ -53,6 +53,15 @@ class Scale(Setting):
     def probabilities(self, x: FloatArray) -> FloatArray:
         """`probability` for an array of coordinates."""
 
+    def logit(self, x: float) -> float:
+        """The log-odds of `probability(x)`, clamped to ±16."""
+        return min(max(logit(self.probability(x)), -LOGIT_LIMIT), LOGIT_LIMIT)
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        """`logit` for an array of coordinates."""
+        clipped: FloatArray = np.clip(logits(self.probabilities(x)), -LOGIT_LIMIT, LOGIT_LIMIT)
+        return clipped
+
     def edges(self, cells: int) -> FloatArray:
         """The cells − 1 inner edges of a grid of `cells` cells over the coordinate."""
         self.require_bounds("a grid")
@@ -146,6 +155,13 @@ class Logit(Scale):
 
     def probabilities(self, x: FloatArray) -> FloatArray:
         return sigmoids(x)
+
+    def logit(self, x: float) -> float:
+        """The coordinate itself."""
+        return x
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        return x
 
 
 @dataclass(frozen=True)

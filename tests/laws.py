@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_
 
 #: Methods that are a closed formula of their sums. Streams of integer weights, with times in whole half-lives, make
 #: those sums exact, and then nothing may differ at all. A method not named here is compared within SOLVED.
-EXACT_METHODS = frozenset({"identity", "histogram", "isotonic", "venn-abers"})
+EXACT_METHODS = frozenset({"identity", "gaussian", "histogram", "isotonic", "venn-abers"})
 #: The pseudo-weights of a prior are no integers: they round.
 ROUNDED = 1e-12
 #: An iterative solve stops at a gradient of 1e-12 of the weight, and starts where the last one ended.
@@ -43,6 +43,9 @@ SOLVED = 1e-9
 #: Between the scores of few observations the Bernstein coefficients are fixed by a ridge of 1e-10 alone, which
 #: magnifies the rounding of the sums (1e-16 each) up to 1e-6, and that of retractions by a few times as much.
 RIDGED = 2e-5
+#: Where few distinct scores leave the parameters of `Beta` to its ridge of 1e-9, that magnifies the rounding of the
+#: gradient (1e-16) up to 1e-7.
+LEFT_OPEN = 1e-6
 #: "Fitted values are then right to 1e-4 at every observed score" (`streamcal.solvers.osqp.TOLERANCE`).
 OSQP_SOLVED = 1e-4
 #: By how much rounding may let a monotone map fall: a few units in the last place for the mean of each pool.
@@ -51,8 +54,10 @@ MONOTONE_TO = 1e-13
 
 def tolerance(cal: Calibrator) -> float:
     """By how much two calibrators with these parameters may differ that ought to be equal."""
-    if cal.name == "bernstein":
+    if cal.name in ("bernstein", "bernstein-logistic"):
         return RIDGED
+    if cal.name == "beta":
+        return LEFT_OPEN
     if cal.name not in EXACT_METHODS:
         return SOLVED
     return 0.0 if getattr(cal, "prior", None) is None else ROUNDED

@@ -66,6 +66,17 @@ def test_blog_001_says_what_it_needs():
     assert "set STREAMCAL_DATA to the folder of cdc_diabetes_brfss2015.csv.gz" in done.stderr
 
 
+def test_logistic_solvers_shortened():
+    done = run("benchmarks.logistic_solvers", "--observations", "200", "--later", "2", data=None)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith(("| 10", "| 20"))]
+    assert [row[2].strip(" *") for row in rows[:5]] == [row[2].strip(" *") for row in rows[5:]]
+    for row in rows:
+        if "active set" in row[2] or "cones" in row[2]:
+            assert "*" not in row[2]
+            assert float(row[-2]) < 1e-9
+
+
 def test_rare_events_shortened():
     before = pages()
     done = run("benchmarks.rare_events", "--rows", "4000", "--seeds", "3", data=None)

@@ -25,6 +25,10 @@ class MonotoneLeastSquares:
     def degree(self) -> int:
         return int(self.kernel.degree)
 
+    @property
+    def ridge(self) -> float:
+        return float(self.kernel.ridge)
+
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
         kernel = self.kernel

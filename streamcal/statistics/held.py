@@ -10,7 +10,13 @@ HELD_TOLERANCE = 1e-10
 
 
 def require_held(row: tuple[float, float, float], x: float, y: float, w: float, peak: float) -> None:
-    """`RetractionError` unless a row (weight, positive weight, count) can have been given (x, y, w).
+    """`RetractionError` unless a row (weight, positive weight, count) can have been given (x, y, w)."""
+    if not holds(row, y, w, peak):
+        raise RetractionError(not_held(x, y, w))
+
+
+def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> bool:
+    """Whether a row (weight, positive weight, count) can have been given the label y with weight w.
 
     The last observation of a row must be all of it. `peak` is the largest weight that was ever summed.
     """
@@ -18,8 +24,7 @@ def require_held(row: tuple[float, float, float], x: float, y: float, w: float, 
     slack = HELD_TOLERANCE * peak
     spare, spare_positive = weight - w, positive - w * y
     possible = count >= 1 and spare >= -slack and -slack <= spare_positive <= spare + slack
-    if not possible or (count == 1 and (spare > slack or spare_positive > slack)):
-        raise RetractionError(not_held(x, y, w))
+    return possible and not (count == 1 and (spare > slack or spare_positive > slack))
 
 
 def not_held(x: float, y: float, w: float) -> str:

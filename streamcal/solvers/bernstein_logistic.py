@@ -1,0 +1,164 @@
+"""Monotone Bernstein logistic regression: Newton steps whose quadratic programs are monotone least squares.
+
+Symbols:
+
+    u_j                the distinct scores in [0, 1], with weights w_j and positive weights a_j, Σ w = 1
+    B_i                the Bernstein basis of degree n; V_ji = B_i(u_j)
+    η = LIMIT (2Vc − 1)    the log-odds; 0 <= c_0 <= … <= c_n <= 1, so that their coefficients lie in [−LIMIT, LIMIT]
+    p = σ(η),  D = w p (1 − p)
+
+    min  F(c) = S Σ w log(1 + exp η) − a η  +  ½ ridge Σ (c_j − c_{j−1})²,      S = 1 / LIMIT²
+
+At the point c the quadratic model of F has the Hessian 4 VᵀDV, which is the Gram matrix of the basis under the weights
+4D. So its minimum over the constraints is a monotone Bernstein least-squares problem, given by 2n + 1 moments, and the
+solvers of that serve. S keeps its numbers below 1, for which those are made.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcal.kernels.bernstein import binomials
+from streamcal.solvers.logistic import ROUNDING, Terms, log_loss_terms
+from streamcal.solvers.solution import Solution
+
+Array = NDArray[np.float64]
+
+LIMIT = 15.0
+"""Coefficients are log-odds between ±15 (paper 001): p from 3e-7 to 1 − 3e-7."""
+
+MAX_ITERATIONS = 200
+MAX_HALVINGS = 40
+#: Newton converges quadratically: after a full step that moves no log-odds by more than this, the next would change
+#: nothing in the last place.
+LAST_STEP = 1e-8
+#: The loss per unit of weight that may be left, by the bound of `_Problem.gap`.
+ACCEPTED_GAP = 1e-11
+
+
+class QuadraticProgram(Protocol):
+    """What `MonotoneLeastSquares` and `WarmOSQP` do."""
+
+    @property
+    def ridge(self) -> float: ...
+
+    def solve(self, moments: Array, cross: Array, weight: float) -> Solution: ...
+
+
+class _Point(NamedTuple):
+    """c, Vc, the terms of the log loss there, and F."""
+
+    c: Array
+    height: Array
+    terms: Terms
+    loss: float
+
+
+def fit_bernstein_logistic(
+    u: Array, neg: Array, pos: Array, quadratic: QuadraticProgram, start: Array, degree: int
+) -> Solution:
+    """Minimise F; the solution's x holds the coefficients of the log-odds, LIMIT (2c − 1), shape (degree + 1,).
+
+    The steps are damped: F is convex and every step goes towards the minimum of a model that is strictly convex, so
+    that they converge from any start. The residual is a bound on the log loss per unit of weight that is left.
+
+    Args:
+        u: distinct scores on [0, 1], shape (k,).
+        neg: weight of the negatives at each, shape (k,).
+        pos: weight of the positives at each, shape (k,).
+        quadratic: the solver of the quadratic programs, for this degree.
+        start: coefficients to start from, used if they are better than the best constant.
+        degree: n.
+    """
+    total = float(neg.sum() + pos.sum())
+    if not total > 0.0:
+        return Solution(start, "no data", False, 0, 0.0)
+    problem = _Problem(u, (neg + pos) / total, pos / total, degree, quadratic.ridge)
+    point = problem.better_start(start)
+    if not np.isfinite(point.loss):
+        return Solution(start, "not finite", False, 0, 0.0)
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        model = quadratic.solve(*problem.model(point), 1.0)
+        if not model.solved:
+            return Solution(_log_odds(point.c), model.status, False, iteration, problem.gap(point))
+        point, moved = problem.search(point, model.x)
+        if moved <= LAST_STEP and (gap := problem.gap(point)) <= ACCEPTED_GAP:
+            return Solution(_log_odds(point.c), "solved", True, iteration, gap)
+    return Solution(_log_odds(point.c), "iteration limit", False, MAX_ITERATIONS, problem.gap(point))
+
+
+class _Problem:
+    """One table, per unit of weight."""
+
+    def __init__(self, u: Array, weight: Array, positive: Array, degree: int, ridge: float) -> None:
+        self.basis = basis_matrix(degree, u)
+        self.products = basis_matrix(2 * degree, u)
+        self.weight = weight
+        self.positive = positive
+        self.ridge = ridge
+
+    def at(self, c: Array, height: Array) -> _Point:
+        terms = log_loss_terms(_log_odds(height), self.weight, self.positive)
+        rise = np.diff(c)
+        return _Point(c, height, terms, float(terms.loss.sum()) / LIMIT**2 + 0.5 * self.ridge * float(rise @ rise))
+
+    def better_start(self, start: Array) -> _Point:
+        """The better of `start` and the best constant."""
+        share = float(self.positive.sum())
+        odds = np.log(share / (1.0 - share)) if 0.0 < share < 1.0 else LIMIT * (2.0 * share - 1.0)
+        constant = np.full_like(start, np.clip(0.5 * (odds / LIMIT + 1.0), 0.0, 1.0))
+        warm = 0.5 * (start / LIMIT + 1.0)
+        return min((self.at(c, self.basis @ c) for c in (constant, warm)), key=lambda point: point.loss)
+
+    def model(self, point: _Point) -> tuple[Array, Array]:
+        """Moments and cross sums of the least-squares problem that is the quadratic model of F at the point."""
+        curvature = 4.0 * point.terms.curvature
+        pull = curvature * point.height - (2.0 / LIMIT) * point.terms.excess
+        return curvature @ self.products, pull @ self.basis
+
+    def search(self, point: _Point, goal: Array) -> tuple[_Point, float]:
+        """The first of the full, halved … steps to the goal that gains enough; by how much the full one moves η."""
+        step = goal - point.c
+        slope = float(self.gradient(point) @ _increments(step))
+        rise = self.basis @ step
+        share = 1.0
+        for _ in range(MAX_HALVINGS):
+            found = self.at(point.c + share * step, point.height + share * rise)
+            if found.loss <= point.loss + 1e-4 * share * slope + ROUNDING * point.loss:
+                break
+            share *= 0.5
+        return found, 2.0 * LIMIT * float(np.abs(rise).max())
+
+    def gradient(self, point: _Point) -> Array:
+        """∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""
+        by_coefficient = (2.0 / LIMIT) * (point.terms.excess @ self.basis)
+        penalty = self.ridge * _increments(point.c)
+        penalty[0] = 0.0
+        gradient: Array = np.cumsum(by_coefficient[::-1])[::-1] + penalty
+        return gradient
+
+    def gap(self, point: _Point) -> float:
+        """A bound on the log loss that is left, whatever the way here (Frank and Wolfe).
+
+        F is convex, so it lies above its tangent, which over d >= 0, Σd <= 1 is least at a corner: 0 or one d_j = 1.
+        """
+        gradient = self.gradient(point)
+        return LIMIT**2 * (float(gradient @ _increments(point.c)) - min(float(gradient.min()), 0.0))
+
+
+def basis_matrix(degree: int, u: Array) -> Array:
+    """B_i(u_j), shape (k, degree + 1)."""
+    rising, falling = np.ones((2, len(u), degree + 1))
+    np.cumprod(np.broadcast_to(u[:, None], (len(u), degree)), axis=1, out=rising[:, 1:])
+    np.cumprod(np.broadcast_to(1.0 - u[:, None], (len(u), degree)), axis=1, out=falling[:, 1:])
+    basis: Array = rising * falling[:, ::-1] * binomials(degree)
+    return basis
+
+
+def _increments(c: Array) -> Array:
+    return np.diff(c, prepend=0.0)
+
+
+def _log_odds(c: Array) -> Array:
+    return LIMIT * (2.0 * c - 1.0)

@@ -1,0 +1,141 @@
+"""Logistic regression of few parameters on a table of scores, with lower bounds: Newton steps over the box."""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcal.solvers.solution import Solution
+
+Array = NDArray[np.float64]
+
+RIDGE = 1e-9
+"""A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the answer finite and unique where the likelihood alone does
+not: labels that are perfectly separated end at log-odds in the tens, a direction the scores leave open at 0. Where the
+curvature per unit of weight is h, it moves a parameter by RIDGE/h of its distance from 0."""
+
+MAX_ITERATIONS = 200
+MAX_HALVINGS = 60
+#: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
+#: largest of them, the next would change nothing in the last place.
+LAST_STEP = 1e-9
+#: And the slope of the loss that is then left, per unit of weight and of the largest feature.
+ACCEPTED_VIOLATION = 1e-12
+#: A loss rounds by this much of itself; a smaller gain cannot be seen in it.
+ROUNDING = 1e-14
+
+
+class Terms(NamedTuple):
+    """Log loss and its first two derivatives in the log-odds, entry by entry; shapes (k,)."""
+
+    loss: Array
+    excess: Array
+    curvature: Array
+
+
+def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
+    """w log(1 + exp η) − a η, w p − a and w p (1 − p), each to the last digits of the smaller of p and 1 − p."""
+    e = np.exp(-np.abs(log_odds))
+    tail = e / (1.0 + e)
+    up = log_odds > 0.0
+    other = np.where(up, weight - positive, positive)
+    loss = weight * np.log1p(e) + other * np.abs(log_odds)
+    excess = np.where(up, other - weight * tail, weight * tail - other)
+    return Terms(loss, excess, weight * tail / (1.0 + e))
+
+
+def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: Array, start: Array) -> Solution:
+    """min Σ w log(1 + exp η) − pos η + ½ RIDGE Σw ‖δ‖², η = offset + features δ, δ >= lower; w = neg + pos.
+
+    Damped Newton: each step goes to the minimum of the quadratic model over the box, found by trying every set of
+    active bounds. The loss is convex, the model positive definite and the box convex, so that a full or halved step
+    always gains; `solved` means that the last was a full one too small to matter.
+
+    Args:
+        features: shape (k, m), m <= 3 or so.
+        offset: the log-odds at δ = 0, shape (k,).
+        neg: weight of the negatives, shape (k,).
+        pos: weight of the positives, shape (k,).
+        lower: bounds, −inf for none, shape (m,); 0 lies above them.
+        start: δ to start from; used if it is better than 0.
+    """
+    total = float(neg.sum() + pos.sum())
+    if not total > 0.0:
+        return Solution(np.zeros_like(lower), "no data", False, 0, 0.0)
+    problem = _Problem(features, offset, (neg + pos) / total, pos / total, lower)
+    delta, terms, loss = problem.better_of(np.zeros_like(lower), np.maximum(start, lower))
+    if not np.isfinite(loss):
+        return Solution(delta, "not finite", False, 0, 0.0)
+    largest = ACCEPTED_VIOLATION * max(1.0, float(np.abs(features).max()))
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        step, gain = problem.newton_step(delta, terms)
+        moved = float(np.abs(features @ step).max())
+        delta, terms, loss, full = problem.search(delta, loss, step, gain)
+        violation = problem.violation(delta, terms)
+        if full and moved <= LAST_STEP * (1.0 + float(np.abs(problem.log_odds(delta)).max())) and violation <= largest:
+            return Solution(delta, "solved", True, iteration, violation)
+    return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
+
+
+class _Problem:
+    """One table, per unit of weight."""
+
+    def __init__(self, features: Array, offset: Array, weight: Array, positive: Array, lower: Array) -> None:
+        self.features = features
+        self.offset = offset
+        self.weight = weight
+        self.positive = positive
+        self.lower = lower
+
+    def log_odds(self, delta: Array) -> Array:
+        return self.offset + self.features @ delta
+
+    def assess(self, delta: Array) -> tuple[Terms, float]:
+        terms = log_loss_terms(self.log_odds(delta), self.weight, self.positive)
+        return terms, float(terms.loss.sum()) + 0.5 * RIDGE * float(delta @ delta)
+
+    def better_of(self, cold: Array, warm: Array) -> tuple[Array, Terms, float]:
+        points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
+        return min(points, key=lambda point: point[2])
+
+    def newton_step(self, delta: Array, terms: Terms) -> tuple[Array, float]:
+        """The step to the minimum of the quadratic model over the box, and the slope of the loss along it, < 0."""
+        gradient = self.gradient(delta, terms)
+        hessian = self.features.T @ (terms.curvature[:, None] * self.features) + RIDGE * np.eye(len(delta))
+        step, best = np.zeros_like(delta), 0.0
+        for held in product(*((False, True) if np.isfinite(bound) else (False,) for bound in self.lower)):
+            trial = _minimum_on_face(hessian, gradient, np.where(held, self.lower - delta, np.nan))
+            value = float(gradient @ trial + 0.5 * trial @ hessian @ trial)
+            if value < best and (held | (delta + trial >= self.lower)).all():
+                step, best = trial, value
+        return step, float(gradient @ step)
+
+    def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
+        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        share = 1.0
+        for _ in range(MAX_HALVINGS):
+            point = np.maximum(delta + share * step, self.lower)
+            terms, found = self.assess(point)
+            if found <= loss + 1e-4 * share * slope + ROUNDING * loss:
+                break
+            share *= 0.5
+        return point, terms, found, share == 1.0
+
+    def gradient(self, delta: Array, terms: Terms) -> Array:
+        gradient: Array = terms.excess @ self.features + RIDGE * delta
+        return gradient
+
+    def violation(self, delta: Array, terms: Terms) -> float:
+        """Largest violation of the optimality conditions, per unit of weight and of the features."""
+        gradient = self.gradient(delta, terms)
+        return float(np.abs(np.where(delta > self.lower, gradient, np.minimum(gradient, 0.0))).max())
+
+
+def _minimum_on_face(hessian: Array, gradient: Array, held: Array) -> Array:
+    """The minimum of ½ dᵀHd + gᵀd with the entries of d given where `held` is not NaN."""
+    free = np.isnan(held)
+    step = np.where(free, 0.0, held)
+    if free.any():
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(gradient + hessian @ step)[free])
+    return step

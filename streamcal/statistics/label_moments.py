@@ -1,0 +1,177 @@
+"""`LabelMoments`: weight, Σx and Σx² of each label, summed without rounding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.statistics.held import holds, not_held
+
+#: Decay drops what lies so many bits below the weight of a label: weights from 1e-60 to 1e60 span 452. Without it the
+#: integers would grow for ever.
+KEPT_BITS = 1024
+
+
+class LabelMoments(Statistic):
+    """Per label the count, Σw, Σwx and Σwx²: exact integers in units of powers of two. Everything O(1).
+
+    A float is an integer times a power of two, so sums of products of floats are too. Nothing is rounded until a
+    question is answered: the order does not matter, and what is reverted leaves no trace. Variances come from Σwx²
+    without cancellation, however far from 0 the coordinates are.
+    """
+
+    bounded = True
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        # _sums[label] = [Σw, Σwx, Σwx²] in units of 2^_weight_unit, times 2^_x_unit and 2^(2·_x_unit)
+        self._sums = [[0, 0, 0], [0, 0, 0]]
+        self._counts = [0, 0]
+        self._weight_unit = 0
+        self._x_unit = 0
+        self._count = 0
+        self._peak = 0.0  # the largest weight ever summed, see `holds`
+
+    @property
+    def n(self) -> float:
+        return self._as_float(self._sums[0][0] + self._sums[1][0])
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    @property
+    def drifts(self) -> bool:
+        return False
+
+    def weights(self) -> tuple[float, float]:
+        """Weight of the negative and of the positive observations."""
+        return self._as_float(self._sums[0][0]), self._as_float(self._sums[1][0])
+
+    def means(self) -> tuple[float, float]:
+        """μ₀ and μ₁, the mean coordinates of the two labels, both of which must be held."""
+        negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
+        return negative, positive
+
+    def gap(self) -> float:
+        """μ₁ − μ₀, rounded once."""
+        (a0, a1, _), (b0, b1, _) = self._sums
+        return _ratio(b1 * a0 - a1 * b0, a0 * b0, self._x_unit)
+
+    def gap_by_variance(self, *, within: bool) -> float:
+        """(μ₁ − μ₀)·W / Σ w (x − μ)², rounded once: μ the mean of the observation's label, or else of all.
+
+        Infinite where the sum of squares is 0, or too small beside the gap for a float.
+        """
+        (a0, a1, a2), (b0, b1, b2) = self._sums
+        weight, gap = a0 + b0, b1 * a0 - a1 * b0
+        # Σ w (x − μ)² times the weights of both labels, and times that of all
+        squares = ((a2 * a0 - a1 * a1) * b0 + (b2 * b0 - b1 * b1) * a0) * weight + (0 if within else gap * gap)
+        return _ratio(gap * weight * weight, squares, -self._x_unit) if squares > 0 else math.copysign(math.inf, gap)
+
+    def update(self, x: float, y: float, w: float) -> None:
+        for label, part in _parts(y, w):
+            self._add(label, x, part, 1)
+            self._peak = max(self._peak, self._as_float(self._sums[label][0]))
+        self._count += 1
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
+            self.update(*one)
+
+    def revert(self, x: float, y: float, w: float) -> None:
+        parts, weights = _parts(y, w), self.weights()
+        if not all(holds((weights[label], 0.0, self._counts[label]), 0.0, part, self._peak) for label, part in parts):
+            raise RetractionError(not_held(x, y, w))
+        for label, part in parts:
+            self._add(label, x, part, -1)
+            if self._counts[label] == 0:
+                self._sums[label] = [0, 0, 0]
+        self._count -= 1
+
+    def merge(self, other: Self) -> None:
+        for label in (0, 1):
+            weight_unit, x_unit = self._align(other._weight_unit, other._x_unit)
+            for power, value in enumerate(other._sums[label]):
+                self._sums[label][power] += value << (weight_unit + power * x_unit)
+            self._counts[label] += other._counts[label]
+        self._count += other._count
+        self._peak = max(self._peak, other._peak, *self.weights())
+
+    def decay(self, factor: float) -> None:
+        numerator, unit = _integer(factor)
+        self._weight_unit += unit
+        self._sums = [[value * numerator for value in sums] for sums in self._sums]
+        self._peak *= factor
+        excess = max(weight.bit_length() for weight, _, _ in self._sums) - KEPT_BITS
+        if excess > 0:
+            self._weight_unit += excess
+            self._sums = [[value >> excess for value in sums] for sums in self._sums]
+
+    def empty(self) -> Self:
+        return type(self)()
+
+    def state(self) -> dict[str, Any]:
+        """The integers as text: other readers of JSON take numbers for floats."""
+        return {
+            "sums": [[hex(value) for value in sums] for sums in self._sums],
+            "units": [self._weight_unit, self._x_unit],
+            "counts": list(self._counts),
+            "count": self._count,
+            "peak": self._peak,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        negative, positive = ([int(value, 16) for value in sums] for sums in state["sums"])
+        self._sums = [negative, positive]
+        self._weight_unit, self._x_unit = (int(unit) for unit in state["units"])
+        self._counts = [int(count) for count in state["counts"]]
+        self._count, self._peak = int(state["count"]), float(state["peak"])
+
+    def _add(self, label: int, x: float, weight: float, sign: int) -> None:
+        """Add weight at x to the sums of a label, or take it back."""
+        w, weight_unit = _integer(weight)
+        a, x_unit = _integer(x)
+        weight_shift, x_shift = self._align(weight_unit, x_unit)
+        w, a = sign * w << weight_shift, a << x_shift
+        sums = self._sums[label]
+        sums[0] += w
+        sums[1] += w * a
+        sums[2] += w * a * a
+        self._counts[label] += sign
+
+    def _align(self, weight_unit: int, x_unit: int) -> tuple[int, int]:
+        """Make the units at least as fine as these; by how many bits they are finer."""
+        finer, x_finer = max(self._weight_unit - weight_unit, 0), max(self._x_unit - x_unit, 0)
+        if finer or x_finer:
+            self._sums = [[value << (finer + k * x_finer) for k, value in enumerate(sums)] for sums in self._sums]
+            self._weight_unit -= finer
+            self._x_unit -= x_finer
+        return weight_unit - self._weight_unit, x_unit - self._x_unit
+
+    def _as_float(self, weight: int) -> float:
+        return _ratio(weight, 1, self._weight_unit)
+
+
+def _parts(y: float, w: float) -> list[tuple[int, float]]:
+    """(label, weight) of the pseudo-observation (y, w): both labels where y is between them."""
+    return [(label, part) for label, part in ((0, w - w * y), (1, w * y)) if part > 0.0]
+
+
+def _integer(value: float) -> tuple[int, int]:
+    """(k, e) with value = k·2^e, without rounding."""
+    numerator, denominator = value.as_integer_ratio()
+    return numerator, 1 - denominator.bit_length()
+
+
+def _ratio(numerator: int, denominator: int, exponent: int) -> float:
+    """numerator / denominator · 2^exponent, rounded once; infinite beyond the largest float."""
+    try:
+        if exponent >= 0:
+            return (numerator << exponent) / denominator
+        return numerator / (denominator << -exponent)
+    except OverflowError:
+        return math.copysign(math.inf, numerator)
