@@ -24,6 +24,7 @@ from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
@@ -50,6 +51,7 @@ __all__ = [
     "Isotonic",
     "Logit",
     "MergeError",
+    "MonotonePolynomial",
     "OnlinePlatt",
     "Platt",
     "Prior",

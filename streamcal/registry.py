@@ -7,10 +7,21 @@ from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
-    method.name: method for method in (Identity, Platt, OnlinePlatt, HistogramBinning, Isotonic, Bernstein, VennAbers)
+    method.name: method
+    for method in (
+        Identity,
+        Platt,
+        OnlinePlatt,
+        HistogramBinning,
+        Isotonic,
+        Bernstein,
+        MonotonePolynomial,
+        VennAbers,
+    )
 }
