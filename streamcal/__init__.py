@@ -21,10 +21,12 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.enir import ENIR
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
+from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
@@ -36,6 +38,7 @@ from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENIR",
     "REGISTRY",
     "Bernstein",
     "CalibrationMap",
@@ -52,6 +55,7 @@ __all__ = [
     "Logit",
     "MergeError",
     "MonotonePolynomial",
+    "NearIsotonic",
     "OnlinePlatt",
     "Platt",
     "Prior",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.enir import ENIR
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
+from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
@@ -20,6 +22,8 @@ REGISTRY: dict[str, type[Calibrator]] = {
         OnlinePlatt,
         HistogramBinning,
         Isotonic,
+        NearIsotonic,
+        ENIR,
         Bernstein,
         MonotonePolynomial,
         VennAbers,

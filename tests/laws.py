@@ -89,6 +89,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "bins": (2,),
     "discount": (0.875,),
     "lam": (2.0,),
+    "penalty": (0.01,),
 }
 #: A semidefinite program of the default degree takes 4 ms, one of this degree ½ ms: the laws are walked with it.
 SMALL: dict[str, dict[str, Any]] = {"rpr": {"degree": 6}}

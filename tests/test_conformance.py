@@ -876,6 +876,56 @@ def test_a_method_that_does_not_claim_to_be_monotone_is_not(case):
     assert cal.predict_one(0.9) < cal.predict_one(0.1)
 
 
+# -- refreshing at intervals -------------------------------------------------------------------------------------
+# The laws above are those of refresh_every=1, the default. With more, predictions are those of an earlier moment.
+
+REFRESHING = [case for case in ADDITIVE if "refresh_every" in case.build().params()]
+
+
+@each(REFRESHING)
+@given(data=st.data(), stream=streams(max_size=12))
+def test_a_map_refreshed_at_intervals_is_that_of_the_last_one(case, data, stream):
+    cal = data.draw(case.calibrators())
+    lagging = type(cal)(**{**cal.params(), "refresh_every": 4})
+    for number, observation in enumerate(stream, 1):
+        learned(lagging, [observation])
+        exact = learned(cal.clone(), stream[: number if number < 4 else number - number % 4])
+        before = lagging.state_dict()
+        predicted = lagging.predict_many(PROBES)
+        assert_close(predicted, exact.predict_many(PROBES), tolerance(cal))
+        look(lagging, 1e6)  # as of a time ahead, it is still the map of the last refresh
+        assert lagging.state_dict() == before
+        for way in COPIES.values():
+            assert_close(way(lagging).predict_many(PROBES), predicted, tolerance(cal))
+
+
+@each(REFRESHING)
+@given(data=st.data(), stream=streams(min_size=4, max_size=LONGEST), cut=st.integers(0, LONGEST))
+def test_learn_many_refreshes_where_a_loop_does(case, data, stream, cut):
+    cal = data.draw(case.calibrators())
+    loop = type(cal)(**{**cal.params(), "refresh_every": 4})
+    many = loop.clone()
+    learned(loop, stream)
+    many.learn_many(*columns(stream[:cut]))
+    many.learn_many(*columns(stream[cut:]))
+    assert_same(loop, many)
+    assert loop.n == many.n
+
+
+@each([case for case in REFRESHING if case.adds])
+def test_retractions_and_merges_count_towards_a_refresh(case):
+    stream = [Observation(k / 8, k > 3) for k in range(8)]
+    cal, other = (learned(case.build(refresh_every=8), stream) for _ in range(2))
+    before = cal.predict_many(PROBES).tolist()
+    for observation in stream[:7]:
+        cal.unlearn_one(*observation)
+        assert cal.predict_many(PROBES).tolist() == before
+    cal.unlearn_one(*stream[7])
+    assert_close(cal.predict_many(PROBES), cal.clone().predict_many(PROBES), 0.0)
+    cal.merge(other)
+    assert cal.predict_many(PROBES).tolist() == before
+
+
 # -- grids -------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"chebyshev", "grid_cells", "logistic", "online_newton"}
+HERE = {"chebyshev", "grid_cells", "logistic", "near_isotonic", "online_newton"}
 
 
 def twins(name):
@@ -175,3 +175,24 @@ def test_chebyshev(degree, rows):
         assert bits(np.concatenate(loop)) == bits(np.concatenate(many))
         found.append(bits(np.concatenate([*many, values])))
     assert found[0] == found[1]
+
+
+@given(st.lists(st.tuples(st.floats(1e-60, 1e60) | st.sampled_from([1.0, 2.0]), st.floats(0.0, 1.0)), min_size=1))
+def test_near_isotonic_path(rows):
+    weight = np.array([w for w, _ in rows])
+    positive = weight * np.array([mean if k % 2 else round(2.0 * mean) / 2.0 for k, (_, mean) in enumerate(rows)])
+    fast, slow = (module.NearIsotonicPath(weight, positive) for module in twins("near_isotonic"))
+    went_on = True
+    while went_on:
+        values = np.zeros((2, len(weight)))
+        for path, row in zip((fast, slow), values, strict=True):
+            path.add_values(0.75, row)
+        assert bits(values[0]) == bits(values[1])
+        assert bits((fast.penalty, fast.log_likelihood())) == bits((slow.penalty, slow.log_likelihood()))
+        assert fast.blocks == slow.blocks
+        went_on = fast.advance()
+        assert slow.advance() == went_on
+    assert np.diff(values[0]).min(initial=0.0) >= 0.0
+    for path in (fast, slow):
+        path.advance_to(0.5)
+    assert fast.penalty == slow.penalty >= 0.5

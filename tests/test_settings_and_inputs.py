@@ -131,6 +131,8 @@ def test_impossible_parameters_are_refused(method):
         "solver": ["OSQP", None, ""],
         "point": ["log_minimax", None],
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
+        "penalty": [-0.1, math.nan, math.inf, True, "0.1"],
+        "refresh_every": [0, -1, 2.0, True, "2", None],
         "discount": [0.0, -0.5, 1.5, math.nan, True, "0.9"],
     }
     parameters = set(method().params())

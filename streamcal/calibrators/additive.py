@@ -42,6 +42,11 @@ class AdditiveCalibrator(Calibrator):
         Pseudo-weight along the identity map, for a gentle start.
     resolution : int or None
         Cells of the grid on which the statistic is kept; None keeps every distinct score.
+    refresh_every : int
+        1 (default): the map is that of everything held, always. r > 1, offered by methods whose solve is not quick:
+        after every r-th observation learned, unlearned or merged in, and not in between, the map becomes that of what
+        is then held, so that predictions lag by fewer than r observations; before the r-th it is exact. `t` is not
+        read in between. What the map was solved from is kept, and saved: the state is twice as large.
     """
 
     def __init__(
@@ -51,19 +56,26 @@ class AdditiveCalibrator(Calibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = None,
+        refresh_every: int = 1,
     ) -> None:
         _require(scale, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF.from_scores(s)")
         _require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")
         if prior is not None:
             _require(prior, Prior, "prior", "None or Prior(strength)")
+        if isinstance(refresh_every, bool) or not isinstance(refresh_every, int) or refresh_every < 1:
+            raise InputError(f"refresh_every={refresh_every!r} is not possible; give a whole number of at least 1")
         self.scale = scale
         self.forgetting = forgetting
         self.prior = prior
         self.resolution = resolution
+        self.refresh_every = refresh_every
         self._memory = forgetting.start(self._new_statistic(), None if prior is None else prior.seed(scale))
         self._clamped = 0
         self._solved: ScaledMap | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
+        # With refresh_every > 1: observations since the last refresh; the statistic and the unit of that moment.
+        self._since = 0
+        self._basis: tuple[dict[str, Any], float] | None = None
 
     @abstractmethod
     def _new_statistic(self) -> Statistic:
@@ -105,6 +117,7 @@ class AdditiveCalibrator(Calibrator):
         if weight == 0.0:
             return
         self._memory.learn(x, label, weight, time)
+        self._changed(1)
         if x == self.scale.lo or x == self.scale.hi:
             self._clamped += self.scale.clamps(s)
 
@@ -123,7 +136,9 @@ class AdditiveCalibrator(Calibrator):
         if w is not None and not weights.all():
             kept = weights > 0.0
             s, x, labels, weights, times = s[kept], x[kept], labels[kept], weights[kept], times[kept]
-        self._memory.learn_many(x, labels, weights, times)
+        for part in self._parts(len(x)):
+            self._memory.learn_many(x[part], labels[part], weights[part], times[part])
+            self._changed(len(x[part]))
         self._clamped += self.scale.count_clamped(s)
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -133,6 +148,7 @@ class AdditiveCalibrator(Calibrator):
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
         if weight > 0.0:
             self._memory.unlearn(x, label, weight, time)
+            self._changed(1)
 
     def merge(self, other: Self) -> None:
         if type(other) is not type(self) or other.params() != self.params():
@@ -140,6 +156,7 @@ class AdditiveCalibrator(Calibrator):
         if other is self:
             raise MergeError("a calibrator cannot be merged into itself: its observations would count twice")
         self._memory.merge(other._memory)
+        self._changed(other._memory.statistic.count)
         self._clamped += other._clamped
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -157,22 +174,65 @@ class AdditiveCalibrator(Calibrator):
 
     def _map_at(self, t: Time | None) -> ScaledMap:
         """The map as of `t`, solved only if something has changed since the last one."""
-        unit = self._memory.as_of(None if t is None else check_time(t))
+        if t is not None:
+            t = check_time(t)
+        if self._basis is not None:
+            return self._map_of(*self._basis)
+        unit = self._memory.as_of(t)
         if self._solved is None or self._solved_for != (self._memory.version, unit):
-            empty = self._memory.statistic.n <= 0.0
-            self._solved = IdentityMap(self.scale) if empty else self._solve(unit)
+            self._solved = self._solve_unless_empty(unit)
             self._solved_for = (self._memory.version, unit)
+        return self._solved
+
+    def _solve_unless_empty(self, unit: float) -> ScaledMap:
+        return IdentityMap(self.scale) if self._memory.statistic.n <= 0.0 else self._solve(unit)
+
+    # -- refreshing at intervals ---------------------------------------------------------------------------------
+
+    def _parts(self, size: int) -> list[slice]:
+        """A batch up to the last refresh that falls into it, and the rest: the map a loop of `learn_one` leaves."""
+        last = (self._since + size) // self.refresh_every * self.refresh_every - self._since
+        return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
+
+    def _changed(self, number: int) -> None:
+        """Count changed observations; when it is time, note what the map is to be solved from, should it be asked."""
+        if self.refresh_every == 1:
+            return
+        self._since += number
+        if self._since >= self.refresh_every:
+            self._since %= self.refresh_every
+            unit = self._memory.as_of(None)
+            self._basis = self._memory.statistic.state(), unit
+            self._solved = None
+
+    def _map_of(self, basis: dict[str, Any], unit: float) -> ScaledMap:
+        """The map of the statistic at the last refresh, solved at the first question."""
+        if self._solved is None:
+            statistic = self._memory.statistic
+            present = statistic.state()
+            statistic.restore(basis)
+            try:
+                self._solved = self._solve_unless_empty(unit)
+            finally:
+                statistic.restore(present)
         return self._solved
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         self._memory.as_of(None)
-        return {"clamped": self._clamped, "memory": self._memory.state()}
+        state: dict[str, Any] = {"clamped": self._clamped, "memory": self._memory.state()}
+        if self.refresh_every > 1:
+            state["since"] = self._since
+            state["basis"] = None if self._basis is None else list(self._basis)
+        return state
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._clamped = int(state["clamped"])
         self._memory.restore(state["memory"])
+        if self.refresh_every > 1:
+            self._since = int(state["since"])
+            self._basis = None if state["basis"] is None else (dict(state["basis"][0]), float(state["basis"][1]))
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""`ENIR`: the average of all nearly-isotonic fits, weighted by BIC."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamcal.base import Statistic
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.calibrators.near_isotonic import bic_of_path, held_columns
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.kernels.near_isotonic import NearIsotonicPath
+from streamcal.maps import KnotMap, ScaledMap
+from streamcal.prior import Prior
+from streamcal.scales import Probability, Scale
+from streamcal.statistics.score_table import GridTable, score_table
+
+
+class ENIR(AdditiveCalibrator):
+    """Ensemble of near-isotonic regressions: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (BICₜ − min BIC)).
+
+    pₜ is the near-isotonic fit at the t-th breakpoint of its path (`NearIsotonic`), from λ = 0 to the isotonic fit, and
+    BIC = −2 log L + d log max(W, 1): L the likelihood of the labels, d the number of blocks, W the total weight. Not
+    monotone.
+
+    Parameters
+    ----------
+    scale, forgetting, prior, resolution, refresh_every
+        See `NearIsotonic`.
+
+    Notes
+    -----
+    The authors' code leaves λ = 0 out, which repeats the labels where no two scores are equal, and pulls the value of
+    each block towards its mean score; both are not done here. An observation costs O(log k) for k distinct scores
+    (cells), a prediction after it O(k²) in the worst case, about 3 ms for 20,000 scores on the default grid.
+    Naeini and Cooper, ICDM 2016 (model averaging by BIC); paper 002, §2.2.6.
+
+    >>> cal = ENIR()
+    >>> cal.learn_many([0.2, 0.4, 0.6, 0.8] * 10, [0, 1, 0, 1] * 10)
+    >>> cal.predict_one(0.4) > cal.predict_one(0.6)
+    True
+    """
+
+    name = "enir"
+    summary = "average of all near-isotonic fits, weighted by BIC"
+    monotone = False
+
+    def __init__(
+        self,
+        *,
+        scale: Scale = Probability(),  # noqa: B008 - frozen
+        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        prior: Prior | None = None,
+        resolution: int | None = 1024,
+        refresh_every: int = 1,
+    ) -> None:
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
+
+    def _new_statistic(self) -> Statistic:
+        self._table = score_table(self.scale, self.resolution)
+        return self._table
+
+    def _solve(self, unit: float) -> ScaledMap:
+        x, weight, positive = held_columns(self._table)
+        bic = bic_of_path(weight, positive, unit)
+        shares = np.exp(-0.5 * (bic - bic.min()))
+        shares /= shares.sum()
+        path, values = NearIsotonicPath(weight, positive), np.zeros(len(x))
+        for share in shares.tolist():
+            if share > 0.0:
+                path.add_values(share, values)
+            path.advance()
+        values = np.clip(values, 0.0, 1.0)  # shares that sum to 1 + 1e-16
+        return KnotMap(self.scale, x, values, self._table.grid if isinstance(self._table, GridTable) else None)

@@ -1,0 +1,184 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The whole path of nearly-isotonic regression, by the modified pool-adjacent-violators algorithm.
+
+Symbols, after Tibshirani, Hoefling and Tibshirani 2011 (Technometrics 53:54), with weights:
+
+    ω_i, ȳ_i     weight (Σω = 1) and mean label of the i-th distinct score, ascending
+    p(λ)         minimises ½ Σ ω_i (p_i − ȳ_i)² + λ Σ (p_i − p_{i+1})₊
+    block        neighbouring scores with one value; Ω_b its weight, m_b its mean label
+    s_b          1 if the value falls from block b to the next, else 0
+
+With growing λ blocks merge and never split (their lemma 1). As long as none merge, stationarity of a block says
+
+    p_b(λ) = m_b + λ d_b,   d_b = (s_{b−1} − s_b) / Ω_b
+
+so a value is a closed formula of the sums of its block, and nothing is carried along the path that could drift. Two
+neighbours meet where their lines cross; s_b changes for no pair that has not met. A heap holds the crossings: a path
+over k scores takes O(k log k).
+"""
+
+from heapq import heappop, heappush
+
+import cython
+import numpy as np
+from cython.cimports.libc.math import fabs, log
+
+# Means as near as this, relative to themselves, are one value that was rounded twice: blocks from the start.
+TIED = cython.declare(cython.double, 1e-14)
+# Crossings as near as this, relative to λ, happen at once: on symmetric data many do, and rounding must not make two
+# breakpoints of one.
+AT_ONCE = cython.declare(cython.double, 1e-12)
+
+
+@cython.cclass
+class NearIsotonicPath:
+    """The fit at one λ, from λ = 0 upwards.
+
+    Block b is known by its first score. `after[b]` is the next block (k: none), `before[b]` the one before it (−1:
+    none), `weight[b]` and `positive[b]` its sums. `version[b]` grows when it merges, and −1 marks what was swallowed:
+    a crossing in the heap counts only if it names the versions of its two blocks.
+    """
+
+    size: cython.Py_ssize_t
+    blocks = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    penalty = cython.declare(cython.double, visibility="readonly")
+    total: cython.double
+    weight: cython.double[::1]
+    positive: cython.double[::1]
+    after: cython.long[::1]
+    before: cython.long[::1]
+    version: cython.long[::1]
+    falls: cython.long[::1]
+    crossings: list
+
+    def __init__(self, weight: cython.const[cython.double][::1], positive: cython.const[cython.double][::1]):
+        """`weight` > 0 and 0 <= `positive` <= `weight` of at least one distinct score, ascending; not normalised."""
+        size = weight.shape[0]
+        if size == 0 or positive.shape[0] != size:
+            raise ValueError(f"{size} weights and {positive.shape[0]} positive weights make no path")
+        self.size, self.penalty, self.crossings = size, 0.0, []
+        self.weight, self.positive = np.array(weight).data, np.array(positive).data
+        self.after, self.before = np.arange(1, size + 1).data, np.arange(-1, size - 1).data
+        self.version, self.falls = np.zeros(size, dtype=int).data, np.zeros(size, dtype=int).data
+        self.total = 0.0
+        for i in range(size):
+            self.total += weight[i]
+        self.blocks = size
+        self.start()
+
+    @cython.cfunc
+    def start(self) -> cython.void:
+        """λ = 0: ties are blocks; where the means fall; the first crossings."""
+        b: cython.Py_ssize_t = 0
+        while self.after[b] < self.size:
+            mean: cython.double = self.mean(b)
+            next_mean: cython.double = self.mean(self.after[b])
+            if fabs(next_mean - mean) <= TIED * max(mean, next_mean):
+                self.swallow(b)
+            else:
+                self.falls[b] = mean > next_mean
+                b = self.after[b]
+        b = 0
+        while b < self.size:
+            self.watch(b)
+            b = self.after[b]
+
+    @cython.cfunc
+    def mean(self, b: cython.Py_ssize_t) -> cython.double:
+        return self.positive[b] / self.weight[b]
+
+    @cython.cfunc
+    def drift(self, b: cython.Py_ssize_t) -> cython.double:
+        """d_b, by which the value of a block grows with λ."""
+        steps: cython.long = 0
+        if self.before[b] >= 0:
+            steps += self.falls[self.before[b]]
+        if self.after[b] < self.size:
+            steps -= self.falls[b]
+        return steps * (self.total / self.weight[b])
+
+    @cython.cfunc
+    def value(self, b: cython.Py_ssize_t) -> cython.double:
+        return min(max(self.mean(b) + self.penalty * self.drift(b), 0.0), 1.0)
+
+    @cython.cfunc
+    def watch(self, b: cython.Py_ssize_t) -> cython.void:
+        """Note where block `b` will meet the next one, if it will."""
+        after: cython.Py_ssize_t = self.after[b]
+        if after >= self.size:
+            return
+        rate = self.drift(b) - self.drift(after)
+        if rate > 0.0 if self.falls[b] == 0 else rate < 0.0:
+            crossing = max((self.mean(after) - self.mean(b)) / rate, self.penalty)
+            heappush(self.crossings, (crossing, b, after, self.version[b], self.version[after]))
+
+    @cython.cfunc
+    def swallow(self, b: cython.Py_ssize_t) -> cython.void:
+        """Join block `b` with the next one."""
+        after: cython.Py_ssize_t = self.after[b]
+        self.weight[b] += self.weight[after]
+        self.positive[b] += self.positive[after]
+        self.falls[b] = self.falls[after]
+        self.after[b] = self.after[after]
+        if self.after[b] < self.size:
+            self.before[self.after[b]] = b
+        self.version[b] += 1
+        self.version[after] = -1
+        self.blocks -= 1
+
+    @cython.cfunc
+    def merge_until(self, penalty: cython.double) -> cython.void:
+        """Merge what meets up to this λ, and move to the last such place."""
+        b: cython.Py_ssize_t
+        after: cython.Py_ssize_t
+        while self.crossings and self.crossings[0][0] <= penalty:
+            crossing, b, after, version, after_version = heappop(self.crossings)
+            if self.version[b] == version and self.version[after] == after_version:
+                self.penalty = crossing
+                self.swallow(b)
+                self.watch(b)
+                if self.before[b] >= 0:
+                    self.watch(self.before[b])
+
+    def advance(self) -> bool:
+        """Move to the next breakpoint, where blocks merge; False, and no move, behind the last one."""
+        b: cython.Py_ssize_t
+        after: cython.Py_ssize_t
+        while self.crossings:
+            crossing, b, after, version, after_version = self.crossings[0]
+            if self.version[b] == version and self.version[after] == after_version:
+                self.merge_until(crossing * (1.0 + AT_ONCE))
+                return True
+            heappop(self.crossings)
+        return False
+
+    def advance_to(self, penalty: cython.double) -> None:
+        """Move on to this λ, or stay if it lies behind."""
+        self.merge_until(penalty)
+        self.penalty = max(penalty, self.penalty)
+
+    def add_values(self, share: cython.double, values: cython.double[::1]) -> None:
+        """Add `share` times the fit at every score to `values`, shape (k,). O(k)."""
+        b: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t
+        while b < self.size:
+            value = self.value(b)
+            for i in range(b, self.after[b]):
+                values[i] += share * value
+            b = self.after[b]
+
+    def log_likelihood(self) -> float:
+        """Σ w (ȳ log p + (1 − ȳ) log(1 − p)), in the weights that were given. O(blocks)."""
+        result: cython.double = 0.0
+        b: cython.Py_ssize_t = 0
+        while b < self.size:
+            p, positive = self.value(b), self.positive[b]
+            negative = self.weight[b] - positive
+            if (positive > 0.0 and p <= 0.0) or (negative > 0.0 and p >= 1.0):
+                return -float("inf")
+            if positive > 0.0:
+                result += positive * log(p)
+            if negative > 0.0:
+                result += negative * log(1.0 - p)
+            b = self.after[b]
+        return result
