@@ -35,6 +35,7 @@ from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.linear_trend import LinearTrend
+from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
@@ -73,6 +74,7 @@ __all__ = [
     "Logit",
     "MergeError",
     "OnlineBeta",
+    "MonotonePolynomial",
     "NearIsotonic",
     "OnlinePlatt",
     "Platt",

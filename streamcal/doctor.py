@@ -14,7 +14,7 @@ import streamcal.kernels
 
 PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "typer", "rich")
 #: Package → the extra that brings it.
-OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn"}
+OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn", "clarabel": "conic"}
 
 
 def kernels() -> dict[str, bool]:

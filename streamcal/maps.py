@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamcal.base import CalibrationMap, FloatArray
 from streamcal.inputs import check_score, check_scores
+from streamcal.kernels import chebyshev
 from streamcal.kernels.bernstein import evaluate, evaluate_many
 from streamcal.kernels.logistic import sigmoid, sigmoids
 from streamcal.scales import Scale
@@ -133,6 +134,20 @@ class BernsteinMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return np.clip(evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
+
+
+class ChebyshevMap(ScaledMap):
+    """Σ cₘ Tₘ(u) at the scale's unit coordinate u; `coefficients` has shape (k + 1,)."""
+
+    def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
+        super().__init__(scale)
+        self.coefficients = frozen(coefficients)
+
+    def at(self, x: float) -> float:
+        return min(max(float(chebyshev.evaluate(self.coefficients, self.scale.unit(x))), 0.0), 1.0)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return np.clip(chebyshev.evaluate_many(self.coefficients, self.scale.units(x)), 0.0, 1.0)
 
 
 class BernsteinLogisticMap(ScaledMap):

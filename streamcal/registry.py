@@ -18,6 +18,7 @@ from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.linear_trend import LinearTrend
+from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.near_isotonic import NearIsotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
@@ -49,6 +50,7 @@ REGISTRY: dict[str, type[Calibrator]] = {
         HistogramBinning,
         Isotonic,
         Bernstein,
+        MonotonePolynomial,
         VennAbers,
         Gaussian,
         Temperature,

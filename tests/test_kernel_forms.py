@@ -22,7 +22,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton"}
+HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton"}
 
 
 def twins(name):
@@ -251,6 +251,27 @@ def test_grid_cells(kind, cells, data):
             finder.take(values[1:], x)
     assert bits(sums[0]) == bits(sums[1])
     assert sums[0][:, 2].tolist() == np.bincount(expected, minlength=cells).tolist()
+
+
+@pytest.mark.parametrize("degree", [1, 2, 16, 40])
+@given(rows=st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(1e-60, 1e60) | st.floats(0.1, 10.0), st.booleans())))
+def test_chebyshev(degree, rows):
+    """Both forms, one by one and in bulk, for sums and for series."""
+    u = np.array([*(row[0] for row in rows), -0.0, 0.0, 5e-324, 0.5, 1.0 - 2.0**-53, 1.0])
+    w = np.append([row[1] for row in rows], np.ones(6))
+    positive = w * np.append([row[2] for row in rows], np.arange(6) % 2)
+    coefficients = 1.0 / (1.0 + np.arange(degree + 1))
+    found = []
+    for module in twins("chebyshev"):
+        loop, many = ([np.zeros(2 * degree + 1), np.zeros(degree + 1)] for _ in range(2))
+        for row in zip(u.tolist(), w.tolist(), positive.tolist(), strict=True):
+            module.add(*loop, *row)
+        module.add_many(*many, u, w, positive)
+        values = module.evaluate_many(coefficients, u)
+        assert bits(values) == bits([module.evaluate(coefficients, one) for one in u.tolist()])
+        assert bits(np.concatenate(loop)) == bits(np.concatenate(many))
+        found.append(bits(np.concatenate([*many, values])))
+    assert found[0] == found[1]
 
 
 @given(st.lists(st.tuples(st.floats(1e-60, 1e60) | st.sampled_from([1.0, 2.0]), st.floats(0.0, 1.0)), min_size=1))

@@ -22,8 +22,11 @@ HOSTS = {
     "typer": {"cli"},
     "rich": EDGES,
     "pyarrow": {"stream"},
+    "clarabel": {"solvers"},
 }
-LAZY_HOSTS = {"matplotlib", "pyarrow"}
+LAZY_HOSTS = {"matplotlib", "pyarrow", "clarabel"}
+#: Of those, the ones that rooms below the edges use.
+LAZY_BELOW = {"pyarrow", "clarabel"}
 #: What the rooms below the edges are built on.
 FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "cython"}
 
@@ -123,13 +126,14 @@ def test_host_libraries_are_imported_at_the_edges_only(host):
         assert not any(at_top for _, at_top in users), sorted(users)
 
 
-def test_pyarrow_is_imported_in_one_place():
-    assert {module for module, name, _ in FOREIGN if name == "pyarrow"} == {"streamcal.stream.formats"}
+def test_pyarrow_and_clarabel_are_imported_in_one_place():
+    for host, place in (("pyarrow", "streamcal.stream.formats"), ("clarabel", "streamcal.solvers.conic")):
+        assert {module for module, name, _ in FOREIGN if name == host} == {place}
 
 
 def test_below_the_edges_stand_numpy_and_its_like_alone():
     below = {(module, name) for module, name, _ in FOREIGN if room_of(module) not in EDGES}
-    wrong = sorted(pair for pair in below if pair[1] not in sys.stdlib_module_names | FOUNDATIONS | {"pyarrow"})
+    wrong = sorted(pair for pair in below if pair[1] not in sys.stdlib_module_names | FOUNDATIONS | LAZY_BELOW)
     assert wrong == []
 
 
