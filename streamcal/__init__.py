@@ -21,6 +21,7 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -40,6 +41,7 @@ __all__ = [
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
+    "CrossVennAbers",
     "Decay",
     "EmpiricalCDF",
     "Forever",

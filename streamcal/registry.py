@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -12,5 +13,15 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
-    method.name: method for method in (Identity, Platt, OnlinePlatt, HistogramBinning, Isotonic, Bernstein, VennAbers)
+    method.name: method
+    for method in (
+        Identity,
+        Platt,
+        OnlinePlatt,
+        HistogramBinning,
+        Isotonic,
+        Bernstein,
+        VennAbers,
+        CrossVennAbers,
+    )
 }
