@@ -106,8 +106,8 @@ class CrossVennAbers(AdditiveCalibrator):
     Notes
     -----
     `learn_one(score, y, fold=k)` says the fold, from 0 to K − 1, and `unlearn_one` must be told it again. Without
-    `fold` it is a hash of the coordinate's 64 bits (SplitMix64's finalizer, modulo K; on a grid, of the rounded
-    coordinate), the same on every machine: equal scores always share a fold.
+    `fold` it is a hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a
+    grid, of the cell's centre), the same on every machine: equal scores share a fold, and last digits do not matter.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds disagree by more than their intervals are wide, the

@@ -17,6 +17,9 @@ from streamcal.statistics.score_tree import ScoreTree
 _SHIFTS = (30, 27, 31)
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
+#: The hash reads a coordinate rounded to 44 bits (33 of the significand): a model whose sums end in other last digits,
+#: on another machine or with its features in another order, must not send a score to another fold.
+_DROPPED_BITS = 20
 
 
 Labels = TypeVar("Labels", float, FloatArray)
@@ -54,9 +57,10 @@ class FoldedTrees(Statistic):
         return any(tree.drifts for tree in self.trees)
 
     def fold_of(self, x: float) -> int:
-        """The fold of a coordinate for which none was given: a hash of the 64 bits of what a tree would keep of it."""
+        """The fold of a coordinate for which none was given: a hash of the leading bits of what a tree keeps of it."""
         kept = x + 0.0 if self.grid is None else self.grid.round(x)  # −0 is 0
         (bits,) = struct.unpack("<Q", struct.pack("<d", kept))
+        bits = (bits + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS
         for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
             bits = ((bits ^ (bits >> shift)) * factor) & _ALL_BITS
         return int((bits ^ (bits >> _SHIFTS[2])) % len(self.trees))
@@ -64,7 +68,7 @@ class FoldedTrees(Statistic):
     def folds_of(self, x: FloatArray) -> npt.NDArray[np.int64]:
         """`fold_of` for an array."""
         kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
-        bits = kept.view(np.uint64)
+        bits = (kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1)) >> np.uint64(_DROPPED_BITS)
         for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
             bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
         return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(len(self.trees))).astype(np.int64)
