@@ -103,7 +103,7 @@ def check_fold(fold: Any, folds: int) -> int:
 
 def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
     """Folds as an array of shape (length,), from one for all or from an array."""
-    if np.ndim(fold) == 0:
+    if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
     given = _one_dimension(fold, "fold")
     if len(given) != length:
