@@ -112,7 +112,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         The base. Its clones learn, and are the attribute `classifiers`; the one given is never changed.
     calibrator : CrossVennAbers or None
         A clone of it learns, and is the attribute `calibrator`; its `folds`, at least 2, is K. None is
-        `CrossVennAbers()`.
+        `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
     id : str or None
         The feature that says whose observation it is: a user, a session, a request. Its fold is a hash of the text of
         the value (BLAKE2b), the same on every machine, so that what comes twice never trains the clone that it
@@ -142,7 +142,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
-        calibrator = CrossVennAbers() if calibrator is None else calibrator
+        calibrator = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
         if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
             raise InputError(f"calibrator={calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         self.classifier = classifier
