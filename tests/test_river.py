@@ -322,8 +322,8 @@ def test_score_calibrator_reads_its_feature():
 
 @pytest.mark.parametrize("name", BASES)
 def test_all_of_rivers_checks_of_a_cross_calibrated_classifier(name):
-    # On its default grid: exact, two scores that differ in their last digit, as they do when the features come in another
-    # order, are no tie, and an interval beside a score is not the interval at it.
+    # On its default grid: exact, two scores that differ in their last digit, as they do when the features come in
+    # another order, are no tie, and an interval beside a score is not the interval at it.
     model = CrossCalibratedClassifier(BASES[name]())
     assert not model._unit_test_skips()
     for check in checks.yield_checks(model):

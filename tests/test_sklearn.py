@@ -187,7 +187,7 @@ def test_a_frozen_base_only_scores():
     ("estimator", "calibrator", "expected_failures"),
     [
         (GaussianNB(), CrossVennAbers(folds=3), [DENSE]),
-        # On grids: the weights come with solutions that differ in their last digits, and exact ties do not survive that.
+        # On grids: weights and repeated rows give solutions that differ in last digits, and exact ties do not survive.
         (LogisticRegression(), CrossVennAbers(folds=3, resolution=256), []),
         (SVC, CrossVennAbers("self-consistent", 3, scale=Interval(-3, 3), resolution=256), []),
     ],
