@@ -25,6 +25,7 @@ from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
 from streamcal.calibrators.gaussian import Gaussian
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -59,6 +60,7 @@ __all__ = [
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
+    "CrossVennAbers",
     "Decay",
     "ELiTE",
     "EmpiricalCDF",

@@ -72,6 +72,48 @@ def check_scores(scores: npt.ArrayLike) -> FloatArray:
     return array
 
 
+def check_fold_scores(scores: Any, folds: int) -> list[float]:
+    """`folds` finite floats from a list, tuple or array of them, or from one score, which counts for every fold."""
+    if isinstance(scores, (list, tuple)) or (isinstance(scores, np.ndarray) and scores.ndim == 1):
+        if len(scores) != folds:
+            raise InputError(f"scores {scores!r} are {len(scores)}; give one score, or {folds} of them, one a fold")
+        return [check_score(score) for score in scores]
+    return [check_score(scores)] * folds
+
+
+def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray]:
+    """Arrays of scores, one a fold, from shape (n, folds), or from shape (n,), which counts for every fold."""
+    try:
+        shape = np.shape(scores)
+    except ValueError:  # of several lengths: the message is that of any other array
+        shape = ()
+    if len(shape) != 2:
+        return [check_scores(scores)] * folds
+    if shape[1] != folds:
+        raise InputError(f"scores has shape {shape}; give shape (n,), or (n, {folds}): a column a fold")
+    return [check_scores(column) for column in np.asarray(scores).T]
+
+
+def check_fold(fold: Any, folds: int) -> int:
+    """A whole number from 0 to folds − 1; `InputError` otherwise."""
+    if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool) or not 0 <= fold < folds:
+        raise InputError(f"fold {fold!r} is not possible; give a whole number from 0 to {folds - 1}, or None")
+    return int(fold)
+
+
+def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
+    """Folds as an array of shape (length,), from one for all or from an array."""
+    if isinstance(fold, (int, np.integer)):
+        return np.full(length, check_fold(fold, folds))
+    given = _one_dimension(fold, "fold")
+    if len(given) != length:
+        raise InputError(f"fold has length {len(given)}, the scores have length {length}")
+    if given.dtype.kind not in "iu" and length:
+        raise InputError(f"fold has numbers of type {given.dtype}; give whole numbers from 0 to {folds - 1}")
+    _refuse((given < 0) | (given >= folds), given, "fold", f"not possible; give whole numbers from 0 to {folds - 1}")
+    return given.astype(np.int64)
+
+
 def check_batch(
     scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.base import CalibrationMap, FloatArray
-from streamcal.inputs import check_score, check_scores
+from streamcal.inputs import check_fold_scores, check_fold_scores_many, check_score, check_scores
 from streamcal.kernels import chebyshev
 from streamcal.kernels.bernstein import evaluate, evaluate_many
 from streamcal.kernels.logistic import sigmoid, sigmoids
@@ -264,9 +264,50 @@ class IntervalMap(RoundedMap):
         low, high = self.interval_at(x)
         return float(self.point(np.array([low]), np.array([high]))[0])
 
+    def intervals_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The pairs (p₀, p₁) at an array of coordinates."""
+        return self._pairs_at(x if self.grid is None else self.grid.rounds(x))
+
     def _values_at(self, x: FloatArray) -> FloatArray:
+        return self.point(*self._pairs_at(x))
+
+    def _pairs_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = self.lower[np.searchsorted(self.knots, x, side="right")]
-        return self.point(lower, self.upper[np.searchsorted(self.knots, x, side="left")])
+        return lower, self.upper[np.searchsorted(self.knots, x, side="left")]
+
+
+class CrossIntervalMap(ScaledMap):
+    """Interval maps, one a fold, whose pairs `merge` makes one probability of (paper 003, Algorithm 7).
+
+    Asked for K scores it gives each to its fold; one score counts for every fold.
+    """
+
+    def __init__(self, scale: Scale, pieces: Sequence[IntervalMap], merge: Callable) -> None:
+        super().__init__(scale)
+        self.pieces = tuple(pieces)
+        self.merge = merge
+
+    def predict_one(self, score: float | Sequence[float]) -> float:
+        return self._merged([self.scale.coordinate(s) for s in check_fold_scores(score, len(self.pieces))])
+
+    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+        columns = check_fold_scores_many(scores, len(self.pieces))
+        return self._merged_many([self.scale.coordinates(column) for column in columns])
+
+    def at(self, x: float) -> float:
+        return self._merged([x] * len(self.pieces))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self._merged_many([x] * len(self.pieces))
+
+    def _merged(self, x: Sequence[float]) -> float:
+        pairs = [piece.interval_at(place) for piece, place in zip(self.pieces, x, strict=True)]
+        return float(self.merge(*zip(*pairs, strict=True)))
+
+    def _merged_many(self, x: Sequence[FloatArray]) -> FloatArray:
+        pairs = [piece.intervals_at(places) for piece, places in zip(self.pieces, x, strict=True)]
+        merged: FloatArray = self.merge(*zip(*pairs, strict=True))
+        return merged
 
 
 def bin_of(p: float, bins: int) -> int:

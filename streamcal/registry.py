@@ -8,6 +8,7 @@ from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
 from streamcal.calibrators.gaussian import Gaussian
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
@@ -56,5 +57,10 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Temperature,
         Beta,
         BernsteinLogistic,
+        HistogramBinning,
+        Isotonic,
+        Bernstein,
+        VennAbers,
+        CrossVennAbers,
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from river import base, compose, linear_model, metrics, preprocessing
 
 from streamcal.base import Calibrator, InputError, Label, Time
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.inputs import check_label
@@ -83,30 +85,119 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
-        score = self._score(x)
+        score = _score_of(self.classifier, x)
         if score is None:
             check_label(y)
         else:
             self.calibrator.learn_one(score, y, w, t)
-        if "w" in self._for_base:
-            kwargs["w"] = w
-        if "t" in self._for_base and t is not None:
-            kwargs["t"] = t
-        self.classifier.learn_one(x, y, **kwargs)
+        self.classifier.learn_one(x, y, **kwargs, **_asked_for(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
-        score = self._score(x, **kwargs)
+        score = _score_of(self.classifier, x, **kwargs)
         return _both(NO_OPINION if score is None else self.calibrator.predict_one(score, t))
 
-    def _score(self, x: dict[Any, Any], **kwargs: Any) -> float | None:
-        """The base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
-        scores = self.classifier.predict_proba_one(x, **kwargs)
-        if not scores:
-            return None
-        if True not in scores and False not in scores:
-            raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
-        return _rounded(scores.get(True, 0.0))
+
+class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
+    """K clones of a binary River classifier, cross-fitted and calibrated online: cross Venn-Abers (CVAP) on a stream.
+
+    `learn_one(x, y)` gives the observation to one of K folds. The clone of that fold scores x, and the calibrator
+    learns in that fold that the score was followed by y; the other K − 1 clones learn (x, y). So no clone is ever
+    calibrated on what it was trained on. `predict_proba_one` asks all K clones and merges what the calibrator says of
+    their scores. Until every clone has an opinion, ½ is predicted.
+
+    Parameters
+    ----------
+    classifier : river.base.Classifier
+        The base. Its clones learn, and are the attribute `classifiers`; the one given is never changed.
+    calibrator : CrossVennAbers or None
+        A clone of it learns, and is the attribute `calibrator`; its `folds`, at least 2, is K. None is
+        `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
+    id : str or None
+        The feature that says whose observation it is: a user, a session, a request. Its fold is a hash of the text of
+        the value (BLAKE2b), the same on every machine, so that what comes twice never trains the clone that it
+        calibrates. The clones do not see this feature. None deals the folds out in turn.
+
+    Notes
+    -----
+    An observation costs K − 1 times the learning and once the scoring of the base; a prediction K times its scoring.
+    Weights, times and other keywords go where those of `CalibratedClassifier` go. Since the clones go on learning,
+    there is no guarantee (see `CrossVennAbers`).
+
+    Errors: as of `CalibratedClassifier`, and `InputError` for a calibrator of fewer than two folds, or where x to be
+    learned lacks `id`.
+
+    >>> from river import datasets, evaluate, linear_model, preprocessing
+    >>> from streamcal import CrossVennAbers
+    >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    >>> model = CrossCalibratedClassifier(pipeline, CrossVennAbers(folds=5))
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, Brier())
+    Brier: 0.083687
+    >>> len(model.classifiers), model.calibrator.n
+    (5, 1250.0)
+    """
+
+    def __init__(
+        self, classifier: base.Classifier, calibrator: CrossVennAbers | None = None, id: str | None = None
+    ) -> None:
+        if not isinstance(classifier, base.Classifier):
+            raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        calibrator = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
+        if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
+            raise InputError(f"calibrator={calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
+        self.classifier = classifier
+        self.calibrator = calibrator.clone()
+        self.id = id
+        self.classifiers = [classifier.clone() for _ in range(calibrator.folds)]
+        self._for_base = frozenset(name for name in ("w", "t") if _takes(classifier, name))
+        self._learned = 0
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @property
+    def _multiclass(self) -> bool:
+        return False
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": linear_model.LogisticRegression()}
+        pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+        yield {"classifier": pipeline, "calibrator": CrossVennAbers("self-consistent", 2)}
+
+    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
+        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        fold, x = self._fold_of(x), self._features(x)
+        score = _score_of(self.classifiers[fold], x)
+        if score is None:
+            check_label(y)
+        else:
+            self.calibrator.learn_one(score, y, w, t, fold=fold)
+        kwargs |= _asked_for(self._for_base, w, t)
+        for classifier in self.classifiers[:fold] + self.classifiers[fold + 1 :]:
+            classifier.learn_one(x, y, **kwargs)
+        self._learned += 1
+
+    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
+        """{False: 1 − p, True: p}, p being the merged probability of True, as of time `t`. Changes nothing."""
+        x = self._features(x)
+        found = [_score_of(classifier, x, **kwargs) for classifier in self.classifiers]
+        scores = [score for score in found if score is not None]
+        return _both(NO_OPINION if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
+
+    def _fold_of(self, x: dict[Any, Any]) -> int:
+        """The fold of an observation to be learned."""
+        if self.id is None:
+            return self._learned % len(self.classifiers)
+        if self.id not in x:
+            raise InputError(f"x has no feature {self.id!r} to read the fold from; it has {', '.join(map(repr, x))}")
+        digest = hashlib.blake2b(str(x[self.id]).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") % len(self.classifiers)
+
+    def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What the clones see of x."""
+        return x if self.id is None else {name: value for name, value in x.items() if name != self.id}
 
 
 class ScoreCalibrator(base.Classifier):
@@ -203,6 +294,22 @@ class Brier(metrics.base.BinaryMetric):
 
     def _probability(self, y_pred: float | dict[Any, float]) -> float:
         return _rounded(y_pred.get(self.pos_val, 0.0) if isinstance(y_pred, dict) else y_pred)
+
+
+def _score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
+    """A base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
+    scores = classifier.predict_proba_one(x, **kwargs)
+    if not scores:
+        return None
+    if True not in scores and False not in scores:
+        raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
+    return _rounded(scores.get(True, 0.0))
+
+
+def _asked_for(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
+    """The weight and the time, where the base takes them."""
+    given = {"w": w} if t is None else {"w": w, "t": t}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def _fresh(calibrator: Calibrator) -> Calibrator:

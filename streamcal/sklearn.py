@@ -1,4 +1,4 @@
-"""scikit-learn: a calibrated classifier that is fitted as a stream."""
+"""scikit-learn: calibrated classifiers that are fitted as streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.scales import Logit, Probability
 
 #: Models normalise in floating point, some in single precision: a probability this near to [0, 1] is meant to be in it.
@@ -59,6 +60,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     Rows of weight 0 are left out. A sequential fit depends on the order of the rows and on where chunks end, so that
     weight 2 is not the same as the row twice. Where the base goes on learning, or the scores come from several copies
     of it, Venn-Abers is a method without a guarantee.
+
+    `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows: with
+    `VennAbers` the simplified predictor (SVAP) of paper 003, §6. It suits bases that hardly fit noise, and fails for
+    those that remember their rows, such as trees, bagging and nearest neighbours.
 
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.naive_bayes import GaussianNB
@@ -104,7 +109,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         The first call needs the two `classes` and teaches a base with `partial_fit` alone. A base without is
         cross-fitted by the first call, or by `fit`, and stays as it is from then on: only the calibrator learns.
         """
-        first = not hasattr(self, "estimator_")
+        first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: give both labels")
         sample = _checked(X, y, sample_weight)
@@ -120,7 +125,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, shape (n, 2), in the order of `classes_`."""
         check_is_fitted(self)
-        p = self.calibrator_.predict_many(self._scores(self.estimator_, X))
+        p = self.calibrator_.predict_many(self._asked(X))
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -132,7 +137,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_interval(self, X: Any) -> FloatArray:
         """The multiprobability (p₀, p₁) of `classes_[1]`, shape (n, 2), where the calibrator has one."""
         check_is_fitted(self)
-        interval = self.calibrator_.predict_interval_many(self._scores(self.estimator_, X))  # type: ignore[attr-defined]
+        interval = self.calibrator_.predict_interval_many(self._asked(X))  # type: ignore[attr-defined]
         return np.column_stack(interval)
 
     @property
@@ -192,6 +197,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._base_is_ready = True
         return self
 
+    def _asked(self, X: Any) -> FloatArray:
+        """The scores that the calibrator is asked about."""
+        return self._scores(self.estimator_, X)
+
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
         """The base's scores of `classes_[1]`, shape (n,)."""
         if not np.array_equal(estimator.classes_, self.classes_):
@@ -205,6 +214,124 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         p = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
         inside = np.clip(p, 0.0, 1.0)
         return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
+
+
+class CrossCalibratedClassifier(StreamingCalibratedClassifier):
+    """K copies of a binary scikit-learn classifier, cross-fitted and calibrated: a cross Venn-Abers predictor (CVAP).
+
+    Every row belongs to one of K folds; the copy of that fold scores the row for the calibrator, the others learn it. A
+    prediction asks all K copies, and the calibrator merges what it says of their scores.
+
+    A base with `partial_fit` is taken through the rows in order, once: row i has fold i mod K; each chunk is scored
+    first, the calibrator learns, then the copies learn, each without its own fold's rows. A base without is fitted K
+    times, on the K training parts of `cv`; rows of a later `partial_fit` teach the calibrator alone.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The base, of which K clones are fitted; its scores as in `StreamingCalibratedClassifier`. Not a
+        `FrozenEstimator`: K copies that differ are needed.
+    calibrator : CrossVennAbers
+        A clone of it learns; its `folds`, at least 2, is K. For a `decision_function` its scale must be one of margins.
+    chunk_size : int
+        Rows of a chunk of `fit`, at least 1; not read where the base has no `partial_fit`.
+    cv : int, splitter or None
+        How a base without `partial_fit` is cross-fitted, in K splits; None is stratified K-fold.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive one.
+    estimators_, calibrator_
+        The K fitted copies, and the calibrator that has learned.
+
+    Notes
+    -----
+    Paper 003, Algorithm 7. Fitted on independent rows, each fold's pair (p₀, p₁) is a multiprobability with a
+    guarantee; the merged probability has none (see `CrossVennAbers`). Copies that go on learning void it.
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from streamcal import CrossVennAbers
+    >>> X, y = make_classification(400, random_state=0)
+    >>> model = CrossCalibratedClassifier(DecisionTreeClassifier(random_state=0), CrossVennAbers()).fit(X, y)
+    >>> len(model.estimators_), model.calibrator_.n, model.predict_proba(X).shape
+    (5, 400.0, (400, 2))
+    """
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features seen, as the bases count them."""
+        return int(self.estimators_[0].n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features, where the bases have them."""
+        names: npt.NDArray[Any] = self.estimators_[0].feature_names_in_
+        return names
+
+    def _start(self, classes: npt.NDArray[Any]) -> None:
+        """K bases that have learned nothing and an empty calibrator."""
+        if not isinstance(self.calibrator, CrossVennAbers) or self.calibrator.folds < 2:
+            raise InputError(f"calibrator={self.calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
+        if isinstance(self.estimator, FrozenEstimator):
+            raise InputError(
+                "a FrozenEstimator cannot be cross-fitted; use StreamingCalibratedClassifier and VennAbers"
+            )
+        super()._start(classes)
+        self.estimators_ = [clone(self.estimator) for _ in range(self.calibrator.folds)]
+        self._has_learned = np.zeros(self.calibrator.folds, dtype=bool)
+        self._rows_seen = 0
+        del self.estimator_
+
+    def _learn(self, chunk: _Sample) -> Self:
+        """Score each row by its fold's base, teach the calibrator, teach each base the rows of the other folds."""
+        rows = len(chunk.y)
+        folds = (self._rows_seen + np.arange(rows)) % len(self.estimators_)
+        self._rows_seen += rows
+        scores, known = np.zeros(rows), self._has_learned[folds]
+        for fold, estimator in enumerate(self.estimators_):
+            own = np.flatnonzero(known & (folds == fold))
+            if len(own):
+                scores[own] = self._scores(estimator, _safe_indexing(chunk.X, own))
+        scored = chunk.take(np.flatnonzero(known))
+        self._teach(scores[known], scored, folds[known])
+        if self._base_learns:
+            for fold, estimator in enumerate(self.estimators_):
+                others = np.flatnonzero(folds != fold)
+                if len(others):
+                    part = chunk.take(others)
+                    weights = _weights(estimator.partial_fit, part.w)
+                    estimator.partial_fit(part.X, part.y, classes=self.classes_, **weights)
+                    self._has_learned[fold] = self._base_is_ready = True
+        return self
+
+    def _cross_fit(self, sample: _Sample) -> Self:
+        """Fit each base on its training part; teach the calibrator what it says of the test part."""
+        count = len(self.estimators_)
+        splits = list(check_cv(self.cv or count, sample.y, classifier=True).split(sample.X, sample.y))
+        if len(splits) != count:
+            raise InputError(f"cv={self.cv!r} gives {len(splits)} splits and {self.calibrator!r} has {count} folds")
+        rows = [sample.weighty(test) for _, test in splits]
+        for estimator, (train, _) in zip(self.estimators_, splits, strict=True):
+            _fitted(estimator, sample.take(sample.weighty(train)))
+        scores = [
+            self._scores(estimator, _safe_indexing(sample.X, test))
+            for estimator, test in zip(self.estimators_, rows, strict=True)
+        ]
+        held_out, folds = np.concatenate(rows), np.repeat(np.arange(count), [len(test) for test in rows])
+        order = np.argsort(held_out, kind="stable")
+        self._teach(np.concatenate(scores)[order], sample.take(held_out[order]), folds[order])
+        self._has_learned[:] = self._base_is_ready = True
+        return self
+
+    def _teach(self, scores: FloatArray, sample: _Sample, folds: npt.NDArray[np.intp]) -> None:
+        """Teach the calibrator, in the order of the rows."""
+        calibrator = cast(CrossVennAbers, self.calibrator_)
+        calibrator.learn_many(scores, sample.y == self.classes_[1], sample.w, fold=folds)
+
+    def _asked(self, X: Any) -> FloatArray:
+        return np.column_stack([self._scores(estimator, X) for estimator in self.estimators_])
 
 
 @dataclass(frozen=True)
@@ -228,7 +355,7 @@ class _Sample:
 def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
     """X as it is, for the base to check; y and the weights as arrays of its length."""
     if y is None:
-        raise ValueError("StreamingCalibratedClassifier requires y to be passed, but the target y is None")
+        raise ValueError("requires y to be passed, but the target y is None")
     X, y = indexable(X, y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":

@@ -38,6 +38,7 @@ from laws import (
     exact_times,
     is_sequential,
     learned,
+    magnifies,
     observations,
     realistic,
     rough_streams,
@@ -684,7 +685,7 @@ def test_hard_streams(case, kind):
             cal.learn_one(*observation)
             p = cal.predict_many(PROBES)
             assert ((p >= 0.0) & (p <= 1.0)).all(), (params, number)
-            if cal.monotone:
+            if cal.monotone and not (magnifies(cal) and "huge" in kind):
                 assert_monotone(p)
         if case.policy is not None and case.policy != "decay":
             assert cal.n == pytest.approx(math.fsum(o.w for o in Model(case.policy, HARD[kind]).held()), rel=1e-9), (
@@ -960,7 +961,9 @@ STEPS = [case for case in ON_GRIDS if case not in SMOOTH]
 @given(stream=rough_streams(min_size=1, max_size=60), data=st.data())
 def test_a_step_map_on_a_grid_is_the_exact_method_on_rounded_scores(case, stream, data):
     stream = [o._replace(w=float(math.ceil(o.w))) for o in stream]  # exact sums, in any order
-    scale = data.draw(st.sampled_from([{}, *({"scale": scale} for scale in VALUES["scale"][:2])]))
+    # The fold of a score is a hash of its coordinate, which is another one on another scale.
+    scales = VALUES["scale"][: 0 if "folds" in case.build().params() else 2]
+    scale = data.draw(st.sampled_from([{}, *({"scale": scale} for scale in scales)]))
     cal, statistic = on_a_grid(case, resolution=64, **scale)
     exact, _ = on_a_grid(case, resolution=None, **({"scale": VALUES["scale"][1]} if scale else {}))
     probability = not scale

@@ -24,8 +24,20 @@ from river import (
     utils,
 )
 
-from streamcal import REGISTRY, Bernstein, Decay, Identity, InputError, Interval, OnlinePlatt, Platt, VennAbers, Window
-from streamcal.river import Brier, CalibratedClassifier, ScoreCalibrator, _takes
+from streamcal import (
+    REGISTRY,
+    Bernstein,
+    CrossVennAbers,
+    Decay,
+    Identity,
+    InputError,
+    Interval,
+    OnlinePlatt,
+    Platt,
+    VennAbers,
+    Window,
+)
+from streamcal.river import Brier, CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator, _takes
 
 BASES = {
     "logistic regression": lambda: linear_model.LogisticRegression(),
@@ -303,6 +315,113 @@ def test_score_calibrator_reads_its_feature():
     assert model.predict_one({"margin": 3.0}) is True
     with pytest.raises(InputError, match="it has 'site'"):
         model.predict_proba_one({"site": "news"})
+
+
+# -- cross-fitted ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_all_of_rivers_checks_of_a_cross_calibrated_classifier(name):
+    # On its default grid: exact, two scores that differ in their last digit, as they do when the features come in
+    # another order, are no tie, and an interval beside a score is not the interval at it.
+    model = CrossCalibratedClassifier(BASES[name]())
+    assert not model._unit_test_skips()
+    for check in checks.yield_checks(model):
+        check(model.clone())
+
+
+@pytest.mark.parametrize("params", list(CrossCalibratedClassifier._unit_test_params()))
+def test_rivers_checks_of_a_cross_calibrated_classifier_on_its_own_test_parameters(params):
+    checks.check_estimator(CrossCalibratedClassifier(**params))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_each_fold_is_calibrated_by_the_clone_that_never_learns_it(name):
+    model, calibrator = CrossCalibratedClassifier(BASES[name](), CrossVennAbers(folds=3)), CrossVennAbers(folds=3)
+    twins = [BASES[name]() for _ in range(3)]
+    for i, (x, y) in enumerate(ROWS):
+        answers = [twin.predict_proba_one(x) for twin in twins]
+        scores = [answer.get(True, 0.0) for answer in answers]
+        expected = calibrator.predict_one(scores) if all(answers) else 0.5
+        assert model.predict_proba_one(x) == {False: 1.0 - expected, True: expected}
+        model.learn_one(x, y)
+        if answers[i % 3]:
+            calibrator.learn_one(scores[i % 3], y, fold=i % 3)
+        for fold, twin in enumerate(twins):
+            if fold != i % 3:
+                twin.learn_one(x, y)
+
+
+def test_the_id_says_the_fold_and_is_hidden_from_the_clones():
+    class Seeing(Fixed):
+        def learn_one(self, x, y):
+            self.learned.append(dict(x))
+
+    model = CrossCalibratedClassifier(Seeing({True: 0.3}), CrossVennAbers(folds=4), id="user")
+    for k in range(200):
+        model.learn_one({"user": k % 20, "a": k % 20}, k % 3 == 0)
+    for user in range(20):
+        knowing = [sum(x["a"] == user for x in clone.learned) for clone in model.classifiers]
+        assert sorted(knowing) == [0, 10, 10, 10], "a user is in one fold, at every visit"
+    assert all("user" not in x for clone in model.classifiers for x in clone.learned)
+    assert {model._fold_of({"user": user}) for user in range(20)} == {0, 1, 2, 3}
+    assert [model._fold_of({"user": user}) for user in ("ann", 7, "7", np.int64(7))] == [1, 3, 3, 3]  # on every machine
+    assert model.predict_proba_one({"a": 1}) == model.predict_proba_one({"a": 1, "user": 3})
+    before = pickle.dumps(model.calibrator)
+    with pytest.raises(InputError, match="no feature 'user'"):
+        model.learn_one({"a": 1}, True)
+    assert pickle.dumps(model.calibrator) == before
+
+
+def test_half_until_every_clone_has_an_opinion():
+    model = CrossCalibratedClassifier(naive_bayes.GaussianNB(), CrossVennAbers(folds=2))
+    answers = []
+    for x, y in ROWS[:3]:
+        answers.append(model.predict_proba_one(x)[True])
+        model.learn_one(x, y)
+    assert answers[:2] == [0.5, 0.5]  # the first observation is of fold 0, whose clone does not learn it
+    assert model.calibrator.n == 2.0
+    with pytest.raises(InputError, match="not binary"):
+        CrossCalibratedClassifier(naive_bayes.GaussianNB()).learn_one({"a": 1.0}, "click")
+
+
+def test_weights_times_and_bad_calls_of_a_cross_calibrated_classifier():
+    window = CrossVennAbers(folds=2, forgetting=Window(timedelta(days=1)))
+    model = CrossCalibratedClassifier(TimedBase({True: 0.3}), window)
+    for i in range(4):
+        model.learn_one({}, i % 2, w=2.0, t=float(i))
+    model.learn_one({}, True, w=2.0, t=86_401.5)
+    assert model.calibrator.n == 6.0
+    assert model.classifiers[0].learned == [(1, 1.0), (1, 3.0)]
+    assert model.classifiers[1].learned == [(0, 0.0), (0, 2.0), (True, 86_401.5)]
+    assert model.predict_proba_one({}, t=1e9)[True] == 0.5
+    before = pickle.dumps(model)
+    for bad in ({"y": 2, "t": 1.0}, {"y": True, "w": -1.0, "t": 99}, {"y": True}):
+        with pytest.raises(InputError):
+            model.learn_one({}, **bad)
+    assert pickle.dumps(model) == before
+    weighted = taught(CrossCalibratedClassifier(BASES["pipeline"]()), [])
+    for x, y in ROWS[:30]:
+        weighted.learn_one(x, y, w=2.5)
+    assert weighted.calibrator.n == 75.0
+
+
+def test_what_a_cross_calibrated_classifier_refuses_and_keeps():
+    for calibrator in (VennAbers(), CrossVennAbers(folds=1), CrossVennAbers):
+        with pytest.raises(InputError, match="has no folds"):
+            CrossCalibratedClassifier(naive_bayes.GaussianNB(), calibrator)
+    with pytest.raises(InputError, match="not a River classifier"):
+        CrossCalibratedClassifier(linear_model.LinearRegression())
+    given = BASES["pipeline"]()
+    model = taught(CrossCalibratedClassifier(given, CrossVennAbers("self-consistent", 3)))
+    assert given["LogisticRegression"].weights == {}
+    fresh = model.clone()
+    assert (fresh.calibrator.n, fresh.calibrator.params()) == (0.0, model.calibrator.params())
+    back = pickle.loads(pickle.dumps(model))
+    for twin in (back, model):
+        twin.learn_one(*ROWS[0])
+    assert back.predict_proba_one(ROWS[1][0]) == model.predict_proba_one(ROWS[1][0])
+    assert str(model) == "CrossCalibratedClassifier(StandardScaler | LogisticRegression)"
 
 
 # -- the Brier metric --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from streamcal.inputs import (
     check_weight,
 )
 from streamcal.maps import IdentityMap, ScaledMap
+from streamcal.memories import Seed
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 
@@ -69,7 +70,7 @@ class AdditiveCalibrator(Calibrator):
         self.prior = prior
         self.resolution = resolution
         self.refresh_every = refresh_every
-        self._memory = forgetting.start(self._new_statistic(), None if prior is None else prior.seed(scale))
+        self._memory = forgetting.start(self._new_statistic(), self._seed())
         self._clamped = 0
         self._solved: ScaledMap | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
@@ -84,6 +85,10 @@ class AdditiveCalibrator(Calibrator):
     @abstractmethod
     def _solve(self, unit: float) -> ScaledMap:
         """The map of the present statistic, which holds weight; `unit` is what an observation of today weighs in it."""
+
+    def _seed(self) -> Seed | None:
+        """The pseudo-observations of the prior."""
+        return None if self.prior is None else self.prior.seed(self.scale)
 
     # -- what it can do ------------------------------------------------------------------------------------------
 
@@ -129,16 +134,16 @@ class AdditiveCalibrator(Calibrator):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        s, labels, weights = check_batch(scores, y, w)
-        x = self.scale.coordinates(s)
-        if self.forgetting.timed and t is None:
-            raise InputError(self._needs_time())
-        times = check_times(t, len(s)) if t is not None else np.zeros(len(s))
-        if w is not None and not weights.all():
-            kept = weights > 0.0
-            s, x, labels, weights, times = s[kept], x[kept], labels[kept], weights[kept], times[kept]
+        s, labels, weights, times = self._checked_many(scores, y, w, t)
+        self._learn_many(s, self.scale.coordinates(s), labels, weights, times)
+
+    def _learn_many(self, s: FloatArray, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        """Learn what has been checked: scores, their coordinates, labels, weights and times."""
+        if not w.all():
+            kept = w > 0.0
+            s, x, y, w, t = s[kept], x[kept], y[kept], w[kept], t[kept]
         for part in self._parts(len(x)):
-            self._memory.learn_many(x[part], labels[part], weights[part], times[part])
+            self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
         self._clamped += self.scale.count_clamped(s)
 
@@ -246,6 +251,19 @@ class AdditiveCalibrator(Calibrator):
         if t is None and self.forgetting.timed:
             raise InputError(self._needs_time())
         return check_score(score), check_label(y), check_weight(w), 0.0 if t is None else check_time(t)
+
+    def _checked_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Scores, labels, weights and times as arrays of one length, or an `InputError`."""
+        s, labels, weights = check_batch(scores, y, w)
+        if self.forgetting.timed and t is None:
+            raise InputError(self._needs_time())
+        return s, labels, weights, check_times(t, len(s)) if t is not None else np.zeros(len(s))
 
     def _needs_time(self) -> str:
         return f"{self.forgetting!r} forgets by time: give the time t of every observation"

@@ -118,7 +118,7 @@ class VennAbers(AdditiveCalibrator):
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
         x = self.scale.coordinate(check_score(score))
         unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.interval(x, _test_weight(w) * unit)
+        return self._tree.interval(x, positive_weight(w) * unit)
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
@@ -126,7 +126,7 @@ class VennAbers(AdditiveCalibrator):
         """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
         unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.intervals(x, _test_weight(w) * unit)
+        return self._tree.intervals(x, positive_weight(w) * unit)
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))
@@ -141,7 +141,7 @@ class VennAbers(AdditiveCalibrator):
         return IntervalMap(self.scale, nothing, nothing, nothing, self._point, self._tree.grid)
 
 
-def _test_weight(w: float) -> float:
+def positive_weight(w: float) -> float:
     """A weight above 0."""
     if check_weight(w) == 0.0:
         raise InputError("a test object of weight 0 has no interval; give a weight above 0")

@@ -1,0 +1,282 @@
+"""`CrossVennAbers`: the cross Venn-Abers predictor, K Venn-Abers predictors merged into one probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import CapabilityError, FloatArray, InputError, Label, RetractionError, Statistic, Time
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.calibrators.venn_abers import POINTS, Value, brier_minimax, positive_weight, self_consistent
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
+from streamcal.maps import CrossIntervalMap, IntervalMap
+from streamcal.memories import Seed
+from streamcal.prior import Prior
+from streamcal.scales import Probability, Scale
+from streamcal.statistics.folded_trees import FoldedTrees, outcome
+from streamcal.statistics.grid import Grid
+
+#: More folds than this are a mistake: each is a tree, and every prediction asks them all.
+MAX_FOLDS = 1000
+
+
+def mean(values: Sequence[Value]) -> Value:
+    """The arithmetic mean over the folds."""
+    return sum(values[1:], start=values[0]) / len(values)
+
+
+def geometric_mean(values: Sequence[Value]) -> Value:
+    """The geometric mean over the folds; roots first, since a product of small numbers underflows."""
+    share = 1.0 / len(values)
+    product = values[0] ** share
+    for value in values[1:]:
+        product = product * value**share
+    return product
+
+
+def log_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
+    positive = geometric_mean(upper)
+    return positive / (geometric_mean([1.0 - p for p in lower]) + positive)
+
+
+def brier_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """The mean over the folds of p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
+    return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])
+
+
+def self_consistent_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """The solution of p = (1 − p)·mean(p₀) + p·mean(p₁)."""
+    return self_consistent(mean(lower), mean(upper))
+
+
+def geometric_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Value]:
+    """1 − GM(1 − p₀) and GM(p₁) (paper 003, §4, Remark); the first may exceed the second."""
+    return 1.0 - geometric_mean([1.0 - p for p in lower]), geometric_mean(upper)
+
+
+def mean_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Value]:
+    """The arithmetic means of both ends."""
+    return mean(lower), mean(upper)
+
+
+class Merge(NamedTuple):
+    """How the K pairs become one probability, and one pair that contains it."""
+
+    point: Callable
+    pair: Callable
+
+
+MERGES: dict[str, Merge] = {
+    "log-minimax": Merge(log_merge, geometric_pair),
+    "brier-minimax": Merge(brier_merge, mean_pair),
+    "self-consistent": Merge(self_consistent_merge, mean_pair),
+}
+
+
+class CrossVennAbers(AdditiveCalibrator):
+    """The cross Venn-Abers predictor (CVAP): K Venn-Abers predictors, one a fold, merged into one probability.
+
+    In cross-fitting, K base models are trained, each on all observations but those of its fold; an observation is
+    learned with the score that its fold's base gives it, and a test object is predicted from the K scores of all
+    bases. With (p₀ᵏ, p₁ᵏ) the Venn-Abers pair of fold k at the k-th score and GM the geometric mean over the folds,
+
+        p = GM(p₁) / (GM(1 − p₀) + GM(p₁)).
+
+    `predict_one` takes the K scores, or one score that counts for every fold. An empty fold's pair is (0, 1), which
+    draws the first predictions towards ½.
+
+    Parameters
+    ----------
+    point : {"log-minimax", "brier-minimax", "self-consistent"}
+        The merge: the formula above, the mean over the folds of p₁ + p₀²/2 − p₁²/2, or the solution of
+        p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax ones over-predict rare events, K folds more than one, since each
+        holds fewer of them; for click rates choose "self-consistent", which may be 0.
+    folds : int
+        K, from 1 to 1,000; with 1 this is `VennAbers`.
+    scale, forgetting, resolution
+        As of `VennAbers`. A window or a half-life by count counts the whole stream, not each fold.
+    prior : Prior or None
+        Pseudo-weight along the identity map, a K-th of it in every fold.
+
+    Notes
+    -----
+    `learn_one(score, y, fold=k)` says the fold, from 0 to K − 1, and `unlearn_one` must be told it again. Without
+    `fold` it is a hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a
+    grid, of the cell's centre), the same on every machine: equal scores share a fold, and last digits do not matter.
+
+    `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
+    p₁ for the others. It contains `predict_one`. Where the folds disagree by more than their intervals are wide, the
+    two geometric ends come out in the other order and are swapped. `fold_intervals_one` gives the K pairs themselves.
+
+    Learning costs O(log² k) for k distinct scores in a fold, predicting K times that, `map()` O(k log² k) a fold.
+
+    The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1. The log-minimax probability is
+    right to about 1e-16·W/w for whole weights and 1e-14·W/w for others, W being the weight in a fold and w that of the
+    test object: digits go missing only where single observations weigh millions.
+
+    Validity: the theorem (Proposition 1) holds for each fold's pair, where that fold's base was fixed before it and
+    its observations are exchangeable with the test object. For the merged probability there is none, only the
+    experiments of the paper. The hash is as good as a random fold where scores hardly repeat; where they do, a fold
+    holds some scores and not others, and not even the pairs keep the theorem: give `fold`. Bases that go on learning,
+    decay, a prior or unequal weights void it too.
+
+    The simplified predictor (SVAP), one base that is trained on all observations and calibrated on the scores it gives
+    to those same observations, needs no folds: teach `VennAbers` these scores. It has no guarantee, and does badly
+    where the base remembers its training labels, as trees, bagging and nearest neighbours do: the scores of
+    learned observations then say nothing about those of new ones (paper 003, §6, "all").
+
+    Vovk, Petej and Fedorova 2015; paper 003, Algorithm 7, §3 and §4.
+
+    >>> cal = CrossVennAbers(folds=2)
+    >>> for fold, score, y in [(0, 0.2, 0), (0, 0.6, 1), (1, 0.3, 0), (1, 0.9, 1)]:
+    ...     cal.learn_one(score, y, fold=fold)
+    >>> cal.fold_intervals_one([0.7, 0.8])
+    [(0.5, 1.0), (0.0, 1.0)]
+    >>> round(cal.predict_one([0.7, 0.8]), 4)
+    0.5858
+    """
+
+    name = "cross-venn-abers"
+    summary = "K Venn-Abers predictors, cross-fitted and merged"
+    has_interval = True
+
+    def __init__(
+        self,
+        point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
+        folds: int = 5,
+        *,
+        scale: Scale = Probability(),  # noqa: B008 - frozen
+        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        prior: Prior | None = None,
+        resolution: int | None = None,
+    ) -> None:
+        if point not in POINTS:
+            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
+        if isinstance(folds, bool) or not isinstance(folds, int) or not 1 <= folds <= MAX_FOLDS:
+            raise InputError(f"folds={folds!r} is not possible; give a whole number from 1 to {MAX_FOLDS}")
+        self.point = point
+        self.folds = folds
+        self._merge = MERGES[point]
+        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+
+    def _new_statistic(self) -> Statistic:
+        self._trees = FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
+        return self._trees
+
+    def _seed(self) -> Seed | None:
+        """The prior's pseudo-observations, in every fold."""
+        seed = super()._seed()
+        if seed is None:
+            return None
+        outcomes = np.concatenate([outcome(seed.y, fold) for fold in range(self.folds)])
+        return Seed(np.tile(seed.x, self.folds), outcomes, np.tile(seed.w / self.folds, self.folds))
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
+    ) -> None:
+        """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
+        s, label, weight, time = self._checked(score, y, w, t)
+        x = self.scale.coordinate(s)
+        place = self._trees.fold_of(x) if fold is None else check_fold(fold, self.folds)
+        if weight > 0.0:
+            self._memory.learn(x, outcome(label, place), weight, time)
+            self._clamped += self.scale.clamps(s)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        fold: int | npt.ArrayLike | None = None,
+    ) -> None:
+        """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
+        s, labels, weights, times = self._checked_many(scores, y, w, t)
+        x = self.scale.coordinates(s)
+        places = self._trees.folds_of(x) if fold is None else check_folds(fold, self.folds, len(s))
+        self._learn_many(s, x, outcome(labels, places), weights, times)
+
+    def unlearn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
+    ) -> None:
+        """Take back an earlier `learn_one` of the same arguments, its fold among them."""
+        s, label, weight, time = self._checked(score, y, w, t)
+        x = self.scale.coordinate(s)
+        place = self._trees.fold_of(x) if fold is None else check_fold(fold, self.folds)
+        if not self.unlearns:
+            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
+        if weight == 0.0:
+            return
+        try:
+            self._memory.unlearn(x, outcome(label, place), weight, time)
+        except RetractionError:
+            what = f"(coordinate {x!r}, label {label:g}, weight {weight!r})"
+            raise RetractionError(
+                f"no observation {what} is held in fold {place}; unlearn only what was learned, from the same fold"
+            ) from None
+
+    # -- predicting ----------------------------------------------------------------------------------------------
+
+    def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
+        """The merged probability at K scores, one of each fold's base, or at one score that counts for all."""
+        return float(self._merge.point(*self._pairs_one(score, 1.0, t)))
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """The merged probabilities at scores of shape (n, K), a column a fold, or (n,), which count for all folds."""
+        probabilities: FloatArray = self._merge.point(*self._pairs_many(scores, 1.0, t))
+        return probabilities
+
+    def predict_interval_one(
+        self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
+    ) -> tuple[float, float]:
+        """The merged pair, in order, for a test object of weight `w` > 0 in today's units."""
+        one, other = self._merge.pair(*self._pairs_one(score, positive_weight(w), t))
+        return min(one, other), max(one, other)
+
+    def predict_interval_many(
+        self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
+        one, other = self._merge.pair(*self._pairs_many(scores, positive_weight(w), t))
+        return np.minimum(one, other), np.maximum(one, other)
+
+    def fold_intervals_one(
+        self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None
+    ) -> list[tuple[float, float]]:
+        """The multiprobability (p₀, p₁) of each fold: what the theorem is about."""
+        return list(zip(*self._pairs_one(scores, positive_weight(w), t), strict=True))
+
+    def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:
+        """p₀ and p₁ of every fold."""
+        x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return self._trees.intervals_one(x, w * unit)
+
+    def _pairs_many(self, scores: npt.ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
+        """p₀ and p₁ of every fold, arrays of shape (n,)."""
+        x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        return self._trees.intervals(x, w * unit)
+
+    def _map_at(self, t: Time | None) -> CrossIntervalMap:
+        """As in the base, with the pair (0, 1) and not the identity where nothing is held."""
+        return self._solve(self._memory.as_of(None if t is None else check_time(t)))
+
+    def map(self) -> CrossIntervalMap:
+        return self._map_at(None)
+
+    def _solve(self, unit: float) -> CrossIntervalMap:
+        pieces = []
+        for tree in self._trees.trees:
+            knots = tree.scores()
+            lower, upper = tree.intervals(knots, unit) if len(knots) else (np.empty(0), np.empty(0))
+            pieces.append(IntervalMap(self.scale, knots, lower, upper, POINTS[self.point], tree.grid))
+        return CrossIntervalMap(self.scale, pieces, self._merge.point)
