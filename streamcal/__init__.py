@@ -21,28 +21,25 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
-from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
-from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.calibrators.histogram import HistogramBinning
-from streamcal.calibrators.identity import Identity
-from streamcal.calibrators.isotonic import Isotonic
-from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
+from streamcal.calibrators.gaussian import Gaussian
+from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.linear_trend import LinearTrend
 from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.near_isotonic import NearIsotonic
+from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
-from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.temperature import Temperature
+from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -65,8 +62,8 @@ __all__ = [
     "ELiTE",
     "EmpiricalCDF",
     "Forever",
-    "HedgedOPS",
     "Gaussian",
+    "HedgedOPS",
     "HistogramBinning",
     "Identity",
     "InputError",
@@ -75,9 +72,9 @@ __all__ = [
     "LinearTrend",
     "Logit",
     "MergeError",
-    "OnlineBeta",
     "MonotonePolynomial",
     "NearIsotonic",
+    "OnlineBeta",
     "OnlinePlatt",
     "Platt",
     "Prior",
@@ -87,8 +84,8 @@ __all__ = [
     "SolverError",
     "StateError",
     "StreamcalError",
-    "TrackingOPS",
     "Temperature",
+    "TrackingOPS",
     "VennAbers",
     "Window",
     "__version__",

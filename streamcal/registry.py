@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
-from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
-from streamcal.calibrators.gaussian import Gaussian
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.calibrators.histogram import HistogramBinning
-from streamcal.calibrators.identity import Identity
-from streamcal.calibrators.isotonic import Isotonic
-from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
+from streamcal.calibrators.gaussian import Gaussian
+from streamcal.calibrators.hedged_ops import HedgedOPS
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.linear_trend import LinearTrend
 from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.near_isotonic import NearIsotonic
+from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
-from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.temperature import Temperature
+from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
 
 REGISTRY: dict[str, type[Calibrator]] = {
@@ -33,34 +30,24 @@ REGISTRY: dict[str, type[Calibrator]] = {
     for method in (
         Identity,
         Platt,
-        OnlinePlatt,
-        OnlineBeta,
-        TrackingOPS,
-        HedgedOPS,
-        Protected,
-        HistogramBinning,
-        Isotonic,
+        Temperature,
+        Beta,
+        Gaussian,
+        Bernstein,
+        BernsteinLogistic,
+        MonotonePolynomial,
         HistogramBinning,
         Isotonic,
         NearIsotonic,
         ENIR,
         LinearTrend,
         ELiTE,
-        Bernstein,
-        VennAbers,
-        HistogramBinning,
-        Isotonic,
-        Bernstein,
-        MonotonePolynomial,
-        VennAbers,
-        Gaussian,
-        Temperature,
-        Beta,
-        BernsteinLogistic,
-        HistogramBinning,
-        Isotonic,
-        Bernstein,
         VennAbers,
         CrossVennAbers,
+        OnlinePlatt,
+        OnlineBeta,
+        TrackingOPS,
+        HedgedOPS,
+        Protected,
     )
 }

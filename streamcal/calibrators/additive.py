@@ -25,7 +25,7 @@ from streamcal.inputs import (
     check_weight,
 )
 from streamcal.maps import IdentityMap, ScaledMap
-from streamcal.memories import Seed
+from streamcal.memories.memory import Seed
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from streamcal.calibrators.venn_abers import POINTS, Value, brier_minimax, posit
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
 from streamcal.maps import CrossIntervalMap, IntervalMap
-from streamcal.memories import Seed
+from streamcal.memories.memory import Seed
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
@@ -234,6 +234,14 @@ class CrossVennAbers(AdditiveCalibrator):
         probabilities: FloatArray = self._merge.point(*self._pairs_many(scores, 1.0, t))
         return probabilities
 
+    def predict_with_interval_one(
+        self, score: float | Sequence[float], t: Time | None = None
+    ) -> tuple[float, tuple[float, float]]:
+        """`predict_one` and `predict_interval_one` for one search of the trees."""
+        pairs = self._pairs_one(score, 1.0, t)
+        one, other = self._merge.pair(*pairs)
+        return float(self._merge.point(*pairs)), (min(one, other), max(one, other))
+
     def predict_interval_one(
         self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> tuple[float, float]:
@@ -266,17 +274,16 @@ class CrossVennAbers(AdditiveCalibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         return self._trees.intervals(x, w * unit)
 
-    def _map_at(self, t: Time | None) -> CrossIntervalMap:
-        """As in the base, with the pair (0, 1) and not the identity where nothing is held."""
-        return self._solve(self._memory.as_of(None if t is None else check_time(t)))
-
     def map(self) -> CrossIntervalMap:
-        return self._map_at(None)
+        return cast(CrossIntervalMap, self._map_at(None))
 
     def _solve(self, unit: float) -> CrossIntervalMap:
         pieces = []
         for tree in self._trees.trees:
             knots = tree.scores()
-            lower, upper = tree.intervals(knots, unit) if len(knots) else (np.empty(0), np.empty(0))
+            lower, upper = tree.intervals(knots, unit)
             pieces.append(IntervalMap(self.scale, knots, lower, upper, POINTS[self.point], tree.grid))
         return CrossIntervalMap(self.scale, pieces, self._merge.point)
+
+    def _empty_map(self) -> CrossIntervalMap:
+        return self._solve(1.0)

@@ -120,6 +120,11 @@ class VennAbers(AdditiveCalibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         return self._tree.interval(x, positive_weight(w) * unit)
 
+    def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
+        """`predict_one` and `predict_interval_one` for one search of the tree."""
+        interval = self.predict_interval_one(score, t=t)
+        return float(self._point(*interval)), interval
+
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:

@@ -67,7 +67,7 @@ def add_many(
     moments: cython.double[::1],
     cross: cython.double[::1],
     u: cython.const[cython.double][::1],
-    w: cython.const[cython.double][::1],
+    w: cython.const[cython.double][:],
     positive: cython.const[cython.double][::1],
 ):
     """`add` for every row of three arrays of one length, in order: the same bits as the loop."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from streamcal.base import Calibrator, Label, Time
-from streamcal.calibrators.venn_abers import POINTS, VennAbers
 from streamcal.inputs import check_label, check_weight
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.metrics.base import check_probability
@@ -90,15 +89,15 @@ class Prequential:
         return prediction
 
 
+class _WithInterval(Protocol):
+    """A calibrator that has an interval."""
+
+    def predict_with_interval_one(self, score: float, t: Time | None) -> tuple[float, tuple[float, float]]: ...
+
+
 def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
-    """How this calibrator predicts: its interval, where it has one, is found once and its point made of it."""
+    """How this calibrator predicts: with its interval, where it has one."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)
-    intervals = cast(VennAbers, calibrator)  # the one method that has them
-    point = POINTS[intervals.point]
-
-    def predict(score: float, t: Time | None) -> Prediction:
-        interval = intervals.predict_interval_one(score, t=t)
-        return Prediction(float(point(*interval)), interval)
-
-    return predict
+    both = cast(_WithInterval, calibrator).predict_with_interval_one
+    return lambda score, t: Prediction(*both(score, t))
