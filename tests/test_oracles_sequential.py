@@ -5,6 +5,7 @@ A transcription works in whole matrices and lists, from the formulas alone, and 
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError,
 from streamcal.calibrators import online_beta
 from streamcal.doctor import kernel_form
 from streamcal.kernels.hedging import Hedger
+from streamcal.kernels.online_newton import OnlineBetaNewton, OnlineNewton
 
 
 def stream(seed, n, *, shape=1.0, weights="one"):
@@ -106,6 +108,69 @@ def test_online_beta_stays_in_its_ball(exponent):
         for cal in (once, many):
             cal.learn_one(score, k % 3 == 0, w)
             assert np.linalg.norm(theta_of(cal)) <= 100.0 * (1.0 + 1e-12)
+
+
+def solved(matrix, right):
+    """The solution of a system of Fractions, by elimination."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for i, pivot in enumerate(rows):
+        for row in rows[i + 1 :]:
+            row[:] = [entry - row[i] / pivot[i] * top for entry, top in zip(row, pivot, strict=True)]
+    result = [Fraction(0)] * len(rows)
+    for i, row in reversed(list(enumerate(rows))):
+        result[i] = (row[-1] - sum(a * b for a, b in zip(row[i + 1 : -1], result[i + 1 :], strict=True))) / row[i]
+    return result
+
+
+def product(matrix, vector):
+    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+
+def step_in_fractions(theta, a, g, radius):
+    """θ after the step with gradient g, and whether it was projected; log λ by bisection."""
+    size = range(len(g))
+    a = [[a[i][j] + g[i] * g[j] for j in size] for i in size]
+    z = [t - q * 10 for t, q in zip(theta, solved(a, g), strict=True)]
+    low, high, pull = -600.0, 600.0, product(a, z)
+
+    def at(log_multiplier):
+        multiplier = Fraction(2.0 ** (log_multiplier % 1)) * Fraction(2) ** math.floor(log_multiplier)
+        return solved([[a[i][j] + (i == j) * multiplier for j in size] for i in size], pull)
+
+    if sum(t * t for t in z) <= radius**2:
+        return z, False
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if sum(t * t for t in at(middle)) > radius**2 else (low, middle)
+    return at(high), True
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_projection_is_exact_beside_any_curvature(size):
+    """Weights of 10^30 make A heavier by 10^60 in one direction, and the multiplier is looked for in the others."""
+    rng, projected = np.random.default_rng(12), 0
+    for _ in range(40):
+        theta = rng.normal(size=size)
+        theta *= 1.6 / np.linalg.norm(theta)
+        d, lower = 25.0 * 10.0 ** rng.uniform(0.0, 6.0, size), rng.normal(size=size * (size - 1) // 2)
+        rest = (0.1, 25.0, 1.6, *((1.0,) if size == 2 else ()), 16.0, 1e-60, 1e60)
+        newton = (OnlineNewton if size == 2 else OnlineBetaNewton)(*theta, *rest)
+        newton.load(*theta, *d, *lower, 0.0)
+        unit = [[Fraction(i == j) for j in range(size)] for i in range(size)]
+        for (i, j), entry in zip(((1, 0), (2, 0), (2, 1)), lower, strict=False):
+            unit[i][j] = Fraction(entry)
+        x, y, w = rng.uniform(-6.0, 6.0), float(rng.random() < 0.3), 10.0 ** rng.uniform(0.0, 58.0)
+        z = np.array([x, 1.0]) if size == 2 else np.array([-np.logaddexp(0.0, -x), np.logaddexp(0.0, x), 1.0])
+        g = [Fraction(w * (newton.predict(x) - y) * entry) for entry in z]
+        a = [
+            [sum(unit[i][k] * Fraction(d[k]) * unit[j][k] for k in range(size)) for j in range(size)]
+            for i in range(size)
+        ]
+        expected, was = step_in_fractions([Fraction(t) for t in theta], a, g, Fraction(1.6))
+        newton.step(x, y, w)
+        projected += was
+        np.testing.assert_allclose(newton.state()[:size], [float(t) for t in expected], rtol=0.0, atol=1e-12)
+    assert projected >= 10
 
 
 def test_online_beta_bends_where_online_platt_cannot():
