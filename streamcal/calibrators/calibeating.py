@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from streamcal.base import InputError, Time
+from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
@@ -49,6 +49,13 @@ class CalibeatenOPS(SequentialCalibrator):
         if p != p:
             p = self._newton.predict(self.scale.coordinate(check_score(score)))
         return self._forecast(bin_of(p, self.bins))
+
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        p = self._newton.predict_usual(score)
+        if self._newton.learn_usual(score, y, w):
+            self._learn(bin_of(p, self.bins), 1.0 if y else 0.0, w)
+        else:
+            super().learn_one(score, y, w, t)
 
     def map(self) -> BinnedSigmoidMap:
         values = [self._forecast(i) for i in range(self.bins)]

@@ -41,7 +41,8 @@ class Protected(SequentialCalibrator):
     -----
     O(9·rates) per observation. An observation of weight w counts as w equal outcomes at once, with one jump after
     them. The authors' code jumps before the first outcome too, which moves the first predictions by less than the
-    largest rate; here what has learned nothing is the score. Nothing is forgotten but by jumping.
+    largest rate; here what has learned nothing is the score. It also stakes by Brier loss; log loss makes the weighted
+    mean itself the prediction. Nothing is forgotten but by jumping.
     Vovk, Petej and Gammerman, Protected probabilistic classification, COPA 2021, §2, the Composite Jumper.
 
     >>> cal = Protected()

@@ -22,8 +22,9 @@ else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p, sqrt
 
-BISECTIONS = cython.declare(cython.int, 200)
-"""Steps of the search for the multiplier of the projection; it ends sooner, when no double is left between."""
+BISECTIONS = cython.declare(cython.int, 2200)
+"""Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
+double is left between; usually within 100, but a heavy weight starts the search far above the multiplier."""
 
 
 @cython.cfunc
