@@ -165,6 +165,16 @@ def test_label_moments_hold_the_same_bits_in_any_order(observations, data):
     assert other.weights() == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("x", [5e-324, 1e-300, 1e300])
+def test_gaussian_takes_coordinates_of_any_size(x):
+    cal = Gaussian(scale=Interval())
+    cal.learn_many([x, 2.0 * x], [0, 1])
+    if x < 1e-290:
+        assert cal.predict_many([-x, x]).tolist() == [0.5, 0.5]
+        return
+    assert cal.predict_one(4.0 * x) > 1.0 - 1e-6 > 1e-6 > cal.predict_one(-4.0 * x)
+
+
 def test_label_moments_stay_small_under_decay():
     statistic = LabelMoments()
     for k in range(300):

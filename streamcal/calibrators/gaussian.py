@@ -14,6 +14,9 @@ from streamcal.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.statistics.label_moments import LabelMoments
 from streamcal.statistics.score_table import TIED_MEANS
 
+#: Means nearer than this are equal: no slope between them is a finite number.
+SMALLEST_GAP = 1e-290
+
 
 class Gaussian(AdditiveCalibrator):
     """Bayes' rule for two normal densities of the coordinate x, with means μ₀ < μ₁ and one variance σ².
@@ -76,7 +79,7 @@ class Gaussian(AdditiveCalibrator):
         if not (negative > 0.0 and positive > 0.0):
             return IdentityMap(self.scale)
         low, high = self._moments.means()
-        slope = self._slope(unit, tied=TIED_MEANS * max(abs(low), abs(high)))
+        slope = self._slope(unit, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
         offset = math.log(positive / negative) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 

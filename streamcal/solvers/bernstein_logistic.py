@@ -149,11 +149,14 @@ class _Problem:
 
 def basis_matrix(degree: int, u: Array) -> Array:
     """B_i(u_j), shape (k, degree + 1)."""
-    rising, falling = np.ones((2, len(u), degree + 1))
-    np.cumprod(np.broadcast_to(u[:, None], (len(u), degree)), axis=1, out=rising[:, 1:])
-    np.cumprod(np.broadcast_to(1.0 - u[:, None], (len(u), degree)), axis=1, out=falling[:, 1:])
-    basis: Array = rising * falling[:, ::-1] * binomials(degree)
-    return basis
+    basis = np.ones((degree + 1, len(u)))  # a row for each i: long loops, and no temporary of this size
+    for i in range(degree):
+        np.multiply(basis[i], u, out=basis[i + 1])
+    falling, v = np.ones(len(u)), 1.0 - u
+    for i, number in reversed(list(enumerate(binomials(degree).tolist()))):
+        basis[i] *= number * falling
+        falling *= v
+    return basis.T
 
 
 def _increments(c: Array) -> Array:

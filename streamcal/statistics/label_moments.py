@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 from streamcal.base import FloatArray, RetractionError, Statistic
@@ -70,17 +71,19 @@ class LabelMoments(Statistic):
         weight, gap = a0 + b0, b1 * a0 - a1 * b0
         # Σ w (x − μ)² times the weights of both labels, and times that of all
         squares = ((a2 * a0 - a1 * a1) * b0 + (b2 * b0 - b1 * b1) * a0) * weight + (0 if within else gap * gap)
-        return _ratio(gap * weight * weight, squares, -self._x_unit) if squares > 0 else math.copysign(math.inf, gap)
+        return _ratio(gap * weight * weight, squares, -self._x_unit)
 
     def update(self, x: float, y: float, w: float) -> None:
         for label, part in _parts(y, w):
             self._add(label, x, part, 1)
-            self._peak = max(self._peak, self._as_float(self._sums[label][0]))
         self._count += 1
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
-            self.update(*one)
+        for label, part in ((0, w - w * y), (1, w * y)):
+            held = part > 0.0
+            if held.any():
+                self._add_many(label, x[held].tolist(), part[held].tolist())
+        self._count += len(x)
 
     def revert(self, x: float, y: float, w: float) -> None:
         parts, weights = _parts(y, w), self.weights()
@@ -94,9 +97,7 @@ class LabelMoments(Statistic):
 
     def merge(self, other: Self) -> None:
         for label in (0, 1):
-            weight_unit, x_unit = self._align(other._weight_unit, other._x_unit)
-            for power, value in enumerate(other._sums[label]):
-                self._sums[label][power] += value << (weight_unit + power * x_unit)
+            self._add_sums(label, other._sums[label], other._weight_unit, other._x_unit)
             self._counts[label] += other._counts[label]
         self._count += other._count
         self._peak = max(self._peak, other._peak, *self.weights())
@@ -135,13 +136,28 @@ class LabelMoments(Statistic):
         """Add weight at x to the sums of a label, or take it back."""
         w, weight_unit = _integer(weight)
         a, x_unit = _integer(x)
-        weight_shift, x_shift = self._align(weight_unit, x_unit)
-        w, a = sign * w << weight_shift, a << x_shift
-        sums = self._sums[label]
-        sums[0] += w
-        sums[1] += w * a
-        sums[2] += w * a * a
+        w *= sign
+        self._add_sums(label, (w, w * a, w * a * a), weight_unit, x_unit)
         self._counts[label] += sign
+        self._peak = max(self._peak, self._as_float(self._sums[label][0]))
+
+    def _add_many(self, label: int, x: list[float], weights: list[float]) -> None:
+        """`_add` for lists: sums in units of their own first, which are aligned once."""
+        w, weight_unit = _integers(weights)
+        a, x_unit = _integers(x)
+        wa = [one * other for one, other in zip(w, a, strict=True)]
+        squares = sum(one * other for one, other in zip(wa, a, strict=True))
+        self._add_sums(label, (sum(w), sum(wa), squares), weight_unit, x_unit)
+        self._counts[label] += len(x)
+        self._peak = max(self._peak, self._as_float(self._sums[label][0]))
+
+    def _add_sums(self, label: int, added: Sequence[int], weight_unit: int, x_unit: int) -> None:
+        """Add Σw, Σwx and Σwx² in these units."""
+        weight_shift, x_shift = self._align(weight_unit, x_unit)
+        sums = self._sums[label]
+        sums[0] += added[0] << weight_shift
+        sums[1] += added[1] << weight_shift + x_shift
+        sums[2] += added[2] << weight_shift + 2 * x_shift
 
     def _align(self, weight_unit: int, x_unit: int) -> tuple[int, int]:
         """Make the units at least as fine as these; by how many bits they are finer."""
@@ -167,11 +183,18 @@ def _integer(value: float) -> tuple[int, int]:
     return numerator, 1 - denominator.bit_length()
 
 
+def _integers(values: list[float]) -> tuple[list[int], int]:
+    """Integers k and one exponent e with values = k·2^e, without rounding."""
+    ratios = [value.as_integer_ratio() for value in values]
+    common = max(denominator for _, denominator in ratios)  # all are powers of two
+    return [numerator * (common // denominator) for numerator, denominator in ratios], 1 - common.bit_length()
+
+
 def _ratio(numerator: int, denominator: int, exponent: int) -> float:
-    """numerator / denominator · 2^exponent, rounded once; infinite beyond the largest float."""
+    """numerator / denominator · 2^exponent, rounded once; infinite beyond the largest float and over 0."""
     try:
         if exponent >= 0:
             return (numerator << exponent) / denominator
         return numerator / (denominator << -exponent)
-    except OverflowError:
-        return math.copysign(math.inf, numerator)
+    except (OverflowError, ZeroDivisionError):
+        return math.inf if numerator >= 0 else -math.inf
