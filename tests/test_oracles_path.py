@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamcal import ENIR, Isotonic, NearIsotonic
+from streamcal import ENIR, ELiTE, Isotonic, LinearTrend, NearIsotonic
 from streamcal.kernels.near_isotonic import NearIsotonicPath
+from streamcal.solvers.trend_filter import TrendFilter
 
 # Clarabel stops at a relative gap of 1e-12 (settings below): the fit is then right to about its root.
 CLARABEL = {"rtol": 0.0, "atol": 3e-6}
+#: Divided differences of scores 1e-4 apart lose it more.
+LITE_CLARABEL = {"rtol": 0.0, "atol": 2e-5}
 #: Two formulas of the same sums.
 ROUNDING = {"rtol": 1e-11, "atol": 1e-11}
 
@@ -187,3 +190,120 @@ def test_enir_weighs_several_fits():
     fits, _ = path_by_definition(weight, mean)
     found = taught(ENIR(resolution=None), s, y, w).predict_many(distinct)
     assert np.abs(fits - found).max(axis=1).min() > 1e-4
+
+
+# -- linear trend ------------------------------------------------------------------------------------------------
+
+
+def slope_changes(x):
+    """The matrix of second divided differences of paper 002, eq. (11)."""
+    width = np.diff(x)
+    bands = (1.0 / width[:-1], -1.0 / width[:-1] - 1.0 / width[1:], 1.0 / width[1:])
+    return sparse.diags(bands, [0, 1, 2], shape=(len(x) - 2, len(x)))
+
+
+@pytest.mark.parametrize("weights", ["one", "any", "far"])
+@pytest.mark.parametrize("levels", [None, 12])
+@pytest.mark.parametrize("penalty", [1e-4, 1e-3, 0.01, 0.03, 0.1])
+def test_linear_trend_is_its_definition(penalty, levels, weights):
+    s, y, w = stream(11, 80, levels, weights)
+    distinct, weight, mean = sums(s, y, w)
+    expected = penalised(distinct, weight, mean, slope_changes(distinct), penalty, signed=False)
+    cal = taught(LinearTrend(penalty=penalty, resolution=None), s, y, w)
+    np.testing.assert_allclose(cal.predict_many(distinct), np.clip(expected, 0.0, 1.0), **LITE_CLARABEL)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("share", [0.9, 0.3, 0.03, 1e-3, 1e-5])
+def test_a_linear_trend_fulfils_the_conditions_of_optimality(seed, share):
+    """|u| ≤ λ, and u = λ·sign(v) where the slope changes; on clustered scores down to 2e-9 apart."""
+    rng = np.random.default_rng(seed)
+    x = np.unique(np.concatenate((rng.random(60), 0.3 + 1e-8 * np.arange(5), 10.0 ** rng.uniform(-8, 0, 60))))
+    x = x[np.diff(x, prepend=-1.0) > 2e-9]
+    weight, mean = rng.uniform(0.1, 3.0, len(x)), rng.random(len(x)) ** 2
+    problem = TrendFilter(x, weight, mean)
+    penalty = share * problem.straight
+    solution = problem.solve(penalty)
+    assert solution.solved
+    excess = weight / weight.sum() * (mean - solution.x)
+    assert abs(excess.sum()) < 1e-11
+    assert abs(excess @ x) < 1e-11
+    u = 2.0 * np.concatenate(([0.0], np.cumsum(np.cumsum(excess)[:-1] * np.diff(x))))
+    assert np.abs(u).max() <= penalty * (1.0 + 1e-8) + 1e-11
+    bends = np.diff(np.diff(solution.x) / np.diff(x))
+    kinks = np.abs(bends) > 1e-4  # rounding of values at scores 2e-9 apart
+    np.testing.assert_allclose(u[1:-1][kinks], penalty * np.sign(bends[kinks]), rtol=1e-6, atol=1e-11)
+    assert problem.kinks >= kinks.sum() > 0
+
+
+def test_a_large_penalty_gives_the_line_of_least_squares():
+    s, y, w = stream(5, 200, None, "any")
+    cal = taught(LinearTrend(penalty=10.0, resolution=None), s, y, w)
+    line = np.polyfit(s, y, 1, w=np.sqrt(w))
+    np.testing.assert_allclose(cal.predict_many(s), np.clip(np.polyval(line, s), 0.0, 1.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("scores", [[0.5], [0.2, 0.8], [0.0, 5e-324, 1e-323], [0.1, 0.1 + 1e-12, 0.9]])
+def test_few_and_nearly_equal_scores(scores):
+    """A point, a line, and scores that are one."""
+    for penalty in (0.0, 1e-9, 0.1, None):
+        cal = LinearTrend(penalty=penalty, resolution=None)
+        for k, score in enumerate(scores * 4):
+            cal.learn_one(score, k < 5)
+        p = cal.predict_many(scores)
+        assert ((p >= 0.0) & (p <= 1.0)).all()
+        if len(scores) < 3:
+            shares = [np.mean([k < 5 for k in range(j, 4 * len(scores), len(scores))]) for j in range(len(scores))]
+            np.testing.assert_allclose(p, shares, atol=1e-12)
+
+
+def test_a_penalty_of_zero_gives_the_shares():
+    s, y, w = stream(2, 100, 12)
+    distinct, _, mean = sums(s, y, w)
+    found = taught(LinearTrend(penalty=0.0, resolution=None), s, y, w).predict_many(distinct)
+    np.testing.assert_allclose(found, mean, **ROUNDING)
+
+
+# -- AICc and the ensemble ---------------------------------------------------------------------------------------
+
+
+def trends_by_clarabel(distinct, weight, mean):
+    """(fits, AICc) at fifty penalties, the kinks counted in Clarabel's answers."""
+    n = weight.sum()
+    operator = slope_changes(distinct)
+    straight = penalised(distinct, weight, mean, operator, 1e3, signed=False)
+    excess = weight / n * (mean - straight)
+    most = 2.0 * np.abs(np.cumsum(np.cumsum(excess)[:-1] * np.diff(distinct))).max()
+    fits, criteria = [], []
+    for penalty in np.geomspace(most, 1e-5 * most, 50):
+        fit = penalised(distinct, weight, mean, operator, penalty, signed=False)
+        d = 2 + (np.abs(operator @ fit) > 1e-3).sum()
+        if n - d - 1 <= 0:
+            break
+        p = np.clip(fit, 1.0 / (n + 2.0), 1.0 - 1.0 / (n + 2.0))
+        likelihood = (weight * (mean * np.log(p) + (1.0 - mean) * np.log(1.0 - p))).sum()
+        fits.append(np.clip(fit, 0.0, 1.0))
+        criteria.append(-2.0 * likelihood + 2.0 * d + 2.0 * d * (d + 1.0) / (n - d - 1.0))
+    return np.array(fits), np.array(criteria)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_trend_by_aicc_and_elite_are_their_definitions(seed):
+    s, y, w = stream(seed, 300, 20)
+    distinct, weight, mean = sums(s, y, w)
+    fits, criteria = trends_by_clarabel(distinct, weight, mean)
+    chosen = taught(LinearTrend(resolution=None), s, y, w)
+    np.testing.assert_allclose(chosen.predict_many(distinct), fits[criteria.argmin()], **LITE_CLARABEL)
+    shares = np.exp(-0.5 * (criteria - criteria.min()))
+    average = shares @ fits / shares.sum()
+    np.testing.assert_allclose(taught(ELiTE(resolution=None), s, y, w).predict_many(distinct), average, **LITE_CLARABEL)
+
+
+@pytest.mark.parametrize("method", [LinearTrend, ELiTE])
+def test_trends_on_the_default_grid_are_near_the_exact_ones(method):
+    """The grid rounds the scores; on a smooth truth that moves predictions by less than sampling does."""
+    rng = np.random.default_rng(1)
+    s = rng.beta(2, 3, 5_000)
+    y = rng.random(5_000) < s**2
+    grid, exact = taught(method(), s, y, None), taught(method(resolution=None), s, y, None)
+    assert np.abs(grid.predict_many(s) - exact.predict_many(s)).max() < 0.02
