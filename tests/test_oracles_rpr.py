@@ -95,6 +95,15 @@ def test_a_fit_is_monotone_everywhere(kind, degree):
     assert chebyshev.chebval(1.0, c) <= 1.0 + 1e-13
 
 
+@pytest.mark.parametrize("degree", DEGREES)
+@pytest.mark.parametrize("kind", STREAMS)
+def test_predictions_are_monotone_to_rounding(kind, degree):
+    cal = MonotonePolynomial(degree)
+    cal.learn_many(*stream(kind))
+    grid = np.unique(np.concatenate((np.linspace(0.0, 1.0, 20_001), np.geomspace(1e-300, 1.0, 1_000))))
+    assert np.diff(cal.predict_many(grid)).min() >= -1e-14
+
+
 def test_few_points_do_not_make_it_monotone():
     """The paper's warning (§3), and why it takes a semidefinite program."""
     c = by_exchange(16, *stream("tied"), rounds=1)

@@ -89,3 +89,34 @@ def test_rare_events_shortened():
     assert self_consistent < 2.0
     assert cells(done.stdout, "synthetic, 50 %")[1] == pytest.approx(1.0, abs=0.1)  # 2,000 events: .02 of luck
     assert pages() == before, "a shortened run writes no page"
+
+
+needs_adult_and_bank = pytest.mark.skipif(
+    not all((DATA / f"{name}.csv.gz").exists() for name in ("adult_train", "adult_test", "bank_full")),
+    reason="needs adult_train, adult_test and bank_full (.csv.gz): set STREAMCAL_DATA to their folder",
+)
+
+
+@needs_adult_and_bank
+def test_rpr_002_shortened():
+    before = pages()
+    done = run("benchmarks.papers.rpr_002", "--rounds", "1", "--sizes", "200", "--quick", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    tables = done.stdout.split("\n\n")
+    for table in tables[:2]:
+        for name in ("Platt", "HistBin", "IsoReg", "RPR"):
+            printed_ece, ece, printed_mce, mce = cells(table, name)[:4]
+            assert printed_mce < printed_ece, "the finding: what is printed as a maximum is below the mean"
+            assert ece <= mce
+            assert ece < 20.0
+        assert cells(table, "calibrated, but for luck")[0] < 2.0
+    # Experiment 1 is the same data in every run: a smooth monotone map beats steps and the sigmoid, as in Figure 2.
+    ece = {name: cells(tables[2], name)[0] for name in ("Platt", "HistBin", "IsoReg", "RPR")}
+    assert ece["RPR"] == min(ece.values())
+    assert pages() == before, "a shortened run writes no page"
+
+
+def test_rpr_002_says_what_it_needs():
+    done = run("benchmarks.papers.rpr_002", data=None)
+    assert done.returncode == 1
+    assert "set STREAMCAL_DATA to the folder of adult_train.csv.gz" in done.stderr

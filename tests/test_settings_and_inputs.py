@@ -140,6 +140,7 @@ def test_impossible_parameters_are_refused(method):
         "point": ["log_minimax", None],
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
         "penalty": [-0.1, math.nan, math.inf, True, "0.1"],
+        "lam": [0.0, -1.0, math.nan, math.inf, True, "1.0"],
         "refresh_every": [0, -1, 2.0, True, "2", None],
         "variance": ["pooled", None],
         "form": ["a", "ABM", None],
@@ -294,9 +295,9 @@ def test_impossible_scales_are_refused(make):
         make()
 
 
-@pytest.mark.parametrize("name", ["bernstein", "platt", "histogram", "isotonic", "venn-abers"])
+@pytest.mark.parametrize("name", ["bernstein", "rpr", "platt", "histogram", "isotonic", "venn-abers"])
 def test_a_grid_and_a_polynomial_need_bounds(name):
-    params = {} if name == "bernstein" else {"resolution": 64}
+    params = {} if name in ("bernstein", "rpr") else {"resolution": 64}
     with pytest.raises(InputError, match="bounded scale"):
         REGISTRY[name](scale=Interval(), **params)
 

@@ -42,7 +42,7 @@ class MonotonePolynomial(AdditiveCalibrator):
     Notes
     -----
     Needs Clarabel, the extra `conic`. An observation costs O(k) and memory is fixed. The first prediction after an
-    observation solves anew, whatever has been learned: 4 ms at degree 16, 80 ms at 40; there is no warm start. Where
+    observation solves anew, whatever has been learned: 4 ms at degree 16, 80 ms at 40. There is no warm start; where
     every observation is predicted first, `refresh_every` spreads the cost.
     The map is monotone by construction, up to rounding (1e-13). A ridge of 1e-6 on the Chebyshev coefficients, relative
     to the total weight, chooses the flattest curve where the data leave it open; it and the solver's tolerance move
