@@ -78,3 +78,25 @@ def test_rare_events_shortened():
     assert self_consistent < 2.0
     assert cells(done.stdout, "synthetic, 50 %")[1] == pytest.approx(1.0, abs=0.1)  # 2,000 events: .02 of luck
     assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
+    not (DATA / "adult_train.csv.gz").exists(), reason="needs adult_*.csv.gz: set STREAMCAL_DATA to their folder"
+)
+def test_venn_abers_003_shortened():
+    before = pages()
+    done = run("benchmarks.papers.venn_abers_003", "--rows", "300")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    log, brier = rows[1:7], rows[8:]
+    assert [row[0] for row in log] == [row[0] for row in brier]
+    assert len(brier) == 6
+    for row in brier:
+        ours = [float(cell) for cell in row[2::2]]
+        assert all(0.3 < value < 0.9 for value in ours), "½ for everyone has 1, and 300 rows teach little"
+    for row in log:
+        platt, isotonic, ivap, cvap = row[2::2]
+        assert all(0.3 < float(value) < 1.0 for value in (platt, ivap, cvap)), "these are never infinite"
+        assert float(isotonic.split("; ")[-1]) > 0.3
+    assert sum("∞" in row[4] for row in log) >= 3, "a fit on 60 rows is certain of what it cannot know"
+    assert pages() == before, "a shortened run writes no page"
