@@ -120,3 +120,25 @@ def test_rpr_002_says_what_it_needs():
     done = run("benchmarks.papers.rpr_002", data=None)
     assert done.returncode == 1
     assert "set STREAMCAL_DATA to the folder of adult_train.csv.gz" in done.stderr
+
+
+@pytest.mark.skipif(
+    not (DATA / "adult_train.csv.gz").exists(), reason="needs adult_*.csv.gz: set STREAMCAL_DATA to their folder"
+)
+def test_venn_abers_003_shortened():
+    before = pages()
+    done = run("benchmarks.papers.venn_abers_003", "--rows", "300")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    log, brier = rows[1:7], rows[8:]
+    assert [row[0] for row in log] == [row[0] for row in brier]
+    assert len(brier) == 6
+    for row in brier:
+        ours = [float(cell) for cell in row[2::2]]
+        assert all(0.3 < value < 0.9 for value in ours), "½ for everyone has 1, and 300 rows teach little"
+    for row in log:
+        platt, isotonic, ivap, cvap = row[2::2]
+        assert all(0.3 < float(value) < 1.0 for value in (platt, ivap, cvap)), "these are never infinite"
+        assert float(isotonic.split("; ")[-1]) > 0.3
+    assert sum("∞" in row[4] for row in log) >= 3, "a fit on 60 rows is certain of what it cannot know"
+    assert pages() == before, "a shortened run writes no page"

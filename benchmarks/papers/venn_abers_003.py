@@ -1,0 +1,346 @@
+"""Tables 1 and 2 of paper 003 (Vovk, Petej and Fedorova 2015): four calibration methods on a small part of Adult.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.venn_abers_003           # docs/papers/venn_abers_003.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.venn_abers_003 --rows 600      # shortened, prints only
+
+The first 5,000 rows are the training set, all other rows the test set. Platt, isotonic regression and IVAP: the base is
+trained on the first 4,000 and calibrated on the other 1,000. CVAP: five contiguous folds of 1,000. The paper's base
+learners are Weka's; here they are scikit-learn's counterparts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from streamcal import CrossVennAbers, Interval, Isotonic, Platt, VennAbers
+from streamcal.base import Calibrator
+
+FILES = ("adult_train.csv.gz", "adult_test.csv.gz")
+TARGET, POSITIVE, MISSING = "income", ">50K", "?"
+NUMERICAL = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "venn_abers_003.md"
+TRAIN, FOLDS = 5_000, 5
+#: Where a method gives probability 0 to what happens, its mean log loss is infinite; beside that the table shows the
+#: loss of the probabilities moved inside [1e-6, 1 − 1e-6], a wrong certainty costing log₂ 10⁶ ≈ 20.
+CLIP = 1e-6
+#: Bagging and networks depend on a seed; their figures are means over these, with the standard deviation of one run.
+SEEDS = (0, 1, 2)
+#: A shortened run tests on this many rows for each training row, and chooses between this many parameters.
+SHORT_TEST, SHORT_GRID = 3, 2
+
+METHODS = ("Platt", "IR", "IVAP", "CVAP")
+#: The paper's "Platt" is a plain logistic regression on the scores, without Platt's regularised targets.
+PLAIN = "plain logistic"
+#: Log loss (base 2) and Brier loss (times 4), by base learner and method.
+PUBLISHED_LOG = {
+    "J48": (0.5226, math.inf, 0.5117, 0.5102),
+    "J48 bagging": (0.4949, math.inf, 0.4733, 0.4602),
+    "logistic": (0.5111, math.inf, 0.4981, 0.4948),
+    "naive Bayes": (0.5534, math.inf, 0.4839, 0.4747),
+    "neural networks": (0.5175, math.inf, 0.5023, 0.4805),
+    "SVM": (0.5221, math.inf, 0.5015, 0.4997),
+}
+PUBLISHED_BRIER = {
+    "J48": (0.4463, 0.4378, 0.4370, 0.4368),
+    "J48 bagging": (0.4225, 0.4153, 0.4123, 0.3990),
+    "logistic": (0.4470, 0.4417, 0.4377, 0.4342),
+    "naive Bayes": (0.4670, 0.4329, 0.4311, 0.4227),
+    "neural networks": (0.4525, 0.4574, 0.4440, 0.4234),
+    "SVM": (0.4550, 0.4450, 0.4408, 0.4375),
+}
+
+Array = npt.NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """Features and labels; nominal features are numbers of their values, and `values` says how many each has."""
+
+    x: Array
+    y: Array
+    values: list[int]
+
+    def take(self, rows: slice | npt.NDArray[np.intp]) -> Rows:
+        return Rows(self.x[rows], self.y[rows], self.values)
+
+
+class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
+    """Naive Bayes with normal numerical and Laplace-smoothed nominal features, as Weka has it."""
+
+    def __init__(self, values: list[int]) -> None:
+        self.values = values
+
+    def fit(self, x: Array, y: Array) -> Self:
+        self.classes_ = np.unique(y)
+        self.normal_ = GaussianNB().fit(x[:, : len(NUMERICAL)], y)
+        self.nominal_ = CategoricalNB(min_categories=self.values).fit(x[:, len(NUMERICAL) :].astype(int), y)
+        return self
+
+    def predict_proba(self, x: Array) -> Array:
+        joint = self.normal_.predict_joint_log_proba(x[:, : len(NUMERICAL)])
+        joint = joint + self.nominal_.predict_joint_log_proba(x[:, len(NUMERICAL) :].astype(int))
+        joint -= self.nominal_.class_log_prior_  # both have it
+        return np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
+
+
+class Learner(NamedTuple):
+    """A base learner: its parameters to choose from, whether it depends on a seed, and how it is made."""
+
+    grid: list[Any]
+    seeded: bool
+    make: Callable[[Any, int, Rows], Any]
+
+
+def dummies(rows: Rows, numerical: Any) -> ColumnTransformer:
+    """One column for each value of each nominal feature, and the numerical features transformed."""
+    count = len(NUMERICAL)
+    nominal = OneHotEncoder(categories=[np.arange(k) for k in rows.values])
+    return ColumnTransformer(
+        [
+            ("numerical", numerical, list(range(count))),
+            ("nominal", nominal, list(range(count, count + len(rows.values)))),
+        ]
+    )
+
+
+def tree(alpha: float, seed: int) -> DecisionTreeClassifier:
+    """Weka's J48 has two rows or more in a leaf, too, and is pruned by confidence instead of by cost."""
+    return DecisionTreeClassifier(min_samples_leaf=2, ccp_alpha=alpha, random_state=seed)
+
+
+def network(parameters: tuple[float, float], seed: int) -> MLPClassifier:
+    """Weka's MultilayerPerceptron: sigmoids, (features + classes)/2 hidden units, plain gradient steps."""
+    rate, momentum = parameters
+    return MLPClassifier(
+        (53,), activation="logistic", solver="sgd", alpha=0.0, batch_size=32, learning_rate_init=rate,
+        momentum=momentum, nesterovs_momentum=False, max_iter=60, n_iter_no_change=1_000, random_state=seed,
+    )  # fmt: skip
+
+
+PRUNING = [1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3]
+LEARNERS = {
+    "J48": Learner(PRUNING, False, lambda p, seed, rows: make_pipeline(dummies(rows, "passthrough"), tree(p, seed))),
+    "J48 bagging": Learner(
+        PRUNING,
+        True,
+        lambda p, seed, rows: make_pipeline(
+            dummies(rows, "passthrough"), BaggingClassifier(tree(p, seed), n_estimators=10, random_state=seed)
+        ),
+    ),
+    "logistic": Learner(
+        [0.01, 0.1, 1.0, 10.0, 100.0],
+        False,
+        lambda p, seed, rows: make_pipeline(dummies(rows, StandardScaler()), LogisticRegression(C=p, max_iter=2_000)),
+    ),
+    "naive Bayes": Learner([None], False, lambda p, seed, rows: MixedNaiveBayes(rows.values)),
+    "neural networks": Learner(
+        [(rate, momentum) for rate in (0.1, 0.3) for momentum in (0.2, 0.9)],
+        True,
+        lambda p, seed, rows: make_pipeline(dummies(rows, MinMaxScaler((-1.0, 1.0))), network(p, seed)),
+    ),
+    "SVM": Learner(
+        [0.01, 0.1, 1.0, 10.0],
+        False,
+        lambda p, seed, rows: make_pipeline(
+            dummies(rows, MinMaxScaler()), LinearSVC(C=p, loss="hinge", max_iter=200_000, random_state=seed)
+        ),
+    ),
+}
+
+
+def read(folder: Path, train: int) -> Rows:
+    """All rows; a missing value is replaced by the most frequent one of the first `train`, as Weka's filter does."""
+    table: list[dict[str, str]] = []
+    for name in FILES:
+        with gzip.open(folder / name, "rt", newline="") as file:
+            table += csv.DictReader(file)
+    columns, values = [np.array([float(row[name]) for row in table]) for name in NUMERICAL], []
+    for name in [name for name in table[0] if name not in (*NUMERICAL, TARGET)]:
+        given = [row[name] for row in table]
+        known = sorted(set(given) - {MISSING})  # as the head of Weka's file lists them
+        early = [value for value in given[:train] if value != MISSING]
+        number = {value: float(k) for k, value in enumerate(known)}
+        number[MISSING] = number[max(known, key=early.count)]
+        columns.append(np.array([number[value] for value in given]))
+        values.append(len(known))
+    return Rows(np.column_stack(columns), np.array([float(row[TARGET] == POSITIVE) for row in table]), values)
+
+
+class Loss(NamedTuple):
+    """Mean losses on the test set: log₂, how many certain predictions were wrong, log₂ clipped, and 4·Brier."""
+
+    log: float
+    wrong: int
+    clipped: float
+    brier: float
+
+
+class Result(NamedTuple):
+    """Losses by base learner, method and seed; and the seconds each base learner took."""
+
+    losses: dict[str, dict[str, list[Loss]]]
+    seconds: dict[str, float]
+
+
+def brier(p: Array, y: Array) -> float:
+    return float(4.0 * np.mean((y - p) ** 2))
+
+
+def loss(p: Array, y: Array) -> Loss:
+    right = np.where(y == 1.0, p, 1.0 - p)
+    clipped = float(-np.log2(np.clip(right, CLIP, 1.0 - CLIP)).mean())
+    wrong = int(np.sum(right == 0.0))
+    return Loss(math.inf if wrong else float(-np.log2(right).mean()), wrong, clipped, brier(p, y))
+
+
+def scores(base: Any, x: Array) -> Array:
+    """What is calibrated: the probability of the base, or its margin."""
+    if hasattr(base, "predict_proba"):
+        return np.clip(np.asarray(base.predict_proba(x)[:, 1]), 0.0, 1.0)
+    return np.asarray(base.decision_function(x), dtype=np.float64)
+
+
+def streamed(cal: Calibrator, at: Array, y: Array) -> Calibrator:
+    """The calibrator, after one `learn_one` a row."""
+    for score, label in zip(at.tolist(), y.tolist(), strict=True):
+        cal.learn_one(score, label)
+    return cal
+
+
+SINGLE: dict[str, Callable[[], Calibrator]] = {
+    "Platt": lambda: Platt(scale=Interval(), resolution=None),  # of the score itself, as in the paper
+    "IR": lambda: Isotonic(scale=Interval()),
+    "IVAP": lambda: VennAbers(scale=Interval()),
+}
+
+
+def single(learner: Learner, seed: int, train: Rows, test: Rows) -> Iterator[tuple[str, Loss]]:
+    """Platt, isotonic regression and IVAP. Of the parameters, those of the least Brier loss on the calibration set."""
+    size = math.ceil(len(train.y) * (FOLDS - 1) / FOLDS)
+    proper, rest = train.take(slice(0, size)), train.take(slice(size, None))
+    bases = [learner.make(p, seed, train).fit(proper.x, proper.y) for p in learner.grid]
+    seen = [scores(base, rest.x) for base in bases]
+    for name, make in SINGLE.items():
+        fitted = [streamed(make(), at, rest.y) for at in seen]
+        own = [brier(cal.predict_many(at), rest.y) for cal, at in zip(fitted, seen, strict=True)]
+        best = int(np.argmin(own))
+        asked = scores(bases[best], test.x)
+        yield name, loss(fitted[best].predict_many(asked), test.y)
+        if name == "Platt":
+            plain = LogisticRegression(C=math.inf, tol=1e-10, max_iter=1_000).fit(seen[best][:, None], rest.y)
+            yield PLAIN, loss(plain.predict_proba(asked[:, None])[:, 1], test.y)
+
+
+def crossed(learner: Learner, seed: int, train: Rows, test: Rows) -> Loss:
+    """CVAP. Of the parameters, those of the least cumulative Brier loss over all folds."""
+    found, folds = [], np.array_split(np.arange(len(train.y)), FOLDS)
+    for parameter in learner.grid:
+        cal, bases, own = CrossVennAbers(folds=FOLDS, scale=Interval()), [], 0.0
+        for k, fold in enumerate(folds):
+            proper = train.take(np.setdiff1d(np.arange(len(train.y)), fold))
+            bases.append(learner.make(parameter, seed, train).fit(proper.x, proper.y))
+            at = scores(bases[-1], train.x[fold])
+            for score, label in zip(at.tolist(), train.y[fold].tolist(), strict=True):
+                cal.learn_one(score, label, fold=k)
+            own += brier(streamed(VennAbers(scale=Interval()), at, train.y[fold]).predict_many(at), train.y[fold])
+        found.append((own, len(found), cal, bases))
+    _, _, cal, bases = min(found)
+    return loss(cal.predict_many(np.column_stack([scores(base, test.x) for base in bases])), test.y)
+
+
+def run(rows: Rows, train_size: int, learners: dict[str, Learner], seeds: tuple[int, ...]) -> Result:
+    """Every base learner under every method."""
+    train, test = rows.take(slice(0, train_size)), rows.take(slice(train_size, None))
+    found: dict[str, dict[str, list[Loss]]] = {}
+    seconds = {}
+    for name, learner in learners.items():
+        start = time.perf_counter()
+        found[name] = {method: [] for method in (*METHODS, PLAIN)}
+        for seed in seeds if learner.seeded else seeds[:1]:
+            for method, one in single(learner, seed, train, test):
+                found[name][method].append(one)
+            found[name]["CVAP"].append(crossed(learner, seed, train, test))
+        seconds[name] = time.perf_counter() - start
+    return Result(found, seconds)
+
+
+def shown(value: float, digits: int = 4) -> str:
+    return "∞" if math.isinf(value) else f"{value:.{digits}f}"
+
+
+def averaged(values: list[float]) -> str:
+    """The mean over the seeds, ± the standard deviation of one run where there are several."""
+    spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 and not math.isinf(sum(values)) else ""
+    return shown(float(np.mean(values))) + spread
+
+
+def certain(losses: list[Loss]) -> str:
+    """A log loss; where it is infinite, how often a certainty was wrong, and the clipped loss."""
+    if not any(one.wrong for one in losses):
+        return averaged([one.log for one in losses])
+    wrong = round(float(np.mean([one.wrong for one in losses])))
+    return f"∞, {wrong:,} wrong; {averaged([one.clipped for one in losses])}"
+
+
+def table(found: dict[str, dict[str, list[Loss]]], published: dict[str, tuple[float, ...]], log: bool) -> str:
+    """Published and found figures of each method side by side."""
+    lines = [
+        "| base learner | " + " | ".join(f"{method}: published | streamcal" for method in METHODS) + " |",
+        "|---|" + "---:|" * (2 * len(METHODS)),
+    ]
+    for name, theirs in published.items():
+        ours = [
+            certain(found[name][method]) if log else averaged([one.brier for one in found[name][method]])
+            for method in METHODS
+        ]
+        cells = [cell for pair in zip(map(shown, theirs), ours, strict=True) for cell in pair]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def page(result: Result, tested: int) -> str:
+    return ""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, help="a shortened run on this many training rows: prints, writes no page")
+    parser.add_argument("--out", type=Path, default=PAGE, help="the page a full run writes (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    if "STREAMCAL_DATA" not in os.environ:
+        raise SystemExit(f"set STREAMCAL_DATA to the folder of {' and '.join(FILES)}")
+    train = TRAIN if given.rows is None else given.rows
+    rows = read(Path(os.environ["STREAMCAL_DATA"]), train)
+    if given.rows is not None:
+        few = {name: learner._replace(grid=learner.grid[:SHORT_GRID]) for name, learner in LEARNERS.items()}
+        found = run(rows.take(slice(0, train * (1 + SHORT_TEST))), train, few, SEEDS[:1]).losses
+        print("\n\n".join((table(found, PUBLISHED_LOG, log=True), table(found, PUBLISHED_BRIER, log=False))))
+        return
+    text = page(run(rows, train, LEARNERS, SEEDS), len(rows.y) - train)
+    print(text)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
