@@ -21,11 +21,13 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.bernstein import Bernstein
+from streamcal.calibrators.centered_isotonic import CenteredIsotonic
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
+from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
 from streamcal.prior import Prior
@@ -40,6 +42,7 @@ __all__ = [
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
+    "CenteredIsotonic",
     "Decay",
     "EmpiricalCDF",
     "Forever",
@@ -55,6 +58,7 @@ __all__ = [
     "Prior",
     "Probability",
     "RetractionError",
+    "SmoothIsotonic",
     "SolverError",
     "StateError",
     "StreamcalError",

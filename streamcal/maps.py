@@ -128,6 +128,52 @@ class KnotMap(ScaledMap):
         return result
 
 
+class CubicMap(ScaledMap):
+    """Cubic between knots and constant outside; on a grid, a function of the rounded coordinate.
+
+    With t the share of the way from a knot to the next, from `low` to `high` in value, the probability is
+    low + (high − low)·t²·(3 − 2t) + rise·t·(1 − t)² − fall·t²·(1 − t); `rises[i]` and `falls[i]` are the slopes at the
+    left and at the right end of interval i times its width. Shapes: knots and values (m,), rises and falls (m − 1,).
+    """
+
+    def __init__(
+        self,
+        scale: Scale,
+        knots: FloatArray,
+        values: FloatArray,
+        rises: FloatArray,
+        falls: FloatArray,
+        grid: Grid | None = None,
+    ) -> None:
+        super().__init__(scale)
+        self.knots = frozen(knots)
+        self.values = frozen(values)
+        self.rises = frozen(rises)
+        self.falls = frozen(falls)
+        self.grid = grid
+
+    def at(self, x: float) -> float:
+        return float(self._values_at(np.array([x if self.grid is None else self.grid.round(x)]))[0])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        i = np.searchsorted(self.knots, x, side="right")
+        inside = (i > 0) & (i < len(self.knots))
+        result = self.values[np.minimum(i, len(self.knots) - 1)]
+        i, x = i[inside] - 1, x[inside]
+        left, right = self.knots[i], self.knots[i + 1]
+        with np.errstate(over="ignore"):  # the width may overflow; then halves are taken
+            t = np.where(
+                right - left < math.inf, (x - left) / (right - left), (x / 2 - left / 2) / (right / 2 - left / 2)
+            )
+        low, high = self.values[i], self.values[i + 1]
+        bend = t * (1.0 - t) * (self.rises[i] * (1.0 - t) - self.falls[i] * t)
+        result[inside] = np.clip(low + (high - low) * t * t * (3.0 - 2.0 * t) + bend, low, high)
+        return result
+
+
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
     """The line from (left, low) to (right, high) at left ≤ x < right; the width may overflow or be subnormal."""
     width = right - left

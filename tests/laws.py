@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_
 
 #: Methods that are a closed formula of their sums. Streams of integer weights, with times in whole half-lives, make
 #: those sums exact, and then nothing may differ at all. A method not named here is compared within SOLVED.
-EXACT_METHODS = frozenset({"identity", "histogram", "isotonic", "venn-abers"})
+EXACT_METHODS = frozenset({"identity", "histogram", "isotonic", "centered-isotonic", "smooth-isotonic", "venn-abers"})
 #: The pseudo-weights of a prior are no integers: they round.
 ROUNDED = 1e-12
 #: An iterative solve stops at a gradient of 1e-12 of the weight, and starts where the last one ended.
