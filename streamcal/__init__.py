@@ -20,11 +20,14 @@ from streamcal.base import (
     StateError,
     StreamcalError,
 )
+from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.centered_isotonic import CenteredIsotonic
 from streamcal.calibrators.histogram import HistogramBinning
 from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.isotonic import Isotonic
+from streamcal.calibrators.neighbourhoods import FixedWidth, NearestScores, ScoreIntervals
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
@@ -37,7 +40,9 @@ from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
 __version__ = "0.1.0"
 
 __all__ = [
+    "BBQ",
     "REGISTRY",
+    "AdaptiveCalibration",
     "Bernstein",
     "CalibrationMap",
     "Calibrator",
@@ -45,6 +50,7 @@ __all__ = [
     "CenteredIsotonic",
     "Decay",
     "EmpiricalCDF",
+    "FixedWidth",
     "Forever",
     "HistogramBinning",
     "Identity",
@@ -53,11 +59,13 @@ __all__ = [
     "Isotonic",
     "Logit",
     "MergeError",
+    "NearestScores",
     "OnlinePlatt",
     "Platt",
     "Prior",
     "Probability",
     "RetractionError",
+    "ScoreIntervals",
     "SmoothIsotonic",
     "SolverError",
     "StateError",

@@ -79,22 +79,40 @@ class BernsteinMap(ScaledMap):
 
 
 class StepMap(ScaledMap):
-    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,). On a grid, x is the rounded coordinate."""
+    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,). On a grid, x is the rounded coordinate.
 
-    def __init__(self, scale: Scale, cuts: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
+    With `own`, shape (m − 1,), the value at cuts[i] itself is own[i], and values[i] holds strictly between the cuts.
+    """
+
+    def __init__(
+        self,
+        scale: Scale,
+        cuts: FloatArray,
+        values: FloatArray,
+        grid: Grid | None = None,
+        own: FloatArray | None = None,
+    ) -> None:
         super().__init__(scale)
         self.cuts = frozen(cuts)
         self.values = frozen(values)
+        self.own = frozen(values[1:] if own is None else own)
         self.grid = grid
 
     def at(self, x: float) -> float:
-        return float(self.values[bisect_right(self.cuts, x if self.grid is None else self.grid.round(x))])
+        x = x if self.grid is None else self.grid.round(x)
+        i = bisect_right(self.cuts, x)
+        return float(self.own[i - 1] if i > 0 and self.cuts[i - 1] == x else self.values[i])
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return self._values_at(x) if self.grid is None else self.grid.rounded(self._values_at, x)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        return self.values[np.searchsorted(self.cuts, x, side="right")]
+        i = np.searchsorted(self.cuts, x, side="right")
+        result = self.values[i]
+        on_a_cut = np.flatnonzero(i)
+        on_a_cut = on_a_cut[self.cuts[i[on_a_cut] - 1] == x[on_a_cut]]
+        result[on_a_cut] = self.own[i[on_a_cut] - 1]
+        return result
 
 
 class KnotMap(ScaledMap):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from streamcal.base import Calibrator
+from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.centered_isotonic import CenteredIsotonic
 from streamcal.calibrators.histogram import HistogramBinning
@@ -20,6 +22,8 @@ REGISTRY: dict[str, type[Calibrator]] = {
         Platt,
         OnlinePlatt,
         HistogramBinning,
+        BBQ,
+        AdaptiveCalibration,
         Isotonic,
         CenteredIsotonic,
         SmoothIsotonic,

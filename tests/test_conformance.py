@@ -25,6 +25,7 @@ from laws import (
     OSQP_SOLVED,
     POLICIES,
     PROBES,
+    READ_AS_PROBABILITIES,
     TIMED,
     VALUES,
     Case,
@@ -143,7 +144,7 @@ def test_order_does_not_matter(case, data, stream):
 @each(ADDING)
 @given(data=st.data(), stream=rough_streams())
 def test_order_does_not_matter_for_any_floats(case, data, stream):
-    if case.method.name == "histogram":
+    if case.method.name in ("histogram", "bbq"):
         pytest.skip("rounding may move a score to another bin: discontinuous")
     cal = data.draw(case.calibrators())
     shuffled = learned(cal.clone(), data.draw(st.permutations(stream)))
@@ -712,8 +713,9 @@ def test_half_a_percent_of_positives(case, shape):
         cal.learn_many(scores, y)
         p = cal.predict_many(scores)
         assert ((p >= 0.0) & (p <= 1.0)).all()
-        if not cal.has_interval and cal.name not in ("identity", "ops") and not params:
+        if not cal.has_interval and cal.name not in ("identity", "ops", "acp") and not params:
             # Least squares and likelihood keep the sum, but for Platt's targets and for Bernstein's bound at 0.
+            # The intervals of ACP overlap, so that an outcome may count more often than once, or less.
             assert p.sum() == pytest.approx(y.sum(), rel=0.1)
 
 
@@ -901,7 +903,8 @@ STEPS = [case for case in ON_GRIDS if case not in SMOOTH]
 @given(stream=rough_streams(min_size=1, max_size=60), data=st.data())
 def test_a_step_map_on_a_grid_is_the_exact_method_on_rounded_scores(case, stream, data):
     stream = [o._replace(w=float(math.ceil(o.w))) for o in stream]  # exact sums, in any order
-    scale = data.draw(st.sampled_from([{}, *({"scale": scale} for scale in VALUES["scale"][:2])]))
+    scales = VALUES["scale"][1:2] if case.method.name in READ_AS_PROBABILITIES else VALUES["scale"][:2]
+    scale = data.draw(st.sampled_from([{}, *({"scale": scale} for scale in scales)]))
     cal, statistic = on_a_grid(case, resolution=64, **scale)
     exact, _ = on_a_grid(case, resolution=None, **({"scale": VALUES["scale"][1]} if scale else {}))
     probability = not scale

@@ -4,6 +4,7 @@ As in `test_oracles.py`, an oracle sees the single observations and shares no co
 """
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,21 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 from sklearn.isotonic import isotonic_regression
 
-from streamcal import CenteredIsotonic, Interval, Isotonic, SmoothIsotonic
+from streamcal import (
+    BBQ,
+    AdaptiveCalibration,
+    CenteredIsotonic,
+    Decay,
+    FixedWidth,
+    InputError,
+    Interval,
+    Isotonic,
+    NearestScores,
+    ScoreIntervals,
+    SmoothIsotonic,
+    Window,
+)
+from streamcal.calibrators.adaptive import window_sums
 
 #: Sums of a hundred weights in another order, and a line or a cubic drawn through them.
 FORMULA = {"rtol": 0.0, "atol": 1e-12}
@@ -160,3 +175,218 @@ def test_smooth_isotonic_between_neighbouring_floats_and_far_apart():
     np.testing.assert_allclose(cal.predict_many(x), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-12)
     between = np.sort(np.concatenate((x, 1.7e308 * np.linspace(-1.0, 1.0, 101), np.linspace(-2.0, 1.0, 101))))
     assert (np.diff(cal.predict_many(between)) >= 0.0).all()
+
+
+# ---- adaptive calibration of predictions ---------------------------------------------------------------------------
+
+
+def share(inside, y, w):
+    return float(sum(Fraction(w[i]) * Fraction(y[i]) for i in inside) / sum(Fraction(w[i]) for i in inside))
+
+
+def nearest_by_hand(s, y, w, query, fraction):
+    """All observations within the smallest distance that holds the fraction of the weight, up to a billionth."""
+    distance = [abs(Fraction(score) - Fraction(query)) for score in s]
+    wanted = Fraction(fraction) * sum(map(Fraction, w)) * (1 - Fraction(1, 10**9))
+    for radius in sorted(set(distance)):
+        inside = [i for i in range(len(s)) if distance[i] <= radius]
+        if sum(Fraction(w[i]) for i in inside) >= wanted:
+            return share(inside, y, w)
+    raise AssertionError("everything is within the largest distance")
+
+
+def within_by_hand(s, y, w, query, low, high):
+    """All observations in [low, high], or the nearest ones."""
+    inside = [i for i in range(len(s)) if low <= s[i] <= high]
+    if not inside:
+        distance = [abs(Fraction(score) - Fraction(query)) for score in s]
+        inside = [i for i in range(len(s)) if distance[i] == min(distance)]
+    return share(inside, y, w)
+
+
+def few(seed, n=None):
+    """Scores on a lattice of 1/4 to 1/1024, whose midpoints are floats, and queries on it, between and beyond."""
+    rng = np.random.default_rng(seed)
+    s, y, w = observations(rng, n or int(rng.integers(1, 30)), weights="any" if seed % 2 else "whole")
+    lattice = [4, 16, 1024][seed % 3]
+    s = np.round(s * lattice) / lattice
+    queries = np.concatenate((s, rng.random(5), (s[0] + s) / 2, [0.0, 1.0]))
+    return s, y, w, queries
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.3, 0.5, 1.0])
+def test_acp_counts_the_nearest_scores(fraction):
+    for seed in range(40):
+        s, y, w, queries = few(seed)
+        cal = AdaptiveCalibration(NearestScores(fraction), resolution=None)
+        cal.learn_many(s, y, w)
+        want = [nearest_by_hand(s.tolist(), y, w, query, fraction) for query in queries.tolist()]
+        np.testing.assert_allclose(cal.predict_many(queries), want, **FORMULA)
+
+
+@pytest.mark.parametrize("half_width", [0.0, 0.0625, 0.25, 2.0])
+def test_acp_counts_a_fixed_width(half_width):
+    for seed in range(40):
+        s, y, w, queries = few(seed)
+        ends = [score + side for score in s for side in (-half_width, half_width) if 0.0 <= score + side <= 1.0]
+        queries = np.concatenate((queries, ends))
+        cal = AdaptiveCalibration(FixedWidth(half_width), resolution=None)
+        cal.learn_many(s, y, w)
+        want = [within_by_hand(s.tolist(), y, w, q, q - half_width, q + half_width) for q in queries.tolist()]
+        np.testing.assert_allclose(cal.predict_many(queries), want, **FORMULA)
+
+
+def test_acp_counts_confidence_intervals():
+    """The widest in the middle, as those of a logistic regression; linear between three scores."""
+    table = ScoreIntervals((0.0, 0.5, 1.0), (-0.0625, 0.25, 0.9375), (0.0625, 0.75, 1.0625))
+    for seed in range(40):
+        s, y, w, queries = few(seed)
+        cal = AdaptiveCalibration(table, resolution=None)
+        cal.learn_many(s, y, w)
+        low, high = np.interp(queries, table.scores, table.lo), np.interp(queries, table.scores, table.hi)
+        want = [within_by_hand(s.tolist(), y, w, *one) for one in zip(queries.tolist(), low, high, strict=True)]
+        np.testing.assert_allclose(cal.predict_many(queries), want, **FORMULA)
+
+
+def test_acp_with_5_percent_of_unit_weights_is_k_nearest_neighbours():
+    rng = np.random.default_rng(8)
+    s, y, _ = observations(rng, 1_000)
+    cal = AdaptiveCalibration(resolution=None)
+    cal.learn_many(s, y)
+    queries = rng.random(300)
+    nearest = np.argpartition(np.abs(queries[:, None] - s), 49, axis=1)[:, :50]
+    np.testing.assert_allclose(cal.predict_many(queries), y[nearest].mean(axis=1), **FORMULA)
+
+
+@pytest.mark.parametrize("forgetting", [Window(50), Decay(half_life=40)], ids=repr)
+def test_acp_that_forgets(forgetting):
+    rng = np.random.default_rng(9)
+    s, y, w = observations(rng, 120, levels=32, weights="any")
+    cal = AdaptiveCalibration(NearestScores(0.2), resolution=None, forgetting=forgetting)
+    for one in zip(s, y, w, strict=True):
+        cal.learn_one(*one)
+    age = np.arange(119, -1, -1)
+    faded = w * 0.5 ** (age / 40) if isinstance(forgetting, Decay) else w * (age < 50)
+    held = faded > 0.0
+    want = [nearest_by_hand(s[held].tolist(), y[held], faded[held], q, 0.2) for q in s.tolist()]
+    np.testing.assert_allclose(cal.predict_many(s), want, **FORMULA)
+
+
+def test_window_sums_keep_the_digits_of_light_groups():
+    values = np.array([1e60, 1e-60, 3.0, 1e60, 2e-60, 1e-60, 5.0])
+    start, stop = (np.array(places, dtype=np.intp) for places in zip(*itertools.combinations(range(8), 2), strict=True))
+    want = [float(sum(Fraction(v) for v in values[a:b])) for a, b in zip(start, stop, strict=True)]
+    np.testing.assert_allclose(window_sums(values, start, stop), want, rtol=1e-15)
+
+
+def test_scores_at_the_ends_of_the_floats_have_neighbours():
+    x = [-1.7e308, 0.0, 5e-324, 1e-323, 1.7e308]
+    for interval in (NearestScores(0.2), NearestScores(0.4), FixedWidth(1e-323), FixedWidth(1e308)):
+        cal = AdaptiveCalibration(interval, scale=Interval(), resolution=None)
+        cal.learn_many(x, [0, 1, 0, 1, 0])
+        for query in x:
+            if isinstance(interval, FixedWidth):
+                want = within_by_hand(
+                    x, [0, 1, 0, 1, 0], [1] * 5, query, query - interval.half_width, query + interval.half_width
+                )
+                assert cal.predict_one(query) == pytest.approx(want, abs=1e-15)
+            assert 0.0 <= cal.predict_one(query) <= 1.0
+        assert cal.predict_one(5e-324) == (0.0 if interval == NearestScores(0.2) else pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: AdaptiveCalibration(lambda score: (score - 0.1, score + 0.1)),
+        lambda: NearestScores(0.0),
+        lambda: NearestScores(1.5),
+        lambda: NearestScores(True),
+        lambda: FixedWidth(-1.0),
+        lambda: FixedWidth(float("nan")),
+        lambda: ScoreIntervals((0.0, 1.0), (0.0, 0.5), (0.5,)),
+        lambda: ScoreIntervals((0.0, 0.0), (0.0, 0.5), (0.5, 1.0)),
+        lambda: ScoreIntervals((0.0, 1.0), (0.5, 0.6), (0.7, 1.0)),
+        lambda: ScoreIntervals((0.0,), (0.0,), (0.5,)),
+    ],
+)
+def test_intervals_that_cannot_be_are_refused(build):
+    with pytest.raises(InputError, match=r"give|needs"):
+        build()
+
+
+# ---- Bayesian binning into quantiles -------------------------------------------------------------------------------
+
+
+def bbq_by_hand(s, y, w, queries, c=10.0):
+    """Naeini, Cooper & Hauskrecht 2015: gamma functions, one bin at a time, no binning left out."""
+    distinct, group = np.unique(s, return_inverse=True)
+    weight, positive = np.bincount(group, w).tolist(), np.bincount(group, w * y).tolist()
+    total, k = sum(weight), len(distinct)
+    least, most = (
+        max(1, math.floor(total ** (1 / 3) / c)),
+        min(math.ceil(c * total ** (1 / 3)), math.ceil(total / 5), k),
+    )
+    scores, predictions = [], []
+    for bins in range(min(least, max(most, 1)), max(most, 1) + 1):
+        members, below = {}, Fraction(0)
+        for i in range(k):
+            place = bins * (below + Fraction(weight[i]) / 2) / Fraction(total)
+            members.setdefault(math.floor(place), []).append(i)
+            below += Fraction(weight[i])
+        score, value = 0.0, {}
+        for rows in members.values():
+            low = (distinct[rows[0] - 1] + distinct[rows[0]]) / 2 if rows[0] > 0 else 0.0
+            high = (distinct[rows[-1]] + distinct[rows[-1] + 1]) / 2 if rows[-1] + 1 < k else 1.0
+            n, m = sum(weight[i] for i in rows), sum(positive[i] for i in rows)
+            size, middle = 2.0 / bins, (low + high) / 2
+            a, b = size * middle, size * (1.0 - middle)
+            score += math.lgamma(size) - math.lgamma(n + size)
+            score += math.lgamma(m + a) - math.lgamma(a) + math.lgamma(n - m + b) - math.lgamma(b)
+            value |= dict.fromkeys(rows, (m + a) / (n + size))
+        scores.append(score)
+        predictions.append([value[np.abs(distinct - query).argmin()] for query in queries])
+    posterior = np.exp(np.array(scores) - max(scores))
+    return posterior @ np.array(predictions) / posterior.sum()
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("breadth", [10.0, 2.0])
+def test_bbq_is_the_plain_transcription(stream, breadth):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        s, y, w = observations(rng, int(rng.integers(1, 200)), **STREAMS[stream])
+        cal = BBQ(breadth, resolution=None)
+        cal.learn_many(s, y, w)
+        queries = np.concatenate((s[:40], rng.random(20), [0.0, 1.0]))
+        # scores are sums of a hundred logarithms of size 100, and posteriors their exponentials
+        np.testing.assert_allclose(
+            cal.predict_many(queries), bbq_by_hand(s, y, w, queries, breadth), rtol=0.0, atol=1e-10
+        )
+
+
+def test_bbq_on_many_observations_leaves_out_what_does_not_matter():
+    rng = np.random.default_rng(3)
+    s, y, w = observations(rng, 4_000, levels=300, shape=2.0)
+    cal = BBQ()
+    cal.learn_many(s, y, w)
+    exact = BBQ(resolution=None)
+    exact.learn_many(s, y, w)
+    queries = np.unique(s)
+    np.testing.assert_allclose(exact.predict_many(queries), bbq_by_hand(s, y, w, queries), rtol=0.0, atol=1e-9)
+    assert np.abs(cal.predict_many(queries) - queries**2).mean() < 0.04
+
+
+def test_bbq_weighs_in_units_of_an_observation_of_today():
+    """Under decay the prior counts against the weights of today, whenever that is."""
+    rng = np.random.default_rng(6)
+    s, y, _ = observations(rng, 300)
+    cal = BBQ(resolution=None, forgetting=Decay(half_life=50))
+    cal.learn_many(s, y)
+    w = 0.5 ** (np.arange(299, -1, -1) / 50)
+    np.testing.assert_allclose(cal.predict_many(s), bbq_by_hand(s, y, w, s), rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("breadth", [0.5, math.inf, math.nan, "10", True, None])
+def test_a_breadth_that_cannot_be_is_refused(breadth):
+    with pytest.raises(InputError, match="at least 1"):
+        BBQ(breadth)
