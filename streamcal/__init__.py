@@ -33,6 +33,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
+from streamcal.portable import load_map
 from streamcal.prior import Prior
 from streamcal.registry import REGISTRY
 from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
@@ -73,4 +74,5 @@ __all__ = [
     "VennAbers",
     "Window",
     "__version__",
+    "load_map",
 ]

@@ -6,7 +6,6 @@ import inspect
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,7 +98,8 @@ def run(
     ] = None,
     weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
@@ -116,7 +116,8 @@ def run(
 
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state.
+    rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
+    An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
 
     \b
     Example:
@@ -135,33 +136,40 @@ def run(
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
-        started = time.perf_counter()
-        quiet = STANDARD_STREAM in (stream, out) and (sys.stdin.isatty() or sys.stdout.isatty())
         try:
-            with _interrupting(job), _saving(job, state), progress_bar(_title(stream), quiet) as tell:
+            with (
+                _interrupting(job),
+                _saving(job, state),
+                progress_bar(_title(stream), quiet=_shares_terminal(stream, out, rejects)) as tell,
+            ):
                 job.execute(tell)
         except KeyboardInterrupt:
-            _report(console, job, time.perf_counter() - started)
+            _report(console, job)
             raise
-        _report(console, job, time.perf_counter() - started)
+        _report(console, job)
 
 
 @app.command()
 def methods() -> None:
     """List the methods: what each can do, and its parameters."""
     console = Console(highlight=False, markup=False)
-    abilities = Table("method", "merges", "unlearns", "monotone", "interval", "memory", box=None, pad_edge=False)
+    abilities = Table(box=None, pad_edge=False)
+    for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
+        abilities.add_column(heading, no_wrap=True)
     descriptions = Table(box=None, pad_edge=False, show_header=False)
+    descriptions.add_column(no_wrap=True)
+    descriptions.add_column()
     for name, cls in REGISTRY.items():
         cal = cls()
         can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
-        memory = "fixed" if cal.bounded_memory else "grows with the distinct scores"
+        memory = "fixed" if cal.bounded_memory else "grows"
         abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
         descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
     console.print(abilities)
     console.print(
         "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
-        "interval: gives `lower` and `upper` too. As by default: forgetting and resolution change some.\n"
+        "interval: gives `lower` and `upper` too; memory: fixed, or grows with the distinct scores. "
+        "As by default: forgetting and resolution change some.\n"
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
@@ -187,6 +195,7 @@ def demo(
     from streamcal import demo as show
 
     console = Console(highlight=False)
+    _check_place(picture, "picture")
     with failing():
         with progress_bar("bank marketing") as tell:
             result = show.run(tell)
@@ -220,7 +229,7 @@ def failing() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
     """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -269,14 +278,19 @@ def _saving(job: Run, path: Path | None) -> Iterator[None]:
 
 
 def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
-    """End here, and not after hours of learning, if the state would have no place."""
+    """End here, and not after hours of learning, if the state would have no place of its own."""
     if state is None:
         return
-    folder = Path(os.path.realpath(state)).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        fail(f"{state}: the state cannot be written: {folder} is no folder that can be written to")
+    _check_place(state, "state")
     if any(other is not None and same_file(state, other) for other in others):
         fail(f"{state}: --state would overwrite another file of this run; give another name")
+
+
+def _check_place(path: Path, what: str) -> None:
+    """End here if a file, which is written only at the end, would have no place."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
 
 
 def _reads_time(calibrator: Calibrator) -> bool:
@@ -367,19 +381,24 @@ def _held(calibrator: Calibrator, state: Path | None) -> str:
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
 
 
+def _shares_terminal(stream: str, *outputs: str | None) -> bool:
+    """Whether rows are typed, or shown, on the terminal where a progress bar would be drawn."""
+    typed = stream == STANDARD_STREAM and sys.stdin.isatty()
+    return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
+
+
 def _title(stream: str) -> str:
     """What the progress bar calls the stream."""
     return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 
-def _report(console: Console, job: Run, seconds: float) -> None:
+def _report(console: Console, job: Run) -> None:
     """The closing table, raw against calibrated, and what was read."""
     evaluation = job.evaluation
-    boards = {"raw": evaluation.raw, "calibrated": evaluation.calibrated}
-    console.print(scores_table({name: board for name, board in boards.items() if board is not None}))
+    console.print(scores_table(evaluation.boards()))
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
-    pace = f"{evaluation.rows / seconds:,.0f} rows per second"
-    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace}")
+    pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
+    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
     for what, count in job.calibrator.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from river import base, compose, linear_model, naive_bayes, preprocessing
 
-from streamcal.base import Calibrator
+from streamcal.base import Calibrator, InputError
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.venn_abers import VennAbers
@@ -28,34 +28,42 @@ WINDOW = 5_000
 TELL_EVERY = 500
 
 
-@dataclass
+@dataclass(frozen=True)
 class Result:
-    """Per base model: what its scores and each calibrated stream achieved, and the running base rate beside them."""
+    """Base model → "raw" or method → what was achieved; and what saying the running base rate achieves."""
 
     boards: dict[str, dict[str, Scoreboard]]
     base_rate: Scoreboard
-    rows: int
 
 
 def run(tell: Callable[[int, float | None], None]) -> Result:
     """Learn and calibrate both base models over the whole bank stream; `tell(rows, share)` shows progress."""
-    result = Result({}, Scoreboard(), 0)
+    boards: dict[str, dict[str, Scoreboard]] = {}
+    rows, total = 0, len(bases()) * BANK_ROWS
     for name, model in bases().items():
         runs = {method: Prequential(calibrator) for method, calibrator in methods().items()}
-        positives = 0
-        for i, (score, y) in enumerate(score_stream(model(), bank())):
+        for score, y in score_stream(model(), bank()):
             for one in runs.values():
                 one.step(score, y)
-            if not result.boards:
-                result.base_rate.update((positives + 1) / (i + 2), y)  # Laplace's rule of succession
-                positives += y
-            result.rows += 1
-            if result.rows % TELL_EVERY == 0:
-                tell(result.rows, result.rows / (len(bases()) * BANK_ROWS))
-        raw = next(iter(runs.values())).raw
-        assert raw is not None
-        result.boards[name] = {"raw": raw} | {method: one.calibrated for method, one in runs.items()}
-    return result
+            rows += 1
+            if rows % TELL_EVERY == 0:
+                tell(rows, rows / total)
+        first = next(iter(runs.values()))
+        boards[name] = {"raw": first.boards()["raw"]} | {method: one.calibrated for method, one in runs.items()}
+    return Result(boards, running_base_rate(y for _, y in bank()))
+
+
+def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
+    """What is achieved by saying, each time, the share of positives so far, by Laplace's rule of succession.
+
+    >>> round(running_base_rate([True, False]).brier.value, 4)
+    0.3472
+    """
+    board, positives = Scoreboard(), 0
+    for i, y in enumerate(labels):
+        board.update((positives + 1) / (i + 2), y)
+        positives += y
+    return board
 
 
 def methods() -> dict[str, Calibrator]:
@@ -70,15 +78,17 @@ def methods() -> dict[str, Calibrator]:
 def report(result: Result, console: Console) -> None:
     """The closing tables, one per base model."""
     console.print(
-        f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order, 2008 to 2010: will the client subscribe?\n"
-        "Each call is scored, then calibrated, and only then learned by the model and by the calibrators.\n"
-        f"Saying the running base rate: log loss {result.base_rate.log_loss.value:.4f}."
+        f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order: will the client subscribe?\n"
+        "Each call is scored, then calibrated, and only then learned, by the model and by\n"
+        "the calibrators. Always saying the base rate so far has "
+        f"log loss {result.base_rate.log_loss.value:.4f}."
     )
     for name, boards in result.boards.items():
         console.print(f"\n[bold]{name}[/bold], learning online")
         console.print(scores_table(boards))
     console.print(
-        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls; a calibration ratio of 1 is right."
+        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls.\n"
+        "The calibration ratio is predicted over observed positives: 1 is right."
     )
 
 
@@ -93,7 +103,11 @@ def save_picture(result: Result, path: Path, console: Console) -> None:
         name: {method: board.ece.reliability() for method, board in boards.items()}
         for name, boards in result.boards.items()
     }
-    save_reliability_picture(path, panels, spacing="sqrt")
+    path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it without saying so
+    try:
+        save_reliability_picture(path, panels, spacing="sqrt")
+    except (OSError, ValueError) as error:  # matplotlib knows the endings it can write
+        raise InputError(f"{path}: the picture cannot be written: {error}") from None
     console.print(f"\nReliability diagrams: {path}", soft_wrap=True)
 
 

@@ -25,7 +25,9 @@ from datetime import timedelta
 from typing import Literal, cast
 
 from streamcal.base import InputError, Statistic
-from streamcal.memories import CountDecay, CountWindow, Memory, Seed, TimeDecay, TimeWindow
+from streamcal.memories.decay import CountDecay, TimeDecay
+from streamcal.memories.memory import Memory, Seed
+from streamcal.memories.windows import CountWindow, TimeWindow
 from streamcal.settings import Setting
 
 By = Literal["count", "time"]

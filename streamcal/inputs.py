@@ -75,12 +75,15 @@ def check_scores(scores: npt.ArrayLike) -> FloatArray:
 def check_batch(
     scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place."""
+    """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place.
+
+    Weights that were not given are a view of a single 1.0, which costs no memory.
+    """
     s = check_scores(scores)
     labels = _as_floats(y, "y")
     if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no look
         _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
-    weights = np.ones_like(s) if w is None else _as_floats(w, "w")
+    weights = np.broadcast_to(1.0, s.shape) if w is None else _as_floats(w, "w")
     if w is not None:
         usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamcal.base import InputError
 from streamcal.kernels.logistic import sigmoids
-from streamcal.memories import Seed
+from streamcal.memories.memory import Seed
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.settings import Setting
 

@@ -26,7 +26,7 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.memories import FORGOTTEN_HALF_LIVES, PRUNE_FRACTION, RESCALE_HALF_LIVES
+from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, PRUNE_FRACTION, RESCALE_HALF_LIVES
 from streamcal.statistics.totals import Totals
 
 METHODS = [Identity, Platt, HistogramBinning, Isotonic, Bernstein, VennAbers]

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import math
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -121,18 +122,21 @@ def test_online_newton_takes_what_is_usual_and_leaves_the_rest():
                 assert bits(fast.state()) == bits(slow.state())
 
 
-def edges_of(kind, cells):
-    """The inner edges of a grid, equally spaced in log-odds or in x."""
-    places = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
-    return 1.0 / (1.0 + np.exp(-places)) if kind == "logarithmic" else places
+@cache
+def edges_and_finders(kind, cells):
+    """The inner edges of a grid, equally spaced in log-odds or in x, and the finders of both forms."""
+    edges = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
+    if kind == "logarithmic":
+        edges = 1.0 / (1.0 + np.exp(-edges))
+    return edges, [module.CellFinder(edges, kind == "logarithmic") for module in twins("grid_cells")]
 
 
 @pytest.mark.parametrize("kind", ["linear", "logarithmic"])
-@pytest.mark.parametrize("cells", [2, 3, 64, 4096])
+@pytest.mark.parametrize("cells", [2, 3, 64, 4096, 2**16])
 @given(data=st.data())
 def test_grid_cells(kind, cells, data):
     """Both forms, and numpy's search in the edges: on them, beside them, and anywhere."""
-    edges = edges_of(kind, cells)
+    edges, finders = edges_and_finders(kind, cells)
     inside = st.floats(0.0, 1.0) if kind == "logarithmic" else st.floats(-20.0, 20.0)
     near = np.concatenate((edges[:20], edges[-20:]))
     x = np.concatenate(
@@ -145,12 +149,16 @@ def test_grid_cells(kind, cells, data):
         ]
     )
     y, w = np.arange(len(x)) % 2 * 1.0, 1.0 / (1.0 + np.arange(len(x)))
-    expected, sums = np.searchsorted(edges, x, side="right").tolist(), []
-    for module in twins("grid_cells"):
-        finder = module.CellFinder(edges, kind == "logarithmic")
+    expected, sums, values = np.searchsorted(edges, x, side="right").tolist(), [], np.arange(cells) / 3.0
+    for finder in finders:
         assert [finder.find(one) for one in x.tolist()] == expected
         assert np.asarray(finder.find_many(x)).tolist() == expected
-        sums.append(np.zeros((5, cells)))
+        assert np.asarray(finder.take(values, x)).tolist() == values[expected].tolist()
+        sums.append(np.zeros((cells, 5)))
         finder.add(x, y, w, sums[-1])
+        with pytest.raises(ValueError, match="sums of shape"):
+            finder.add(x, y, w, sums[-1].T.copy())
+        with pytest.raises(ValueError, match="values for"):
+            finder.take(values[1:], x)
     assert bits(sums[0]) == bits(sums[1])
-    assert sums[0][2].tolist() == np.bincount(expected, minlength=cells).tolist()
+    assert sums[0][:, 2].tolist() == np.bincount(expected, minlength=cells).tolist()

@@ -181,7 +181,6 @@ def test_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- replacing a file ----------------------------------------------------------------------------------------------
-# ----------------------------------------------------------------------------------------------
 
 
 def test_atomic_write_replaces_and_keeps_permissions(tmp_path: Path) -> None:

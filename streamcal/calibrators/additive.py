@@ -160,9 +160,13 @@ class AdditiveCalibrator(Calibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         if self._solved is None or self._solved_for != (self._memory.version, unit):
             empty = self._memory.statistic.n <= 0.0
-            self._solved = IdentityMap(self.scale) if empty else self._solve(unit)
+            self._solved = self._empty_map() if empty else self._solve(unit)
             self._solved_for = (self._memory.version, unit)
         return self._solved
+
+    def _empty_map(self) -> ScaledMap:
+        """What is predicted where nothing is held."""
+        return IdentityMap(self.scale)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,8 @@ class Isotonic(AdditiveCalibrator):
         return self.scale.probability(x) if math.isnan(value) else value
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        if self.resolution is not None:
+            return super().predict_many(scores, t)  # by the map, which has a value for each cell
         x = self.scale.coordinates(check_scores(scores))
         self._memory.as_of(None if t is None else check_time(t))
         return self._tree.isotonics(x) if self._tree.n > 0.0 else self.scale.probabilities(x) + 0.0

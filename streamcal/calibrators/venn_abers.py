@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +12,11 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_scores, check_time, check_weight
 from streamcal.maps import IntervalMap
+from streamcal.portable import POINTS
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
-
-Value = TypeVar("Value", float, FloatArray)
-
-
-def log_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ / (1 − p₀ + p₁): minimal worst-case regret in log loss (paper 003, §4)."""
-    return upper / (1.0 - lower + upper)
-
-
-def brier_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
-    return upper + 0.5 * (lower * lower - upper * upper)
-
-
-def self_consistent(lower: Value, upper: Value) -> Value:
-    """p₀ / (1 − p₁ + p₀): the solution of p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1]."""
-    vacuous = 1.0 - upper + lower == 0.0
-    return (lower + 0.5 * vacuous) / (1.0 - upper + lower + vacuous)
-
-
-POINTS: dict[str, Callable] = {
-    "log-minimax": log_minimax,
-    "brier-minimax": brier_minimax,
-    "self-consistent": self_consistent,
-}
 
 
 class VennAbers(AdditiveCalibrator):
@@ -109,6 +84,8 @@ class VennAbers(AdditiveCalibrator):
         return float(self._point(*self._tree.interval(x, unit)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        if self.resolution is not None:
+            return super().predict_many(scores, t)  # by the map, which has a value for each cell
         point: FloatArray = self._point(*self.predict_interval_many(scores, t=t))
         return point
 
@@ -126,18 +103,17 @@ class VennAbers(AdditiveCalibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         return self._tree.intervals(x, _test_weight(w) * unit)
 
-    def _map_at(self, t: Time | None) -> IntervalMap:
-        """As in the base, with the interval [0, 1] and not the identity where nothing is held."""
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._solve(unit)
-
     def map(self) -> IntervalMap:
-        return self._map_at(None)
+        return cast(IntervalMap, self._map_at(None))
 
     def _solve(self, unit: float) -> IntervalMap:
         knots = self._tree.scores()
-        lower, upper = self._tree.intervals(knots, unit) if len(knots) else (np.empty(0), np.empty(0))
+        lower, upper = self._tree.intervals(knots, unit)
         return IntervalMap(self.scale, knots, lower, upper, self._point, self._tree.grid)
+
+    def _empty_map(self) -> IntervalMap:
+        nothing = np.empty(0)
+        return IntervalMap(self.scale, nothing, nothing, nothing, self._point, self._tree.grid)
 
 
 def _test_weight(w: float) -> float:

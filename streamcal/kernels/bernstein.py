@@ -183,7 +183,7 @@ class BernsteinSums:
     def update_many(
         self,
         u: cython.const[cython.double][::1],
-        w: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
         positive: cython.const[cython.double][::1],
     ):
         """`update` for every row of three arrays of one length, in order: the same bits as the loop."""

@@ -1,56 +1,78 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Which cell of a grid a coordinate lies in, and sums over cells, one number or an array at a time.
+"""Which cell of a grid a coordinate lies in, and sums and values by cell, one number or an array at a time.
 
-Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A table gives a guess,
-and comparisons with the edges correct it, so that the guess decides about speed only:
+Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A guess that is never too
+high is found without a search, and comparisons with the edges correct it, so that the guess decides about speed only:
 
     linear        the place of x between the outermost edges, for equally spaced edges
-    logarithmic   the exponent and the top 8 bits of the mantissa of min(x, 1 − x), for edges equally spaced in log-odds
+    logarithmic   a table by the exponent and the top bits of the mantissa of min(x, 1 − x), for edges equally spaced in
+                  log-odds; with enough bits no entry of the table spans two edges, and one comparison is enough
 """
 
 import cython
 import numpy as np
 
-SHIFT = 44  # of the 52 bits of a mantissa, those that are left out of the table's index
-_SHIFT = cython.declare(cython.int, SHIFT)
+MANTISSA = 52
+BITS_MIN, BITS_MAX = 8, 14  # of the mantissa, in the table's index; 14 are enough for 2¹⁸ cells, in 6 MB
+
+# Cells are found for so many observations before their sums are touched: apart, the two loops run twice as fast.
+BLOCK = 4096
 
 
 @cython.cclass
 class CellFinder:
     """Finds cells. `edges` increase; `logarithmic` edges lie in (0, 1)."""
 
-    _edges: cython.double[::1]
+    _edges: cython.double[::1]  # and an infinite one, which nothing reaches
     _number: cython.Py_ssize_t
     _logarithmic: cython.bint
+    _single: cython.bint  # logarithmic: one comparison is enough
     _first: cython.double  # linear: the first edge
     _step: cython.double  # linear: cells per unit
-    _guess: cython.Py_ssize_t[::1]  # logarithmic: edges at or below the smallest number of each index
+    _shift: cython.int  # logarithmic: the bits of a double that are left out of the index
     _base: cython.longlong  # logarithmic: the index of the smallest number in the table
+    _length: cython.longlong  # logarithmic: indices of x ≤ ½; those of 1 − x follow
+    _guess: cython.int[::1]
 
     def __init__(self, edges, logarithmic):
-        copy = np.array(edges, dtype=np.float64)
-        self._edges = copy
-        self._number = len(copy)
+        inner = np.array(edges, dtype=np.float64)
+        self._edges = np.append(inner, np.inf)
+        self._number = len(inner)
         self._logarithmic = logarithmic
-        first, last = float(copy.min()), float(copy.max())
-        self._first = first
-        self._step = (len(copy) - 1) / (last - first) if len(copy) > 1 else 0.0
-        self._base = 0
-        self._guess = np.zeros(1, dtype=np.intp)
+        self._single = False
+        self._first = inner.min()
+        self._step = (len(inner) - 1) / (inner.max() - inner.min()) if len(inner) > 1 else 0.0
+        self._shift, self._base, self._length = MANTISSA, 0, 0
+        self._guess = np.zeros(1, dtype=np.intc)
         if logarithmic:
-            keys = np.array([min(first, 1.0 - last), 0.5]).view(np.int64) >> SHIFT
-            starts = (np.arange(keys[0], keys[1] + 1) << SHIFT).view(np.float64)
-            self._guess = np.searchsorted(copy, starts, side="right").astype(np.intp)
-            self._base = keys[0]
+            bits = BITS_MIN
+            self._fill(inner, bits)
+            while not self._single and bits < BITS_MAX:
+                bits += 1
+                self._fill(inner, bits)
+
+    def _fill(self, edges, bits):
+        """The table with so many bits of the mantissa."""
+        self._shift = MANTISSA - bits
+        keys = np.array([min(edges.min(), 1.0 - edges.max()), 0.5]).view(np.int64) >> self._shift
+        index = np.arange(keys[0], keys[1] + 2)
+        starts = (index << self._shift).view(np.float64)
+        starts[0] = 0.0  # smaller numbers use the first entry
+        self._base, self._length = keys[0], len(index) - 1
+        # Edges at or below each number, and at or below one minus each number.
+        lower = np.searchsorted(edges, starts, side="right")
+        upper = np.searchsorted(edges, 1.0 - starts, side="right")
+        self._guess = np.concatenate((lower[: self._length], upper[1:])).astype(np.intc)
+        self._single = bool(np.diff(lower).max() <= 1 and np.diff(upper).min() >= -1)
 
     @cython.ccall
     @cython.exceptval(check=False)
     def find(self, x: cython.double) -> cython.Py_ssize_t:
         """The cell of x."""
         i: cython.Py_ssize_t = self._guessed(x)
-        while i < self._number and self._edges[i] <= x:
+        while self._edges[i] <= x:
             i += 1
-        while i > 0 and x < self._edges[i - 1]:
+        while i > 0 and x < self._edges[i - 1]:  # never, but for equally spaced edges a few roundings apart
             i -= 1
         return i
 
@@ -58,48 +80,103 @@ class CellFinder:
     @cython.inline
     @cython.exceptval(check=False)
     def _guessed(self, x: cython.double) -> cython.Py_ssize_t:
-        near: cython.double
         place: cython.double
-        i: cython.longlong
-        if not self._logarithmic:
-            place = (x - self._first) * self._step
-            if not place > 0.0:
-                return 0
-            return self._number if place >= self._number else cython.cast(cython.Py_ssize_t, place)
-        near = x if x <= 0.5 else 1.0 - x
-        i = (_bits(near) >> _SHIFT) - self._base
-        if i < 0:
-            i = 0
-        return self._guess[i] if x <= 0.5 else self._number - self._guess[i]
+        if self._logarithmic:
+            return _looked_up(x, self._guess, self._shift, self._base, self._length)
+        place = (x - self._first) * self._step
+        if not place > 0.0:
+            return 0
+        return self._number if place >= self._number else cython.cast(cython.Py_ssize_t, place)
 
     def find_many(self, x: cython.const[cython.double][::1]):
         """`find` at every entry; a new array."""
-        k: cython.Py_ssize_t
         result = np.empty(x.shape[0], dtype=np.intp)
-        out: cython.Py_ssize_t[::1] = result
-        for k in range(x.shape[0]):
-            out[k] = self.find(x[k])
+        self._find_into(x, result)
+        return result
+
+    def take(self, values: cython.const[cython.double][::1], x: cython.const[cython.double][::1]):
+        """The value of the cell of every entry; a new array. `values` has an entry for each cell."""
+        k: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        if values.shape[0] != self._number + 1:
+            raise ValueError(f"{values.shape[0]} values for {self._number + 1} cells")
+        result = np.empty(x.shape[0])
+        out: cython.double[::1] = result
+        cells: cython.Py_ssize_t[::1] = np.empty(min(BLOCK, x.shape[0]), dtype=np.intp)
+        for start in range(0, x.shape[0], BLOCK):
+            end = min(start + BLOCK, x.shape[0])
+            self._find_into(x[start:end], cells)
+            for k in range(start, end):
+                out[k] = values[cells[k - start]]
         return result
 
     def add(
         self,
         x: cython.const[cython.double][::1],
         y: cython.const[cython.double][::1],
-        w: cython.const[cython.double][::1],
-        cells: cython.double[:, ::1],
+        w: cython.const[cython.double][:],
+        sums: cython.double[:, ::1],
     ):
-        """Add weight, positive weight, count and the coordinate sums of both labels to the five rows of `cells`."""
+        """Add weight, positive weight, count and the coordinate sums of both labels to the rows of `sums`."""
         k: cython.Py_ssize_t
         i: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        weight: cython.double
         positive: cython.double
+        if sums.shape[0] != self._number + 1 or sums.shape[1] != 5:
+            raise ValueError(f"sums of shape ({sums.shape[0]}, {sums.shape[1]}) for {self._number + 1} cells")
+        cells: cython.Py_ssize_t[::1] = np.empty(min(BLOCK, x.shape[0]), dtype=np.intp)
+        for start in range(0, x.shape[0], BLOCK):
+            end = min(start + BLOCK, x.shape[0])
+            self._find_into(x[start:end], cells)
+            for k in range(start, end):
+                i = cells[k - start]
+                weight = w[k]
+                positive = weight * y[k]
+                sums[i, 0] += weight
+                sums[i, 1] += positive
+                sums[i, 2] += 1.0
+                sums[i, 3] += (weight - positive) * x[k]
+                sums[i, 4] += positive * x[k]
+
+    @cython.cfunc
+    def _find_into(self, x: cython.const[cython.double][::1], out: cython.Py_ssize_t[::1]) -> cython.void:
+        """`find` at every entry, written to `out`."""
+        k: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        # Local names: a store to `out` could change an attribute, for all the compiler knows.
+        edges: cython.double[::1] = self._edges
+        guess: cython.int[::1] = self._guess
+        shift: cython.int = self._shift
+        base: cython.longlong = self._base
+        length: cython.longlong = self._length
+        if not self._single:
+            for k in range(x.shape[0]):
+                out[k] = self.find(x[k])
+            return
         for k in range(x.shape[0]):
-            i = self.find(x[k])
-            positive = w[k] * y[k]
-            cells[0, i] += w[k]
-            cells[1, i] += positive
-            cells[2, i] += 1.0
-            cells[3, i] += (w[k] - positive) * x[k]
-            cells[4, i] += positive * x[k]
+            i = _looked_up(x[k], guess, shift, base, length)
+            out[k] = i + (edges[i] <= x[k])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _looked_up(
+    x: cython.double,
+    guess: cython.int[::1],
+    shift: cython.int,
+    base: cython.longlong,
+    length: cython.longlong,
+) -> cython.Py_ssize_t:
+    """The guess for x in [0, 1]; arithmetic instead of branches, which half of the time would be mispredicted."""
+    left: cython.longlong = _bits(x)
+    right: cython.longlong = _bits(1.0 - x)  # without rounding where x > ½
+    high: cython.longlong = right < left
+    i: cython.longlong = ((left + high * (right - left)) >> shift) - base
+    return guess[(i > 0) * i + high * length]
 
 
 if cython.compiled:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -48,9 +46,9 @@ class Grid:
         """The cells of an array of coordinates."""
         return np.asarray(self._finder.find_many(x))
 
-    def add(self, x: FloatArray, y: FloatArray, w: FloatArray, cells: FloatArray) -> None:
-        """Add to `cells`, shape (5, cells): weight, positive weight, count, and the coordinate sums of both labels."""
-        self._finder.add(x, y, w, cells)
+    def add(self, x: FloatArray, y: FloatArray, w: FloatArray, sums: FloatArray) -> None:
+        """Add to `sums`, shape (cells, 5): weight, positive weight, count, and the coordinate sums of both labels."""
+        self._finder.add(x, y, w, sums)
 
     def round(self, x: float) -> float:
         """The centre of the coordinate's cell."""
@@ -60,8 +58,6 @@ class Grid:
         """`round` for an array."""
         return self.centres[self.cells_of(x)]
 
-    def rounded(self, function: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
-        """`function` of the rounded coordinates; computed once a cell where that is less work."""
-        if len(x) < self.cells:
-            return function(self.rounds(x))
-        return function(self.centres)[self.cells_of(x)]
+    def take(self, values: FloatArray, x: FloatArray) -> FloatArray:
+        """The value of each coordinate's cell; `values` has shape (cells,)."""
+        return np.asarray(self._finder.take(values, x))

@@ -128,18 +128,17 @@ class GridTable(Statistic):
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        # Rows: weight, positive weight, count, coordinate sums of the negative and of the positive weight; a column is
-        # zero where its count is.
-        self._cells = np.zeros((5, grid.cells))
+        # A row per cell: weight, positive weight, count, and the coordinate sums of the negative and of the positive
+        # weight; a row is zero where its count is.
+        self._cells = np.zeros((grid.cells, 5))
         # The same memory for single observations: a memoryview's items cost a fifth of numpy's.
-        views: list[Any] = [memoryview(row) for row in self._cells]
-        self._weight, self._positive, self._number, self._negative_sum, self._positive_sum = views
+        self._flat: Any = memoryview(self._cells.reshape(-1))
         self._count = 0
         self._peak = 0.0
 
     @property
     def n(self) -> float:
-        return float(self._cells[0].sum())
+        return float(self._cells[:, 0].sum())
 
     @property
     def count(self) -> int:
@@ -147,12 +146,12 @@ class GridTable(Statistic):
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
-        used = self._cells[0] > 0.0
-        return self.grid.centres[used], self._cells[0, used], self._cells[1, used]
+        used = self._cells[:, 0] > 0.0
+        return self.grid.centres[used], self._cells[used, 0], self._cells[used, 1]
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
-        weight, positive, _, negative_sum, positive_sum = self._cells[:, self._cells[0] > 0.0]
+        weight, positive, _, negative_sum, positive_sum = self._cells[self._cells[:, 0] > 0.0].T
         negative = weight - positive
         mean = (negative_sum + positive_sum) / weight
         x_negative = np.divide(negative_sum, negative, out=mean.copy(), where=negative > 0.0)
@@ -165,61 +164,63 @@ class GridTable(Statistic):
         return x[kept], points[1][kept], points[2][kept]
 
     def update(self, x: float, y: float, w: float) -> None:
-        i = self.grid.cell(x)
-        self._weight[i] += w
-        self._positive[i] += w * y
-        self._number[i] += 1.0
-        self._negative_sum[i] += (w - w * y) * x
-        self._positive_sum[i] += w * y * x
+        flat, i = self._flat, 5 * self.grid.cell(x)
+        flat[i] += w
+        flat[i + 1] += w * y
+        flat[i + 2] += 1.0
+        flat[i + 3] += (w - w * y) * x
+        flat[i + 4] += w * y * x
         self._count += 1
-        self._peak = max(self._peak, self._weight[i])
+        if flat[i] > self._peak:
+            self._peak = flat[i]
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
         self.grid.add(x, y, w, self._cells)
         self._count += len(x)
-        self._peak = max(self._peak, float(self._cells[0].max()))
+        self._peak = max(self._peak, float(self._cells[:, 0].max()))
 
     def revert(self, x: float, y: float, w: float) -> None:
-        i = self.grid.cell(x)
-        require_held((self._weight[i], self._positive[i], self._number[i]), x, y, w, self._peak)
+        flat, i = self._flat, 5 * self.grid.cell(x)
+        weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
+        require_held((weight, positive, count), x, y, w, self._peak)
         self._count -= 1
-        if self._number[i] == 1.0:
-            self._cells[:, i] = 0.0
+        if count == 1.0:
+            self._cells[i // 5] = 0.0
             return
-        self._weight[i] = max(self._weight[i] - w, 0.0)
-        self._positive[i] = min(max(self._positive[i] - w * y, 0.0), self._weight[i])
-        self._number[i] -= 1.0
-        self._negative_sum[i] -= (w - w * y) * x
-        self._positive_sum[i] -= w * y * x
+        flat[i] = max(weight - w, 0.0)
+        flat[i + 1] = min(max(positive - w * y, 0.0), flat[i])
+        flat[i + 2] = count - 1.0
+        flat[i + 3] -= (w - w * y) * x
+        flat[i + 4] -= w * y * x
 
     def merge(self, other: Self) -> None:
         self._cells += other._cells
         self._count += other._count
-        self._peak = max(self._peak, other._peak, float(self._cells[0].max()))
+        self._peak = max(self._peak, other._peak, float(self._cells[:, 0].max()))
 
     def decay(self, factor: float) -> None:
         self._peak *= factor
-        self._cells[[0, 1, 3, 4]] *= factor
+        self._cells[:, [0, 1, 3, 4]] *= factor
 
     def prune(self, fraction: float) -> None:
-        used = int(np.count_nonzero(self._cells[2]))
-        faded = (self._cells[2] > 0.0) & (self._cells[0] < fraction * self.n / max(used, 1))
-        self._count -= int(self._cells[2, faded].sum())
-        self._cells[:, faded] = 0.0
+        used = self._cells[:, 2] > 0.0
+        faded = used & (self._cells[:, 0] < fraction * self.n / max(int(used.sum()), 1))
+        self._count -= int(self._cells[faded, 2].sum())
+        self._cells[faded] = 0.0
 
     def empty(self) -> Self:
         return type(self)(self.grid)
 
     def state(self) -> dict[str, Any]:
-        used = np.flatnonzero(self._cells[2])
-        return {"used": used.tolist(), "cells": self._cells[:, used].tolist(), "peak": self._peak}
+        used = np.flatnonzero(self._cells[:, 2])
+        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self._peak}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._cells[:] = 0.0
-        self._cells[:, np.array(state["used"], dtype=np.intp)] = state["cells"]
-        self._count = int(self._cells[2].sum())
+        self._cells[np.array(state["used"], dtype=np.intp)] = np.reshape(state["cells"], (-1, 5))
+        self._count = int(self._cells[:, 2].sum())
         self._peak = float(state["peak"])
 
 

@@ -48,19 +48,20 @@ class ScoreTree(Statistic):
         return float(self._tree.isotonic(x if self.grid is None else self.grid.round(x)))
 
     def isotonics(self, x: FloatArray) -> FloatArray:
-        """`isotonic` for an array."""
-        return self._tree.isotonics(x) if self.grid is None else self.grid.rounded(self._tree.isotonics, x)
+        """`isotonic` for an array, of centres where there is a grid."""
+        return np.asarray(self._tree.isotonics(x))
 
     def interval(self, x: float, w: float) -> tuple[float, float]:
         """The isotonic fits at `x` of the data and (x, 0, w), and of the data and (x, 1, w)."""
         return self._tree.interval(x if self.grid is None else self.grid.round(x), w)
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
-        """`interval` for an array."""
-        if self.grid is None:
-            return self._tree.intervals(x, w)
-        both = self.grid.rounded(lambda centres: np.column_stack(self._tree.intervals(centres, w)), x)
-        return both[:, 0], both[:, 1]
+        """`interval` for an array; on a grid at most once a cell."""
+        if self.grid is None or len(x) < self.grid.cells:
+            lower, upper = self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)
+            return lower, upper
+        lower, upper = self._tree.intervals(self.grid.centres, w)
+        return self.grid.take(lower, x), self.grid.take(upper, x)
 
     def scores(self) -> FloatArray:
         """The coordinates held, ascending. O(k)."""
@@ -95,10 +96,10 @@ class ScoreTree(Statistic):
             distinct, group, count = np.unique(x, return_inverse=True, return_counts=True)
             weight, positive = np.bincount(group, w), np.bincount(group, w * y)
         else:
-            cells = np.zeros((5, self.grid.cells))
-            self.grid.add(x, y, w, cells)
-            used = cells[2] > 0.0
-            distinct, (weight, positive, count) = self.grid.centres[used], cells[:3, used]
+            sums = np.zeros((self.grid.cells, 5))
+            self.grid.add(x, y, w, sums)
+            used = sums[:, 2] > 0.0
+            distinct, (weight, positive, count) = self.grid.centres[used], sums[used, :3].T.copy()
         self._tree.update_sorted(distinct, weight, positive, count)
 
     def revert(self, x: float, y: float, w: float) -> None:

@@ -50,6 +50,11 @@ class FileKind:
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
         return cls(cast(Format, found), gzipped)
 
+    @property
+    def on_standard_output(self) -> Format:
+        """The format in which rows of such a file go to standard output, which cannot be Parquet."""
+        return "jsonl" if self.format == "jsonl" else "csv"
+
 
 def import_pyarrow(file: str) -> tuple[Any, Any]:
     """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra where they are not installed."""

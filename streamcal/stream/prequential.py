@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from streamcal.base import Calibrator, Label, Time
-from streamcal.calibrators.venn_abers import POINTS, VennAbers
+from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.inputs import check_label, check_weight
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.metrics.base import check_probability
+from streamcal.portable import POINTS
 from streamcal.scales import Logit, Probability
 
 
@@ -71,6 +72,10 @@ class Prequential:
         self.rows = 0
         self.positives = 0
         self._predict = _predictor(calibrator)
+
+    def boards(self) -> dict[str, Scoreboard]:
+        """The scoreboards there are, by name."""
+        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
 
     def step(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> Prediction:
         """Predict, learn and keep score of one observation; on an error nothing was learned or scored."""

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import sys
@@ -148,8 +149,7 @@ class RecordReader:
         if doubled is not None:
             raise RecordError("the file has this column twice", "different names", file=self.path, column=doubled)
 
-    # -- the common loop
-    # -----------------------------------------------------------------------------------------
+    # -- the common loop -----------------------------------------------------------------------------------------------
 
     def _fill(self, numbers: list[int], rows: list[Row]) -> bool:
         """Append up to a chunk of rows, none of which had to be waited for but the first; False at the end."""
@@ -184,8 +184,7 @@ class RecordReader:
         except OSError as error:
             raise RecordError(f"cannot be read: {error.strerror or error}", file=self.path) from None
 
-    # -- formats: each start sets `names` and gives an iterator of rows that keeps `_row`
-    # ----------------------------
+    # -- formats: each start sets `names` and gives an iterator of rows that keeps `_row` ------------------------------
 
     def _open_bytes(self) -> BinaryIO:
         if self.path == STANDARD_STREAM:
@@ -248,14 +247,10 @@ class RecordReader:
         rows = self._jsonl_rows(self._open_lines())
         first = next(rows, None)
         if first is None:
-            raise RecordError("the file is empty", "a JSON object per line", file=self.path)
+            reason = "no row of the file can be read" if self._row else "the file is empty"
+            raise RecordError(reason, "a JSON object per line", file=self.path)
         self.names = tuple(first)
-        return self._again(first, rows)
-
-    def _again(self, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-        """The first row once more, under the number it had, and the rest."""
-        yield first
-        yield from rows
+        return itertools.chain((first,), rows)  # `_row` is its number, until the next is asked for
 
     def _jsonl_rows(self, lines: Iterator[str]) -> Iterator[Row]:
         for line in lines:

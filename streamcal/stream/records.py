@@ -9,12 +9,12 @@ from numbers import Real
 from typing import Any, Self
 
 from streamcal.base import InputError
-from streamcal.inputs import check_label, check_time, check_weight
+from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
 
 SCORE_ALLOWED = "a finite number"
 PROBABILITY_ALLOWED = "a number from 0 to 1; other scores need a method with a scale, such as Interval(-5, 5)"
 LABEL_ALLOWED = "0 or 1 (or true, false)"
-WEIGHT_ALLOWED = "a finite number of at least 0"
+WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
 _LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -82,6 +82,9 @@ def parse_score(value: Any) -> float:
 def parse_probability(value: Any) -> float:
     """The score in a field, where it has to be a probability. `RecordError` otherwise.
 
+    Nothing is forgiven, not even 1.0000000000000002: what is rounding in one model is an error in another, and a
+    file can be repaired before it is read.
+
     >>> parse_probability("0.25")
     0.25
     """
@@ -113,7 +116,7 @@ def parse_label(value: Any) -> bool:
 
 
 def parse_weight(value: Any) -> float:
-    """The weight in a field: a finite number ≥ 0, or its text. `RecordError` otherwise.
+    """The weight in a field: 0 or a number from 1e-60 to 1e60, or its text. `RecordError` otherwise.
 
     >>> parse_weight("2.5")
     2.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -50,8 +51,8 @@ class Observation(NamedTuple):
 
     score: float
     y: bool
-    w: float = 1.0
-    t: float | None = None
+    w: float
+    t: float | None
 
 
 @dataclass
@@ -66,7 +67,8 @@ class Run:
         A file `RecordReader` can read.
     columns : Columns
     out : str or None
-        A file for the input columns plus `calibrated`, and `lower` and `upper` where the method has an interval.
+        A file for the input columns plus `calibrated`, and `lower` and `upper` where the method has an interval; "-"
+        is standard output, in the format of the source (CSV for Parquet).
     skip : bool
         Go on after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
@@ -80,6 +82,8 @@ class Run:
         The number of rows skipped.
     started : bool
         Whether the files were opened and have the columns.
+    seconds : float
+        How long the rows took, with reading and writing.
     """
 
     calibrator: Calibrator
@@ -92,6 +96,7 @@ class Run:
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
     started: bool = field(default=False, init=False)
+    seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
@@ -100,9 +105,11 @@ class Run:
         self._reject_file: RecordWriter | None = None
         #: Columns a row of the output can have; None where the reader sees to that (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
+        #: The columns that the output adds.
+        self._added = (CALIBRATED, LOWER, UPPER) if self.calibrator.has_interval else (CALIBRATED,)
         # While rows are learned and written a request to end waits for the row boundary, so that the output and the
         # calibrator hold the same rows; while input is waited for, nothing is half done and it is met at once.
-        self._working = False
+        self._waiting = True
         self._interrupted = False
 
     def execute(self, progress: Callable[[int, float | None], None] = lambda rows, share: None) -> None:
@@ -112,61 +119,69 @@ class Run:
         `interrupt`; rows before it are in the output and in the calibrator.
         """
         self._refuse_same_files()
+        on_bad_row = self._reject_unread if self.skip else None
         with ExitStack() as files:
-            reader = RecordReader(self.source, self.format, on_bad_row=self._bad_row(), chunk_rows=CHUNK_ROWS)
+            reader = RecordReader(self.source, self.format, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS)
             files.enter_context(reader)
             reader.require(*self.columns.used())
             writer = self._open_out(files, reader)
             if self.rejects is not None:
                 self._reject_file = files.enter_context(RecordWriter(self.rejects, REJECT_COLUMNS))
-            self.started = True
-            for chunk in self._chunks(reader):
-                done: list[Row] = []
-                try:
-                    self._take_all(chunk, done)
-                finally:
-                    _write(writer, done)
-                    self._write_rejected()
-                progress(self.evaluation.rows + self.skipped, reader.share)
-            self._write_rejected()  # of the end of the file, where no good row follows
+            self.started, begun = True, time.perf_counter()
+            try:
+                for chunk in self._chunks(reader):
+                    self._take_all(chunk, writer)
+                    progress(self.evaluation.rows + self.skipped, reader.share)
+            finally:
+                self.seconds = time.perf_counter() - begun
+                self._write_rejected()  # those after which no good row came
 
     def interrupt(self) -> None:
         """End the run with a `KeyboardInterrupt` at the next row boundary. For signal handlers."""
-        if not self._working:
-            self._working = True  # from here on files are closed
-            raise KeyboardInterrupt
         self._interrupted = True
+        if self._waiting:
+            self._waiting = False  # from here on files are closed
+            raise KeyboardInterrupt
 
     def _chunks(self, reader: RecordReader) -> Iterator[Chunk]:
         """The chunks of the reader; a request to end is met here."""
         chunks = iter(reader)
         try:
             while True:
-                self._working = False
-                if self._interrupted:
-                    raise KeyboardInterrupt
+                self._wait()
                 chunk = next(chunks, None)
-                self._working = True
+                self._waiting = False
                 if chunk is None:
                     return
                 yield chunk
         finally:
-            self._working = True
+            self._waiting = False
 
-    def _take_all(self, chunk: Chunk, done: list[Row]) -> None:
-        """Take the rows of a chunk up to the first that cannot be used, or to a request to end."""
-        for number, row in zip(chunk.numbers, chunk.rows, strict=True):
-            if self._interrupted:
-                break
-            try:
-                self._take(row)
-            except RecordError as error:
-                error.at(self.source, number, error.column)
-                if not self.skip:
-                    raise
-                self._reject(error, row)
-            else:
-                done.append(row)
+    def _wait(self) -> None:
+        """Nothing is half done from here on: a request to end is met at once, one that came before, now."""
+        self._waiting = True
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+    def _take_all(self, chunk: Chunk, writer: RecordWriter | None) -> None:
+        """Take the rows of a chunk, up to the first that cannot be used or to a request to end, and write them."""
+        done: list[Row] = []
+        try:
+            for number, row in zip(chunk.numbers, chunk.rows, strict=True):
+                if self._interrupted:
+                    break
+                try:
+                    self._take(row)
+                except RecordError as error:
+                    error.at(self.source, number, error.column)
+                    if not self.skip:
+                        raise
+                    self._reject(error, row)
+                else:
+                    done.append(row)
+        finally:
+            _write(writer, done)
+            self._write_rejected()
 
     def _take(self, row: Row) -> None:
         """Predict and learn one row, and add the prediction to it."""
@@ -198,16 +213,18 @@ class Run:
     def _check_keys(self, row: Row) -> None:
         """`RecordError` where a row of JSON Lines has a column that the output cannot take, or that it adds."""
         for name in row:
-            if name in self._added():
+            if name in self._added:
                 raise RecordError("the output adds a column of this name", "other names", column=name)
             if self._known and name not in self._known:
                 raise RecordError("the first row has no such column", "its columns, or JSON Lines out", column=name)
 
     # -- rows that cannot be used ------------------------------------------------------------------------------------
 
-    def _bad_row(self) -> Callable[[RecordError], None] | None:
-        """What the reader does with a row it cannot split: None lets it raise."""
-        return (lambda error: self._reject(error, None)) if self.skip else None
+    def _reject_unread(self, error: RecordError) -> None:
+        """Reject a row the reader cannot split, all of it, before a request to end is met."""
+        self._waiting = False
+        self._reject(error, None)
+        self._wait()
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
         self.skipped += 1
@@ -238,19 +255,15 @@ class Run:
                 if same_file(file, earlier) and not two_streams:
                     raise RecordError(f"{what} would overwrite {other}", "another file", file=file)
 
-    def _added(self) -> tuple[str, ...]:
-        """The columns that the output adds."""
-        return (CALIBRATED, LOWER, UPPER) if self.calibrator.has_interval else (CALIBRATED,)
-
     def _open_out(self, files: ExitStack, reader: RecordReader) -> RecordWriter | None:
         if self.out is None:
             return None
-        for name in self._added():
+        for name in self._added:
             if name in reader.names:
                 reason = "the input has a column of this name already, which the output would overwrite"
                 raise RecordError(reason, "another name", file=self.source, column=name)
-        names = [*reader.names, *self._added()]
-        format = self.format if self.out == STANDARD_STREAM else None
+        names = [*reader.names, *self._added]
+        format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
         writer = RecordWriter(self.out, names, format, types=reader.types)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)

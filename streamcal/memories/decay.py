@@ -1,0 +1,162 @@
+"""The memories of `Decay`: weights that halve, by count or by time.
+
+The weight of a new observation grows instead of the old ones shrinking, so that a step costs O(1); now and then all are
+rescaled by a power of two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from streamcal.base import CapabilityError, FloatArray, MergeError, RetractionError, Statistic
+from streamcal.memories.memory import Memory, Seed, never_learned
+
+#: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
+RESCALE_HALF_LIVES = 16
+#: A decayed weight below this is not held: sums of it would lose their precision to the smallest floats.
+SMALLEST_HELD = 1e-200
+#: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
+FORGOTTEN_HALF_LIVES = 1000
+#: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
+PRUNE_FRACTION = 2.0**-30
+
+
+class _DecayingMemory(Memory):
+    """Forward decay from a landmark (Cormode, Shkapenyuk, Srivastava, Xu 2009).
+
+    An observation of time t is held with weight w·2^((t − landmark)/half_life − halvings): the new one grows instead
+    of all the old ones shrinking, so that a step stays O(1). When the exponent of the clock reaches
+    RESCALE_HALF_LIVES, everything is halved a whole number of times, which is exact, and `halvings` counts them.
+    """
+
+    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
+        super().__init__(statistic, seed)
+        self._half_life = half_life
+        self._clock = -math.inf
+        self._landmark = 0.0
+        self._halvings = 0
+
+    @property
+    def n(self) -> float:
+        return self._learned(self._growth(self._landmark)) / self.as_of(None)
+
+    def as_of(self, t: float | None) -> float:
+        if math.isinf(self._clock):
+            return 1.0
+        return self._growth(self._clock if t is None else max(self._clock, t))
+
+    def _growth(self, t: float) -> float:
+        """The weight that an observation of weight one at time `t` has in the statistic."""
+        exponent = (t - self._landmark) / self._half_life - self._halvings
+        return math.exp2(min(exponent, FORGOTTEN_HALF_LIVES))  # as of a time further ahead, all that is held is nothing
+
+    def _growths(self, t: FloatArray) -> FloatArray:
+        """`_growth` for an array."""
+        growths: FloatArray = np.exp2((t - self._landmark) / self._half_life - self._halvings)
+        return growths
+
+    def _advance(self, t: float) -> None:
+        """Move the clock to `t` if that is later; rescale when its weight has grown too large."""
+        if t <= self._clock:
+            return
+        if math.isinf(self._clock):
+            self._landmark = t
+        self._clock = t
+        halvings = (t - self._landmark) / self._half_life - self._halvings
+        if halvings >= FORGOTTEN_HALF_LIVES:
+            self._forget_all()
+            self._landmark = t
+        elif halvings >= RESCALE_HALF_LIVES:
+            self.statistic.decay(math.exp2(-math.floor(halvings)))
+            self._halvings += math.floor(halvings)
+            self.statistic.prune(PRUNE_FRACTION)
+
+    def _forget_all(self) -> None:
+        """Start again without anything, the seed included."""
+        self.statistic.restore(self.statistic.empty().state())
+        self._halvings, self._seed_weight, self._seed_count = 0, 0.0, 0
+
+    def _own_state(self) -> dict[str, Any]:
+        clock = None if math.isinf(self._clock) else self._clock
+        own = {"clock": clock, "landmark": self._landmark, "halvings": self._halvings}
+        return {**own, "statistic": self.statistic.state()}
+
+    def _own_restore(self, state: dict[str, Any]) -> None:
+        self._clock = -math.inf if state["clock"] is None else float(state["clock"])
+        self._landmark, self._halvings = float(state["landmark"]), int(state["halvings"])
+        self.statistic.restore(state["statistic"])
+
+
+class CountDecay(_DecayingMemory):
+    """Decay whose clock is the number of observations learned."""
+
+    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
+        super().__init__(statistic, seed, half_life)
+        self._clock = 0.0
+
+    def as_of(self, t: float | None) -> float:
+        return self._growth(self._clock)
+
+    def learn(self, x: float, y: float, w: float, t: float) -> None:
+        self._advance(self._clock + 1.0)
+        self.statistic.update(x, y, w * self._growth(self._clock))
+        self.version += 1
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        # In pieces no longer than the time between two rescalings, so that no weight underflows.
+        piece = max(1, int(self._half_life * RESCALE_HALF_LIVES))
+        for start in range(0, len(x), piece):
+            part = slice(start, start + piece)
+            clocks = self._clock + 1.0 + np.arange(len(x[part]), dtype=np.float64)
+            self._advance(float(clocks[-1]))
+            self.statistic.update_many(x[part], y[part], w[part] * self._growths(clocks))
+        self.version += 1
+
+    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+        raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
+
+    def merge(self, other: Memory) -> None:
+        raise MergeError("under decay by count two streams age each other; use Decay by time or Forever()")
+
+
+class TimeDecay(_DecayingMemory):
+    """Decay whose clock is the latest time learned."""
+
+    def learn(self, x: float, y: float, w: float, t: float) -> None:
+        self._advance(t)
+        weight = w * self._growth(t)
+        if weight < SMALLEST_HELD:
+            self.late += 1
+            return
+        self.statistic.update(x, y, weight)
+        self.version += 1
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        for one in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
+            self.learn(*one)
+
+    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+        if t > self._clock:
+            raise RetractionError(never_learned(x, y, w))
+        weight = w * self._growth(t)
+        if weight < SMALLEST_HELD or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
+            self.missed += 1
+            return
+        self.statistic.revert(x, y, weight)
+        self.version += 1
+
+    def merge(self, other: Memory) -> None:
+        other = cast(TimeDecay, other)  # calibrators merge only equal policies
+        if not math.isinf(other._clock):
+            self._advance(other._clock)
+            shift = (other._landmark - self._landmark) / self._half_life + other._halvings - self._halvings
+            factor = math.exp2(shift)
+            if factor > 0.0:
+                moved = other.statistic.empty()
+                moved.merge(other.statistic)
+                moved.decay(factor)
+                self.statistic.merge(moved)
+        self._merged(other)

@@ -1,0 +1,113 @@
+"""`Memory`: a statistic that keeps everything; the base of the memories that forget."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamcal.base import FloatArray, Statistic
+
+
+class Seed(NamedTuple):
+    """Pseudo-observations that a memory starts from: coordinates, labels in [0, 1] and weights, each of shape (m,)."""
+
+    x: FloatArray
+    y: FloatArray
+    w: FloatArray
+
+
+class Memory:
+    """A statistic that keeps everything; the base of the memories that forget.
+
+    `version` changes whenever the statistic does, so that a solved map can be kept until then. `missed` counts
+    retractions of what was already forgotten, `late` observations that came too late to be kept.
+    """
+
+    def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
+        self.statistic = statistic
+        self.seed = seed
+        if seed is not None:
+            statistic.update_many(*seed)
+        # What of the statistic is the seed's, and does not count.
+        self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
+        self.version = 0
+        self.missed = 0
+        self.late = 0
+
+    @property
+    def n(self) -> float:
+        """Total weight held, in today's units."""
+        return self._learned(1.0)
+
+    def _learned(self, seed_growth: float) -> float:
+        """Weight in the statistic that is not the seed's; the seed has grown by this factor since it was sown."""
+        if self.statistic.count == self._seed_count:
+            return 0.0
+        return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
+
+    def as_of(self, t: float | None) -> float:
+        """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
+        return 1.0
+
+    def learn(self, x: float, y: float, w: float, t: float) -> None:
+        """Take in one observation; `t` is read by timed memories only."""
+        self.statistic.update(x, y, w)
+        self.version += 1
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        """Take in observations, in order."""
+        self.statistic.update_many(x, y, w)
+        self.version += 1
+
+    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+        """Take back one observation; `RetractionError` where it is known never to have been learned."""
+        self.statistic.revert(x, y, w)
+        self.version += 1
+
+    def merge(self, other: Memory) -> None:
+        """Take in all that a memory under the same policy holds."""
+        self.statistic.merge(other.statistic)
+        if self.seed is not None:  # both brought it
+            for x, y, w in zip(*(column.tolist() for column in self.seed), strict=True):
+                self.statistic.revert(x, y, w)
+        self._merged(other)
+
+    def state(self) -> dict[str, Any]:
+        """Plain data that `restore` reads."""
+        return {"missed": self.missed, "late": self.late, **self._own_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; called on a fresh memory."""
+        self.missed, self.late = int(state["missed"]), int(state["late"])
+        self._own_restore(state)
+        self.version += 1
+
+    def _refill(self, entries: list[tuple[float, float, float]]) -> None:
+        """Replace the content of the statistic by the seed and these observations, and its rounding by none."""
+        self.statistic.restore(self.statistic.empty().state())
+        if self.seed is not None:
+            self.statistic.update_many(*self.seed)
+        if entries:
+            self.statistic.update_many(*columns(entries, 3))
+
+    def _merged(self, other: Memory) -> None:
+        self.missed += other.missed
+        self.late += other.late
+        self.version += 1
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"statistic": self.statistic.state()}
+
+    def _own_restore(self, state: dict[str, Any]) -> None:
+        self.statistic.restore(state["statistic"])
+
+
+def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
+    """The columns of a sequence of tuples as float arrays."""
+    table = np.array(list(rows), dtype=np.float64).reshape(-1, width)
+    return tuple(np.ascontiguousarray(table[:, column]) for column in range(width))
+
+
+def never_learned(x: float, y: float, w: float) -> str:
+    return f"nothing equal to (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

@@ -1,0 +1,212 @@
+"""The memories of `Window`: the last observations, by count or by time."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any, cast
+
+import numpy as np
+from sortedcontainers import SortedList
+
+from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
+from streamcal.memories.memory import Memory, Seed, columns, never_learned
+
+
+class CountWindow(Memory):
+    """The last `size` observations.
+
+    `_buffer` holds them oldest first, with None where one was retracted; the entry at place i has sequence number
+    `_first + i`. `_places`, made at the first retraction, lists the sequence numbers of each observation, ascending.
+    """
+
+    def __init__(self, statistic: Statistic, seed: Seed | None, size: int) -> None:
+        super().__init__(statistic, seed)
+        self._size = size
+        self._buffer: deque[tuple[float, float, float] | None] = deque()
+        self._first = 0
+        self._live = 0
+        self._evicted = 0
+        self._places: dict[tuple[float, float, float], deque[int]] | None = None
+
+    def learn(self, x: float, y: float, w: float, t: float) -> None:
+        self.statistic.update(x, y, w)
+        self._append((x, y, w))
+        if self._live > self._size:
+            self._drop_oldest()
+        self.version += 1
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        if len(x) >= self._size:
+            self._clear()
+            x, y, w = x[-self._size :], y[-self._size :], w[-self._size :]
+        self.statistic.update_many(x, y, w)
+        for entry in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
+            self._append(entry)
+        while self._live > self._size:
+            self._drop_oldest()
+        self.version += 1
+
+    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+        if self._places is None:
+            self._places = {}
+            for place, entry in enumerate(self._buffer, self._first):
+                if entry is not None:
+                    self._places.setdefault(entry, deque()).append(place)
+        places = self._places.get((x, y, w))
+        if not places:
+            self.missed += 1
+            return
+        self.statistic.revert(x, y, w)
+        self._buffer[places.pop() - self._first] = None
+        if not places:
+            del self._places[(x, y, w)]
+        self._live -= 1
+        self.version += 1
+        if len(self._buffer) > 2 * self._size:
+            self._close_gaps()
+
+    def merge(self, other: Memory) -> None:
+        raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
+
+    def _append(self, entry: tuple[float, float, float]) -> None:
+        if self._places is not None:
+            self._places.setdefault(entry, deque()).append(self._first + len(self._buffer))
+        self._buffer.append(entry)
+        self._live += 1
+
+    def _drop_oldest(self) -> None:
+        entry = None
+        while entry is None:
+            entry = self._buffer.popleft()
+            self._first += 1
+        if self._places is not None:
+            places = self._places[entry]
+            places.popleft()
+            if not places:
+                del self._places[entry]
+        self._live -= 1
+        self.statistic.revert(*entry)
+        self._evicted += 1
+        if self.statistic.drifts and self._evicted >= self._size:
+            self._refill([kept for kept in self._buffer if kept is not None])
+            self._evicted = 0
+
+    def _close_gaps(self) -> None:
+        """Drop the retracted entries from the buffer, so that it stays bounded; at most once in `size` retractions."""
+        self._buffer = deque(entry for entry in self._buffer if entry is not None)
+        self._places = None
+
+    def _clear(self) -> None:
+        self._refill([])
+        self._first += len(self._buffer)
+        self._buffer.clear()
+        self._live = 0
+        self._places = None
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
+
+    def _own_restore(self, state: dict[str, Any]) -> None:
+        x, y, w = columns(state["buffer"], 3)
+        self.learn_many(x, y, w, x)
+
+
+class TimeWindow(Memory):
+    """The observations with clock − size < t ≤ clock.
+
+    `_entries` holds them as sorted (t, x, y, w). The statistic holds those with t > `_edge`; a prediction as of a
+    later time moves the edge forward and a later call moves it back, so that predicting changes nothing one can see.
+    """
+
+    def __init__(self, statistic: Statistic, seed: Seed | None, size: float) -> None:
+        super().__init__(statistic, seed)
+        self._size = size
+        self._clock = -math.inf
+        self._edge = -math.inf
+        self._entries: SortedList[tuple[float, float, float, float]] = SortedList()
+        self._evicted = 0
+
+    @property
+    def n(self) -> float:
+        self.as_of(None)
+        return super().n
+
+    def as_of(self, t: float | None) -> float:
+        now = self._clock if t is None else max(self._clock, t)
+        # A span smaller than the gap between two floats at `now` still holds what was learned at that moment.
+        self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
+        return 1.0
+
+    def learn(self, x: float, y: float, w: float, t: float) -> None:
+        self._advance(t)
+        if t <= self._edge:
+            self.late += 1
+            return
+        self.statistic.update(x, y, w)
+        self._entries.add((t, x, y, w))
+        self.version += 1
+
+    def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        if len(t) == 0:
+            return
+        clocks = np.maximum.accumulate(np.maximum(t, self._clock))
+        self.late += int(np.count_nonzero((t <= clocks - self._size) & (t < clocks)))
+        self._advance(float(clocks[-1]))
+        kept = t > self._edge
+        self.statistic.update_many(x[kept], y[kept], w[kept])
+        self._entries.update(zip(*(column[kept].tolist() for column in (t, x, y, w)), strict=True))
+        self.version += 1
+
+    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+        self.as_of(None)
+        if t <= self._edge:
+            self.missed += 1
+            return
+        entry = (t, x, y, w)
+        if entry not in self._entries:
+            raise RetractionError(never_learned(x, y, w))
+        self.statistic.revert(x, y, w)
+        self._entries.remove(entry)
+        self.version += 1
+
+    def merge(self, other: Memory) -> None:
+        other = cast(TimeWindow, other)  # calibrators merge only equal policies
+        self._advance(other._clock)
+        t, x, y, w = columns(other._entries, 4)
+        kept = t > self._edge
+        self.statistic.update_many(x[kept], y[kept], w[kept])
+        self._entries.update(entry for entry in other._entries if entry[0] > self._edge)
+        self._merged(other)
+
+    def _advance(self, t: float) -> None:
+        """Move the clock to `t` if that is later, and let go of what it leaves behind."""
+        self._clock = max(self._clock, t)
+        self.as_of(None)
+        gone = self._entries.bisect_right((self._edge, math.inf, math.inf, math.inf))
+        del self._entries[:gone]
+        self._evicted += gone
+        if self.statistic.drifts and self._evicted > len(self._entries):
+            self._refill([entry[1:] for entry in self._entries])
+            self._evicted = 0
+
+    def _move_edge(self, edge: float) -> None:
+        if edge == self._edge:
+            return
+        low, high = sorted((edge, self._edge))
+        moved = self._entries.irange((low, math.inf, math.inf, math.inf), (high, math.inf, math.inf, math.inf))
+        step = self.statistic.revert if edge > self._edge else self.statistic.update
+        for _, x, y, w in moved:
+            step(x, y, w)
+            self.version += 1
+        self._edge = edge
+
+    def _own_state(self) -> dict[str, Any]:
+        clock = None if math.isinf(self._clock) else self._clock
+        return {"clock": clock, "entries": [list(entry) for entry in self._entries]}
+
+    def _own_restore(self, state: dict[str, Any]) -> None:
+        if state["clock"] is not None:
+            self._advance(float(state["clock"]))
+        t, x, y, w = columns(state["entries"], 4)
+        self.learn_many(x, y, w, t)

@@ -1,0 +1,804 @@
+"""The command line: every sentence of its description, through the real program.
+
+Most tests call the program in this process, which is fast; what signals, pipes, terminals and memory do is tried on
+a process of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamcal.base import Calibrator
+from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.venn_abers import VennAbers
+from streamcal.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.registry import REGISTRY
+from streamcal.stream import durable
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.run import CHUNK_ROWS, Columns, Run
+
+PROGRAM = [sys.executable, "-c", "from streamcal.cli import main; main()"]
+ROWS = 300
+#: Longest wait for another process; only a failure waits that long.
+PATIENCE = 60.0
+
+
+def made(rows: int = ROWS, seed: int = 1) -> list[dict[str, Any]]:
+    """A stream of rows: scores with ties that are too high by half, labels, weights, and times a unit apart or so."""
+    draw = np.random.default_rng(seed)
+    scores = np.round(draw.beta(1, 3, rows), 3).tolist()
+    labels = (draw.random(rows) < np.array(scores) / 1.5).astype(int).tolist()
+    weights = draw.integers(1, 4, rows).tolist()
+    times = np.cumsum(draw.exponential(1.0, rows)).round(3).tolist()
+    fields = enumerate(zip(scores, labels, weights, times, strict=True))
+    return [{"id": f"a{i}", "score": s, "click": y, "w": w, "t": t} for i, (s, y, w, t) in fields]
+
+
+def as_csv(rows: list[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def save(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows in the format of the name, by other means than the program's own."""
+    if path.suffix == ".parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.Table.from_pylist(rows), path)
+        return path
+    content = as_jsonl(rows) if ".jsonl" in path.name else as_csv(rows)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with RecordReader(path) as reader:
+        return [row for chunk in reader for row in chunk.rows]
+
+
+def program(*arguments: object, stdin: bytes | None = None) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def run(stream: object, *options: object, stdin: bytes | None = None) -> Any:
+    """`streamcal run` on the columns of `made`."""
+    return program("run", stream, "--score", "score", "--label", "click", *options, stdin=stdin)
+
+
+def the_line(result: Any) -> str:
+    """The one line on standard error of a run that ended with exit code 2."""
+    assert result.exit_code == USAGE_ERROR, result.output
+    lines = [line for line in result.stderr.splitlines() if line.startswith("streamcal: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in result.output
+    return lines[0].removeprefix("streamcal: ")
+
+
+def loop(calibrator: Calibrator, rows: list[dict[str, Any]]) -> list[float]:
+    """The definition of the job: predict, then learn, row by row."""
+    predictions = []
+    for row in rows:
+        predictions.append(calibrator.predict_one(float(row["score"])))
+        calibrator.learn_one(float(row["score"]), int(row["click"]))
+    return predictions
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    return save(tmp_path / "clicks.csv", made())
+
+
+# -- what it reads and writes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.jsonl", "out.jsonl.gz", "out.parquet", "-"])
+@pytest.mark.parametrize("source", ["in.csv", "in.csv.gz", "in.jsonl", "in.jsonl.gz", "in.parquet", "-"])
+def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, source: str, target: str) -> None:
+    if "parquet" in source + target:
+        pytest.importorskip("pyarrow")
+    rows = made()
+    stdin = as_csv(rows) if source == "-" else None
+    name = source if source == "-" else save(tmp_path / source, rows)
+    out = tmp_path / target if target != "-" else tmp_path / ("shown.jsonl" if "jsonl" in source else "shown.csv")
+    result = run(name, "--out", out if target != "-" else "-", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    if target == "-":
+        out.write_bytes(result.stdout_bytes)
+    written = read(out)
+    assert [float(row["calibrated"]) for row in written] == loop(OnlinePlatt(), rows)
+    for row, given in zip(written, rows, strict=True):
+        assert list(row) == ["id", "score", "click", "w", "t", "calibrated"]
+        assert all(str(row[name]) == str(given[name]) for name in given)
+
+
+def test_json_lines_on_standard_input() -> None:
+    result = run("-", "--format", "jsonl", "--out", "-", stdin=as_jsonl(made()))
+    assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(OnlinePlatt(), made())
+
+
+def test_json_lines_may_differ_in_their_columns_if_json_lines_go_out(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"score": 0.5, "click": 1}\n{"more": [1], "click": false, "score": 0.5}\n')
+    assert run(source, "--out", tmp_path / "out.jsonl").exit_code == 0
+    assert list(read(tmp_path / "out.jsonl")[1]) == ["more", "click", "score", "calibrated"]
+    line = the_line(run(source, "--out", tmp_path / "out.csv"))
+    assert line.startswith(f"{source}, row 2, column 'more': the first row has no such column")
+    assert len(read(tmp_path / "out.csv")) == 1
+
+
+def test_lower_and_upper_where_the_method_has_them(stream: Path, tmp_path: Path) -> None:
+    for name, method in REGISTRY.items():
+        out = tmp_path / f"{name}.csv"
+        assert run(stream, "--method", name, "--out", out).exit_code == 0
+        added = list(read(out)[0])[5:]
+        assert added == (["calibrated", "lower", "upper"] if method.has_interval else ["calibrated"])
+    cal = VennAbers()
+    for row in read(tmp_path / "venn-abers.csv"):
+        score, y = float(row["score"]), int(row["click"])
+        interval = cal.predict_interval_one(score)
+        assert (float(row["calibrated"]), float(row["lower"]), float(row["upper"])) == (
+            cal.predict_one(score),
+            *interval,
+        )
+        cal.learn_one(score, y)
+
+
+@pytest.mark.parametrize("source", ["in.csv.gz", "in.jsonl", "in.parquet"])
+def test_memory_is_bounded(tmp_path: Path, source: str) -> None:
+    peaks = []
+    for rows in (4_000, 4_000, 24_000):  # the first warms caches up
+        job = Run(OnlinePlatt(), str(save(tmp_path / source, made(rows))), Columns("score", "click"))
+        job.out = str(tmp_path / source.replace("in", "out"))
+        tracemalloc.start()
+        job.execute()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 2_000_000  # the rows alone, as dicts, would take 10 MB more
+
+
+def test_a_live_pipe_gets_each_row_promptly(tmp_path: Path) -> None:
+    with live("--out", "-", "--state", str(tmp_path / "state.json")) as process:
+        give(process, b"id,score,click\n")
+        for i, score in enumerate((0.1, 0.7, 0.3)):
+            give(process, f"a{i},{score},1\n".encode())
+            lines = [line_of(process.stdout)] if i else [line_of(process.stdout), line_of(process.stdout)]
+            assert lines[-1].startswith(f"a{i},{score},1,".encode())
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    assert durable.load(tmp_path / "state.json").n == 3
+
+
+# -- the closing table ---------------------------------------------------------------------------------------------
+
+
+def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
+    rows = made()
+    result = run(stream, "--weight", "w")
+    heading, *lines = result.stdout.splitlines()[2:6]
+    assert re.split(r"  +", heading.strip()) == ["log loss", "Brier", "ECE", "calibration ratio"]
+    labels, weights = [row["click"] for row in rows], [float(row["w"]) for row in rows]
+    cal, calibrated = OnlinePlatt(), []
+    for row in rows:
+        calibrated.append(cal.predict_one(row["score"]))
+        cal.learn_one(row["score"], row["click"], row["w"])
+    for line, name, p in zip(lines, ("raw", "calibrated"), ([row["score"] for row in rows], calibrated), strict=False):
+        measures = (LogLoss(), Brier(), EqualMassECE(), CalibrationRatio())
+        for measure in measures:
+            measure.update_many(p, labels, weights)
+        shown = line.split()
+        assert shown[0] == name
+        for text, measure in zip(shown[1:], measures, strict=True):
+            assert float(text) == pytest.approx(measure.value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
+    assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", lines[-1])
+
+
+def test_scores_that_are_no_probabilities_have_no_raw_row(tmp_path: Path) -> None:
+    source = save(tmp_path / "margins.csv", [{**row, "score": 4 * row["score"] - 2} for row in made()])
+    result = run(source, "--method", "platt", "--set", "scale=Interval(-1, 1)")
+    assert result.exit_code == 0
+    assert "raw" not in result.stdout
+    assert re.search(r"scores beyond the scale, moved to its end: \d+", result.stdout)
+
+
+def test_a_file_without_rows_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("score,click\n")
+    result = run(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--state", tmp_path / "state.json")
+    assert result.exit_code == 0
+    assert "0 rows (0 positive)" in result.stdout
+    assert (tmp_path / "out.csv").read_text() == "score,click,calibrated\n"
+    assert durable.load(tmp_path / "state.json").n == 0
+
+
+def test_the_header_says_kernel_form_versions_and_method(stream: Path) -> None:
+    first, second = run(stream, "--method", "bernstein", "--set", "degree=7").stdout.splitlines()[:2]
+    form = "(compiled|uncompiled|partly compiled) kernels"
+    assert re.fullmatch(rf"streamcal [\d.]+, {form}, Python [\d.]+, numpy [\d.]+, osqp [\d.]+", first)
+    assert second.startswith("Bernstein(degree=7,")
+
+
+def test_tables_go_to_standard_error_where_rows_go_to_standard_output(stream: Path) -> None:
+    result = run(stream, "--out", "-")
+    assert len(result.stdout.splitlines()) == ROWS + 1
+    assert "log loss" in result.stderr
+
+
+# -- state ---------------------------------------------------------------------------------------------------------
+
+POLICIES: dict[str, list[str]] = {
+    "forever": [],
+    "weights": ["--weight", "w"],
+    "window": ["--window", "60"],
+    "half-life": ["--half-life", "60"],
+    "window in time": ["--window", "60", "--time", "t"],
+    "half-life in time": ["--half-life", "60", "--time", "t", "--weight", "w"],
+}
+#: A state holds the sums themselves; a tree built anew adds them up in another order, and an iterative solve starts
+#: from another map. Seen: 1e-15.
+RESTARTED = 1e-9
+OSQP_SOLVED = 1e-4
+RUNS = [*([name] for name in REGISTRY), ["bernstein", "--set", "solver=osqp"]]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", RUNS, ids=" ".join)
+def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str], policy: str) -> None:
+    name = method[0]
+    if policy not in ("forever", "weights") and "forgetting" not in REGISTRY[name]().params():
+        pytest.skip(f"{name} has a discount of its own")
+    rows = made()
+    whole = save(tmp_path / "whole.csv", rows)
+    halves = [save(tmp_path / "first.csv", rows[:130]), save(tmp_path / "second.csv", rows[130:])]
+    options = ["--method", *method, *POLICIES[policy]]
+    assert run(whole, *options, "--out", tmp_path / "out.csv").exit_code == 0
+    together = []
+    for i, half in enumerate(halves):
+        result = run(half, *options, "--state", tmp_path / "state.json", "--out", tmp_path / f"{i}.csv")
+        assert result.exit_code == 0, result.output
+        assert (", going on from " in result.stdout) == bool(i)
+        together += read(tmp_path / f"{i}.csv")
+    within = OSQP_SOLVED if "solver=osqp" in method else RESTARTED
+    for one, other in zip(read(tmp_path / "out.csv"), together, strict=True):
+        for column in one:
+            if column in ("calibrated", "lower", "upper"):
+                assert float(one[column]) == pytest.approx(float(other[column]), rel=0.0, abs=within)
+            else:
+                assert one[column] == other[column]
+
+
+def test_a_state_knows_its_method_and_refuses_what_contradicts_it(stream: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    assert run(stream, "--method", "isotonic", "--window", "50", "--state", state).exit_code == 0
+    before = state.read_bytes()
+    for options in (["--method", "platt"], ["--window", "40"], ["--set", "resolution=9"], ["--half-life", "50"]):
+        assert "contradicts the options given" in the_line(run(stream, "--state", state, *options))
+        assert state.read_bytes() == before
+    result = run(stream, "--state", state)
+    assert result.exit_code == 0
+    assert "Isotonic(" in result.stdout
+    assert "going on from" in result.stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"oops", b"[]", b'{"streamcal": 1}', b'{"streamcal": 1, "class": "Platt"}'])
+def test_a_damaged_state_is_refused_and_left_alone(stream: Path, tmp_path: Path, content: bytes) -> None:
+    state = tmp_path / "state.json"
+    state.write_bytes(content)
+    assert "state" in the_line(run(stream, "--state", state))
+    assert state.read_bytes() == content
+
+
+def test_a_state_that_could_not_be_saved_is_refused_at_once(stream: Path, tmp_path: Path) -> None:
+    assert "cannot be written" in the_line(run(stream, "--state", tmp_path / "nowhere" / "state.json"))
+    assert "cannot be read" in the_line(run(stream, "--state", tmp_path))
+
+
+def test_no_state_is_saved_where_no_row_was_read(tmp_path: Path) -> None:
+    assert "No such file" in the_line(run(tmp_path / "none.csv", "--state", tmp_path / "state.json"))
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_a_killed_run_leaves_the_old_state(stream: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    assert run(stream, "--state", state).exit_code == 0
+    before = state.read_bytes()
+    with live("--out", "-", "--state", str(state)) as process:
+        give(process, b"score,click\n0.5,1\n")
+        assert line_of(process.stdout) == b"score,click,calibrated\n"
+        process.kill()
+        assert process.wait(PATIENCE) == -signal.SIGKILL
+    assert state.read_bytes() == before
+
+
+def test_a_kill_while_saving_leaves_the_old_state_or_the_new(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    script = (
+        "import sys, streamcal\nfrom streamcal.stream import durable\n"
+        "one, two = streamcal.Isotonic(), streamcal.Isotonic()\n"
+        "two.learn_many([i / 20_000 for i in range(20_000)], [0, 1] * 10_000)\n"
+        "durable.save(one, sys.argv[1])\nprint(flush=True)\n"
+        "while True:\n    durable.save(two, sys.argv[1])\n    durable.save(one, sys.argv[1])\n"
+    )
+    for wait in (0.05, 0.11, 0.17):
+        with subprocess.Popen([sys.executable, "-c", script, str(state)], stdout=subprocess.PIPE) as process:
+            line_of(process.stdout)
+            time.sleep(wait)
+            process.kill()
+        assert durable.load(state).n in (0, 20_000)
+
+
+# -- interrupts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> None:
+    state = tmp_path / "state.json"
+    with live("--out", "-", "--state", str(state), "--on-error", "skip", "--rejects", tmp_path / "bad.csv") as process:
+        give(process, b"score,click\n0.5,1\n0.25,0\n")
+        assert [line_of(process.stdout) for _ in range(3)][2].startswith(b"0.25,0,")
+        give(process, b"oops\n")
+        until(lambda: process.poll() is not None or waits(process))
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == INTERRUPTED
+        errors = process.stderr.read().decode()
+        assert process.stdout.read() == b""
+    assert durable.load(state).n == 2
+    assert "2 rows (1 positive), 1 skipped" in errors
+    assert errors.endswith("streamcal: interrupted\n")
+    assert [row["row"] for row in read(tmp_path / "bad.csv")] == ["3"]
+
+
+def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
+    with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
+        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"OnlinePlatt")
+        until(lambda: process.poll() is not None or waits(process))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == INTERRUPTED
+        assert process.stderr.read() == b"streamcal: interrupted\n"
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "state.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("method", ["ops", "platt"])
+def test_an_interrupt_at_work_ends_between_two_rows(tmp_path: Path, method: str, number: int) -> None:
+    source, out, state = save(tmp_path / "in.csv", made(60_000)), tmp_path / "out.csv", tmp_path / "state.json"
+    command = [*PROGRAM, "run", source, "--score", "score", "--label", "click", "--method", method]
+    with subprocess.Popen(
+        [*command, "--out", out, "--state", state], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        until(lambda: process.poll() is not None or (out.exists() and out.stat().st_size > 10_000))
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == INTERRUPTED
+    written = read(out)
+    assert 0 < len(written) < 60_000
+    assert durable.load(state).n == len(written)
+    assert [float(row["calibrated"]) for row in written] == loop(REGISTRY[method](), made(60_000)[: len(written)])
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
+    source = save(tmp_path / "in.csv", made(20_000))
+    command = [*PROGRAM, "run", str(source), "--score", "score", "--label", "click", "--out", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        line_of(process.stdout)
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 1
+        assert b"Traceback" not in process.stderr.read()
+
+
+# -- bad input -----------------------------------------------------------------------------------------------------
+
+PROBABILITY = "a number from 0 to 1"
+BAD_FIELDS = [
+    ("score", "nan", "'nan' cannot be used", PROBABILITY),
+    ("score", "inf", "'inf' cannot be used", PROBABILITY),
+    ("score", "-Infinity", "'-Infinity' cannot be used", PROBABILITY),
+    ("score", "1.5", "'1.5' cannot be used", PROBABILITY),
+    ("score", "-0.1", "'-0.1' cannot be used", PROBABILITY),
+    ("score", "1.0000000000000002", "'1.0000000000000002' cannot be used", PROBABILITY),
+    ("score", "0,5", "'0,5' cannot be used", PROBABILITY),
+    ("score", "", "the value is missing", PROBABILITY),
+    ("click", "2", "'2' cannot be used", "0 or 1 (or true, false)"),
+    ("click", "yes", "'yes' cannot be used", "0 or 1 (or true, false)"),
+    ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or true, false)"),
+    ("click", "", "the value is missing", "0 or 1 (or true, false)"),
+    ("w", "-1", "'-1' cannot be used", "0, or a number from 1e-60 to 1e+60"),
+    ("w", "1e99", "'1e99' cannot be used", "0, or a number from 1e-60 to 1e+60"),
+    ("t", "yesterday", "'yesterday' cannot be used", "a finite number or an ISO 8601 time"),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "reason", "allowed"), BAD_FIELDS)
+def test_a_field_that_cannot_be_used_ends_the_run_after_the_rows_before_it(
+    tmp_path: Path, column: str, value: str, reason: str, allowed: str
+) -> None:
+    rows = made(20)
+    rows[7][column] = value
+    source, out, state = save(tmp_path / "in.csv", rows), tmp_path / "out.csv", tmp_path / "state.json"
+    options = ["--weight", "w", "--time", "t", "--method", "isotonic", "--out", out, "--state", state]
+    line = the_line(run(source, *options))
+    assert line.startswith(f"{source}, row 8, column {column!r}: {reason}; allowed: {allowed}")
+    assert [row["id"] for row in read(out)] == [row["id"] for row in rows[:7]]
+    assert durable.load(state).n == sum(row["w"] for row in rows[:7])
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1.0000000000000002", "null", "true", '"x"', "[0.5]"])
+def test_values_of_json_lines_that_are_no_scores(tmp_path: Path, value: str) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"score": 0.5, "click": true}\n{"click": 0, "score": ' + value + "}\n")
+    assert the_line(run(source, "--out", tmp_path / "o.csv")).startswith(f"{source}, row 2, column 'score': ")
+    assert len(read(tmp_path / "o.csv")) == 1
+
+
+def test_scores_off_the_probability_scale_need_only_be_finite(tmp_path: Path) -> None:
+    rows = [{"score": 7.5, "click": 1}, {"score": "inf", "click": 1}]
+    line = the_line(run(save(tmp_path / "in.csv", rows), "--method", "isotonic", "--set", "scale=Interval(-9, 9)"))
+    assert "row 2, column 'score': 'inf' cannot be used; allowed: a finite number" in line
+
+
+def test_the_ends_of_the_probability_scale_and_every_word_for_a_label(tmp_path: Path) -> None:
+    words = ["0", "1", "0.0", "1.0", "true", "false", "True", "FALSE"]
+    source = save(tmp_path / "in.csv", [{"score": i % 2, "click": word} for i, word in enumerate(words)])
+    for name in REGISTRY:
+        result = run(source, "--method", name)
+        assert result.exit_code == 0, result.output
+        assert "8 rows (4 positive)" in result.stdout
+
+
+def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> None:
+    for option in ("--score", "--label", "--weight", "--time"):
+        names = {"--score": "score", "--label": "click", option: "pctr"}
+        options = [part for pair in names.items() for part in pair]
+        line = the_line(program("run", stream, *options, "--out", tmp_path / "out.csv"))
+        assert line == f"{stream}, column 'pctr': there is no such column; allowed: 'id', 'score', 'click', 'w', 't'"
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.csv", None, "cannot be read: No such file"),
+        ("in.csv", b"", "the file is empty"),
+        ("in.jsonl", b"\n", "the file is empty"),
+        ("in.csv.gz", b"score,click\n0.5,1\n", "the gzip file is truncated or damaged"),
+        ("in.parquet", b"score,click\n0.5,1\n", "cannot be read as Parquet"),
+        ("in.xlsx", b"PK", "the ending of the name says no format that is known"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    line = the_line(run(tmp_path / name))
+    assert line.startswith(f"{tmp_path / name}: {message}")
+
+
+def test_a_folder_is_no_stream(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").mkdir()
+    assert "cannot be read: Is a directory" in the_line(run(tmp_path / "in.csv"))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_truncated_gzip_keeps_the_rows_before_the_cut(tmp_path: Path, skip: bool) -> None:
+    source, out, state = save(tmp_path / "in.csv.gz", made(5_000)), tmp_path / "out.csv", tmp_path / "state.json"
+    packed = source.read_bytes()
+    source.write_bytes(packed[: len(packed) // 2])
+    line = the_line(run(source, "--out", out, "--state", state, *(["--on-error", "skip"] if skip else [])))
+    rows = len(read(out))
+    assert 1_000 < rows < 4_000
+    assert line.startswith(f"{source}, row {rows + 1}: the gzip file is truncated or damaged here")
+    assert durable.load(state).n == rows
+
+
+def test_skip_goes_on_and_the_rejects_have_row_column_reason_and_record(tmp_path: Path) -> None:
+    source, out, bad = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "bad.csv"
+    source.write_text("score,click\n0.5,1\nnan,1\n0.5\n0.4,maybe\n0.3,0\n1.5,0\n")
+    result = run(source, "--out", out, "--on-error", "skip", "--rejects", bad, "--state", tmp_path / "state.json")
+    assert result.exit_code == 0
+    assert "2 rows (1 positive), 4 skipped;" in result.stdout
+    assert [(row["score"], row["click"]) for row in read(out)] == [("0.5", "1"), ("0.3", "0")]
+    assert durable.load(tmp_path / "state.json").n == 2
+    rejects = read(bad)
+    assert [(row["row"], row["column"]) for row in rejects] == [
+        ("2", "score"),
+        ("3", ""),
+        ("4", "click"),
+        ("6", "score"),
+    ]
+    assert rejects[0]["reason"].startswith("'nan' cannot be used; allowed: a number from 0 to 1")
+    assert rejects[1]["reason"] == "the row has 1 fields; allowed: 2, as in the header"
+    assert rejects[1]["record"] == "0.5"
+    assert json.loads(rejects[2]["record"]) == {"score": "0.4", "click": "maybe"}
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad.csv.gz", "bad.jsonl", "bad.parquet"])
+def test_rejects_of_a_long_bad_stretch_in_any_format(tmp_path: Path, name: str) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    source = tmp_path / "in.csv"
+    bad = 3 * CHUNK_ROWS + 5
+    source.write_text("score,click\n0.5,1\n" + "oops\n" * bad)
+    result = run(source, "--on-error", "skip", "--rejects", tmp_path / name)
+    assert f"1 rows (1 positive), {bad:,} skipped;" in result.stdout
+    assert [int(row["row"]) for row in read(tmp_path / name)] == list(range(2, bad + 2))
+
+
+def test_rejects_before_a_truncation_are_written(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl.gz"
+    noise = np.random.default_rng(1).random(400).tolist()
+    text = '{"score": 0.5, "click": 1}\n' + "".join(f"[{x}]\n" for x in noise)
+    source.write_bytes(gzip.compress(text.encode())[:-12])
+    line = the_line(run(source, "--on-error", "skip", "--rejects", tmp_path / "bad.csv"))
+    assert "truncated" in line
+    rejects = read(tmp_path / "bad.csv")
+    assert rejects[0]["record"] == f"[{noise[0]}]"
+    assert line.startswith(f"{source}, row {len(rejects) + 2}: ")
+
+
+def test_a_stream_of_bad_rows_only(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("oops\n3\n")
+    assert "no row of the file can be read" in the_line(run(source, "--on-error", "skip"))
+
+
+# -- options that do not fit ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        (["--method", "bernstein", "--set", "degree=10"], "degree=10,"),
+        (
+            ["--method", "bernstein", "--set", "solver=osqp", "--set", "tolerance=1e-4"],
+            "solver='osqp', tolerance=0.0001",
+        ),
+        (["--method", "ops", "--set", "discount=0.99"], "discount=0.99"),
+        (["--method", "venn-abers", "--set", "point=self-consistent"], "point='self-consistent'"),
+        (["--method", "venn-abers", "--set", "point='brier-minimax'"], "point='brier-minimax'"),
+        (["--method", "isotonic", "--set", "prior=Prior(20)"], "prior=Prior(strength=20)"),
+        (["--method", "platt", "--set", "resolution=None"], "resolution=None"),
+        (["--method", "platt", "--set", " scale = Logit(-8, 0) "], "scale=Logit(lo=-8.0, hi=0.0)"),
+        (["--method", "isotonic", "--set", "scale=Interval(lo=-5, hi=5)"], "scale=Interval(lo=-5.0, hi=5.0)"),
+        (["--method", "isotonic", "--set", "scale=EmpiricalCDF((0.1, 0.9), (0.0, 1.0))"], "scale=EmpiricalCDF("),
+        (["--method", "isotonic", "--set", "forgetting=Window(50)"], "forgetting=Window(size=50, by='count')"),
+        (["--method", "isotonic", "--window", "50"], "forgetting=Window(size=50, by='count')"),
+        (["--method", "isotonic", "--half-life", "50"], "forgetting=Decay(half_life=50.0, by='count'"),
+        (["--method", "isotonic", "--window", "50", "--time", "t"], "forgetting=Window(size=50, by='time')"),
+    ],
+)
+def test_parameters_of_every_type(stream: Path, options: list[str], printed: str) -> None:
+    result = run(stream, *options)
+    assert result.exit_code == 0, result.output
+    assert printed in result.stdout.splitlines()[1]
+
+
+def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
+    assert "OnlinePlatt(discount=1.0)" in run(stream).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "oops"], "--method 'oops' is unknown; known are identity, platt, ops,"),
+        (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
+        (["--window", "5"], "method ops has no --window and no --half-life"),
+        (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),
+        (["--method", "bernstein", "--set", "degree=x"], "method bernstein: degree='x' is not possible"),
+        (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
+        (["--method", "isotonic", "--set", "scale=Foo(1)"], "--set 'scale=Foo(1)': unknown setting 'Foo'"),
+        (["--method", "isotonic", "--set", "scale=Logit(3, 1)"], "--set 'scale=Logit(3, 1)': "),
+        (["--method", "isotonic", "--set", "scale=Logit(1, 2, 3)"], "--set 'scale=Logit(1, 2, 3)': "),
+        (["--set", "discount"], "--set 'discount' is not of the form KEY=VALUE"),
+        (["--set", "discount="], "--set 'discount=' is not of the form KEY=VALUE"),
+        (["--set", "discount=1", "--set", "discount=1"], "--set discount is given twice"),
+        (["--window", "5", "--half-life", "5"], "--window and --half-life exclude each other"),
+        (["--method", "isotonic", "--window", "5", "--set", "forgetting=Forever()"], "--window and --set forgetting"),
+        (["--method", "isotonic", "--window", "0"], "--window: size=0 is not possible"),
+        (["--method", "isotonic", "--half-life", "nan"], "--half-life: half_life=nan is not possible"),
+        (["--method", "isotonic", "--set", "forgetting=Window(5, by='time')"], "name the column with --time"),
+        (["--rejects", "bad.csv"], "--rejects needs --on-error skip"),
+        (["--out", "out.txt"], "out.txt: the ending of the name says no format that is known"),
+        (["--out", "nowhere/out.csv"], "nowhere/out.csv: cannot be written: No such file or directory"),
+    ],
+)
+def test_options_that_cannot_be_used(stream: Path, options: list[str], message: str) -> None:
+    assert message in the_line(run(stream, *options))
+
+
+def test_options_that_do_not_exist(stream: Path) -> None:
+    for options in (["--oops"], ["--on-error", "ignore"], ["--format", "xml"]):
+        assert run(stream, *options).exit_code == USAGE_ERROR
+
+
+@pytest.mark.parametrize("name", ["calibrated", "lower", "upper"])
+def test_a_column_of_the_input_is_never_overwritten(tmp_path: Path, name: str) -> None:
+    rows = [{**row, name: "mine"} for row in made(3)]
+    source, out = save(tmp_path / "in.csv", rows), tmp_path / "out.csv"
+    line = the_line(run(source, "--method", "venn-abers", "--out", out))
+    assert line.startswith(f"{source}, column {name!r}: the input has a column of this name already")
+    assert not out.exists()
+    assert run(source, "--method", "venn-abers").exit_code == 0  # nothing is written
+    lines = [*(json.dumps(row) for row in made(2)), json.dumps(rows[2])]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    line = the_line(run(tmp_path / "in.jsonl", "--method", "venn-abers", "--out", tmp_path / "out.jsonl"))
+    assert f"row 3, column {name!r}: the output adds a column of this name" in line
+    assert len(read(tmp_path / "out.jsonl")) == 2
+
+
+def test_no_file_of_a_run_overwrites_another(stream: Path, tmp_path: Path) -> None:
+    content = stream.read_bytes()
+    (tmp_path / "soft.csv").symlink_to(stream)
+    (tmp_path / "hard.csv").hardlink_to(stream)
+    out, bad = tmp_path / "out.csv", ["--on-error", "skip", "--rejects"]
+    for name in (stream, tmp_path / "soft.csv", tmp_path / "hard.csv", tmp_path / "." / "clicks.csv"):
+        assert "--out would overwrite the input" in the_line(run(stream, "--out", name))
+        assert "--rejects would overwrite the input" in the_line(run(stream, *bad, name))
+    assert "--rejects would overwrite --out" in the_line(run(stream, "--out", out, *bad, out))
+    assert "--state would overwrite another file" in the_line(run(stream, "--out", out, "--state", out))
+    assert "is not a streamcal state" in the_line(run(stream, "--state", stream))
+    assert stream.read_bytes() == content
+    assert not out.exists()
+
+
+# -- the other commands --------------------------------------------------------------------------------------------
+
+
+def test_methods_lists_the_registry_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = program("methods").stdout
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["method", "merges", "unlearns", "monotone", "interval", "memory"]
+    words = {True: "yes", False: "no"}
+    for (name, method), line in zip(REGISTRY.items(), lines[1:], strict=False):
+        cal = method()
+        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
+        assert line.split() == [name, *map(words.get, can), "fixed" if cal.bounded_memory else "grows"]
+        assert method.summary.split() == shown.split(f"\n{name} ")[-1].split()[: len(method.summary.split())]
+
+
+def test_methods_shows_a_command_that_works(stream: Path) -> None:
+    options = program("methods").stdout.splitlines()[-1].strip()
+    assert options == '--method bernstein --set degree=10 --set "scale=Logit(-8, 0)"'
+    assert run(stream, "--method", "bernstein", "--set", "degree=10", "--set", "scale=Logit(-8, 0)").exit_code == 0
+
+
+def test_doctor_says_kernel_form_and_versions() -> None:
+    found = dict(line.split(maxsplit=1) for line in program("doctor").stdout.splitlines())
+    assert found["kernels"].split()[0] in ("compiled", "uncompiled", "partly")
+    assert found["numpy"] == np.__version__
+    assert {"streamcal", "python", "platform", "scipy", "river", "osqp", "Cython", "matplotlib", "pyarrow"} <= set(
+        found
+    )
+
+
+def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ([], ["run"], ["methods"], ["doctor"], ["demo"]):
+        shown = program(*command, "--help")
+        assert shown.exit_code == 0
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+    for option in (
+        "--method",
+        "--set",
+        "--window",
+        "--half-life",
+        "--time",
+        "--weight",
+        "--out",
+        "--state",
+        "--rejects",
+    ):
+        assert option in program("run", "--help").stdout
+
+
+# -- the progress bar ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stream", "out", "bar"),
+    [("in.csv", "out.csv", True), ("-", "out.csv", True), ("in.csv", "-", False)],
+    ids=["file to file", "pipe to file", "file to the terminal"],
+)
+def test_a_progress_bar_on_a_terminal_unless_it_shows_the_rows(
+    tmp_path: Path, stream: str, out: str, bar: bool
+) -> None:
+    source = save(tmp_path / "in.csv", made(2_000))
+    options = ["--score", "score", "--label", "click", "--out", out]
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with (
+        source.open("rb") as rows,
+        subprocess.Popen(
+            [*PROGRAM, "run", stream, *options], stdin=rows, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
+        ) as process,
+    ):
+        os.close(theirs)
+        shown = b"".join(chunks_of(ours))
+        assert process.wait(PATIENCE) == 0
+    os.close(ours)
+    assert (b"left" in shown) == bar
+    assert (b"2,000 rows" in shown.partition(b"log loss")[0]) == bar
+
+
+def test_no_progress_bar_where_there_is_no_terminal(stream: Path) -> None:
+    command = [*PROGRAM, "run", stream, "--score", "score", "--label", "click"]
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
+# -- other processes -----------------------------------------------------------------------------------------------
+
+
+def live(*options: object) -> subprocess.Popen[bytes]:
+    """The program on an open pipe."""
+    command = [*PROGRAM, "run", "-", "--score", "score", "--label", "click", *map(str, options)]
+    # Unbuffered here, so that a line can be waited for; the program buffers as it always does.
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, bufsize=0, **pipes)
+
+
+def give(process: subprocess.Popen[bytes], content: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(content)
+    process.stdin.flush()
+
+
+def line_of(pipe: IO[bytes] | None) -> bytes:
+    """The next line; a failure where it does not come."""
+    assert pipe is not None
+    ready, _, _ = select.select([pipe], [], [], PATIENCE)
+    assert ready, "no line came"
+    return pipe.readline()
+
+
+def waits(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has taken all it was given and sleeps (Linux); elsewhere, half a second later."""
+    stat = Path(f"/proc/{process.pid}/stat")
+    if not stat.exists():
+        time.sleep(0.5)
+        return True
+    time.sleep(0.1)
+    return stat.read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.005)
+
+
+def chunks_of(terminal: int) -> Iterator[bytes]:
+    """What a pseudo terminal shows until the process closes it, which Linux reports as an error."""
+    while True:
+        try:
+            chunk = os.read(terminal, 4096)
+        except OSError:
+            return
+        if not chunk:
+            return
+        yield chunk
