@@ -20,9 +20,12 @@ from streamcal.base import (
     StateError,
     StreamcalError,
 )
+from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
+from streamcal.calibrators.centered_isotonic import CenteredIsotonic
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
@@ -38,10 +41,12 @@ from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
+from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
 from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Decay, Forever, Window
+from streamcal.portable import load_map
 from streamcal.prior import Prior
 from streamcal.registry import REGISTRY
 from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
@@ -49,18 +54,22 @@ from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
 __version__ = "0.1.0"
 
 __all__ = [
+    "BBQ",
     "ENIR",
     "REGISTRY",
+    "AdaptiveCalibration",
     "Bernstein",
     "BernsteinLogistic",
     "Beta",
     "CalibrationMap",
     "Calibrator",
     "CapabilityError",
+    "CenteredIsotonic",
     "CrossVennAbers",
     "Decay",
     "ELiTE",
     "EmpiricalCDF",
+    "FixedWidth",
     "Forever",
     "Gaussian",
     "HedgedOPS",
@@ -74,6 +83,7 @@ __all__ = [
     "MergeError",
     "MonotonePolynomial",
     "NearIsotonic",
+    "NearestScores",
     "OnlineBeta",
     "OnlinePlatt",
     "Platt",
@@ -81,6 +91,8 @@ __all__ = [
     "Probability",
     "Protected",
     "RetractionError",
+    "ScoreIntervals",
+    "SmoothIsotonic",
     "SolverError",
     "StateError",
     "StreamcalError",
@@ -89,4 +101,5 @@ __all__ = [
     "VennAbers",
     "Window",
     "__version__",
+    "load_map",
 ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from streamcal.base import Calibrator
+from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
 from streamcal.calibrators.beta import Beta
+from streamcal.calibrators.centered_isotonic import CenteredIsotonic
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.elite import ELiTE
 from streamcal.calibrators.enir import ENIR
@@ -21,6 +24,7 @@ from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
+from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
 from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
@@ -37,7 +41,11 @@ REGISTRY: dict[str, type[Calibrator]] = {
         BernsteinLogistic,
         MonotonePolynomial,
         HistogramBinning,
+        BBQ,
+        AdaptiveCalibration,
         Isotonic,
+        CenteredIsotonic,
+        SmoothIsotonic,
         NearIsotonic,
         ENIR,
         LinearTrend,

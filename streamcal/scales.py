@@ -7,11 +7,13 @@ A min-max rescaling that follows the data silently corrupts moments already summ
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,8 @@ from streamcal.base import FloatArray, InputError
 from streamcal.inputs import check_scores
 from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.settings import Setting
+from streamcal.sql import literal
+from streamcal.sql import sigmoid as sql_sigmoid
 
 #: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
 #: that says exactly 0 or 1 must not turn into an infinite feature.
@@ -32,6 +36,10 @@ class Scale(Setting):
     #: Bounds of the coordinate; infinite where there are none.
     lo: float
     hi: float
+    #: Its name in maps written as JSON.
+    kind: ClassVar[str]
+    #: The scores it accepts.
+    domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
 
     @abstractmethod
     def coordinate(self, score: float) -> float:
@@ -84,6 +92,60 @@ class Scale(Setting):
         """How many of the scores are moved to a bound."""
         return 0
 
+    # -- elsewhere -----------------------------------------------------------------------------------------------
+
+    def portable(self) -> dict[str, Any]:
+        """Plain data for maps written as JSON; an infinite bound is None. See `docs/maps.md`."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+        return {"kind": self.kind} | {
+            name: None if value in (-math.inf, math.inf) else value for name, value in plain.items()
+        }
+
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        """SQL for the coordinate: expressions, and the scores from which on each but the first holds."""
+        inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
+        texts = [literal(self.lo)] if inside[0] > -math.inf else []
+        texts.append(self._sql(column))
+        texts += [literal(self.hi)] if inside[1] < math.inf else []
+        return inside[np.isfinite(inside)], texts
+
+    def sql_unit(self, x: str) -> str:
+        """SQL for `unit`."""
+        return x if (self.lo, self.hi) == (0.0, 1.0) else f"(({x} - {literal(self.lo)}) / {literal(self.hi - self.lo)})"
+
+    def sql_probability(self, x: str) -> str:
+        """SQL for `probability`."""
+        return self.sql_unit(x)
+
+    def _sql(self, column: str) -> str:
+        """SQL for the coordinate of a score that is not clamped."""
+        return column
+
+    def first_scores(self, x: FloatArray) -> FloatArray:
+        """The smallest score with a coordinate of at least x[i], −∞ where all have it and ∞ where none has.
+
+        By bisection over the floats in order, so that what a map says at a score it also says in SQL, to the last bit.
+        """
+        first, last = (self.coordinates(np.array([end]))[0] for end in self.domain)
+        low, high = (np.full(len(x), key, dtype=np.int64) for key in _keys(np.array(self.domain)))
+        while (low + 1 < high).any():
+            middle = (low >> 1) + (high >> 1) + (low & high & 1)
+            reached = self.coordinates(_floats(middle)) >= x
+            low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, _floats(high)))
+
+
+def _keys(x: FloatArray) -> npt.NDArray[np.int64]:
+    """Integers in the order of the floats, neighbouring ones for neighbouring floats."""
+    bits = (x + 0.0).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
+    """The floats of `_keys`."""
+    return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
+
 
 @dataclass(frozen=True)
 class Probability(Scale):
@@ -95,6 +157,8 @@ class Probability(Scale):
 
     lo = 0.0
     hi = 1.0
+    kind = "probability"
+    domain = (0.0, 1.0)
 
     def coordinate(self, score: float) -> float:
         if not 0.0 <= score <= 1.0:
@@ -114,6 +178,9 @@ class Probability(Scale):
     def probabilities(self, x: FloatArray) -> FloatArray:
         return x
 
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        return np.empty(0), [column]
+
     def edges(self, cells: int) -> FloatArray:
         """Equally spaced in log-odds, since click rates live near 0."""
         return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
@@ -129,6 +196,8 @@ class Logit(Scale):
 
     lo: float = -LOGIT_LIMIT
     hi: float = LOGIT_LIMIT
+    kind = "logit"
+    domain = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         _check_bounds(self, self.lo, self.hi, finite=True)
@@ -149,6 +218,12 @@ class Logit(Scale):
     def count_clamped(self, scores: FloatArray) -> int:
         z = logits(scores)
         return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
+
+    def _sql(self, column: str) -> str:
+        return f"(LN({column}) - LN(1e0 - {column}))"
+
+    def sql_probability(self, x: str) -> str:
+        return sql_sigmoid(x)
 
     def probability(self, x: float) -> float:
         return sigmoid(x)
@@ -177,6 +252,7 @@ class Interval(Scale):
 
     lo: float = -math.inf
     hi: float = math.inf
+    kind = "interval"
 
     def __post_init__(self) -> None:
         _check_bounds(self, self.lo, self.hi, finite=False)
@@ -203,6 +279,9 @@ class Interval(Scale):
             return sigmoids(x)
         return self.units(x)
 
+    def sql_probability(self, x: str) -> str:
+        return self.sql_unit(x) if math.isfinite(self.hi - self.lo) else sql_sigmoid(x)
+
 
 @dataclass(frozen=True)
 class EmpiricalCDF(Scale):
@@ -217,6 +296,7 @@ class EmpiricalCDF(Scale):
 
     lo = 0.0
     hi = 1.0
+    kind = "empirical-cdf"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "knots", tuple(float(knot) for knot in self.knots))
@@ -255,6 +335,15 @@ class EmpiricalCDF(Scale):
 
     def probabilities(self, x: FloatArray) -> FloatArray:
         return x
+
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        between = [
+            f"({literal(low)} + ({column} - {literal(left)}) * {literal((high - low) / (right - left))})"
+            for (left, right), (low, high) in zip(
+                itertools.pairwise(self.knots), itertools.pairwise(self.ranks), strict=True
+            )
+        ]
+        return np.array(self.knots), ["0e0", *between, "1e0"]
 
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:

@@ -19,7 +19,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from streamcal import REGISTRY, Calibrator, Decay, EmpiricalCDF, Forever, Interval, Logit, Prior, Window
+from streamcal import (
+    REGISTRY,
+    Calibrator,
+    Decay,
+    EmpiricalCDF,
+    FixedWidth,
+    Forever,
+    Interval,
+    Logit,
+    NearestScores,
+    Prior,
+    ScoreIntervals,
+    Window,
+)
 from streamcal.doctor import kernel_form
 
 # -- how much is tried -------------------------------------------------------------------------------------------
@@ -36,6 +49,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_
 #: Methods that are a closed formula of their sums. Streams of integer weights, with times in whole half-lives, make
 #: those sums exact, and then nothing may differ at all. A method not named here is compared within SOLVED.
 EXACT_METHODS = frozenset({"identity", "gaussian", "histogram", "isotonic", "venn-abers"})
+EXACT_METHODS = frozenset(
+    {"identity", "histogram", "bbq", "acp", "isotonic", "centered-isotonic", "smooth-isotonic", "venn-abers"}
+)
+#: Methods whose map depends on which probability a score reads as, and not on the coordinate alone.
+READ_AS_PROBABILITIES = frozenset({"bbq"})
 #: The pseudo-weights of a prior are no integers: they round.
 ROUNDED = 1e-12
 #: An iterative solve stops at a gradient of 1e-12 of the weight, and starts where the last one ended.
@@ -100,6 +118,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "degree": (3,),
     "bins": (2,),
     "folds": (2,),
+    "breadth": (2.0,),
+    "interval": (NearestScores(0.5), FixedWidth(0.125), ScoreIntervals((0.0, 1.0), (-0.25, 0.875), (0.125, 1.25))),
     "discount": (0.875,),
     "seed": (7,),
     "jump_rates": ((0.25,), (0.5, 1e-100)),

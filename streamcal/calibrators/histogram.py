@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
@@ -71,12 +72,25 @@ def equal_frequency_bins(
     x: FloatArray, weight: FloatArray, positive: FloatArray, bins: int
 ) -> tuple[FloatArray, FloatArray]:
     """Cuts between the bins, shape (m − 1,), and their shares of positives, shape (m,); m ≤ bins are not empty."""
-    below = np.cumsum(weight) - weight
-    place = bins * (below + 0.5 * weight) / weight.sum()  # multiplied first: a place on a boundary stays on it
-    bin_of = np.minimum(place.astype(np.intp), bins - 1)
-    first = np.flatnonzero(np.diff(bin_of, prepend=-1))
-    left, right = x[first[1:] - 1], x[first[1:]]
-    middles = 0.5 * left + 0.5 * right
-    cuts = np.where(middles > left, middles, right)  # neighbouring floats have no middle
+    first = first_of_bins(middle_ranks(weight), float(weight.sum()), bins)
     shares = np.add.reduceat(positive, first) / np.add.reduceat(weight, first)
-    return cuts, np.clip(shares, 0.0, 1.0)
+    return cuts_before(x, first[1:]), np.clip(shares, 0.0, 1.0)
+
+
+def middle_ranks(weight: FloatArray) -> FloatArray:
+    """The weight below each score, and half of its own."""
+    return np.cumsum(weight) - 0.5 * weight
+
+
+def first_of_bins(ranks: FloatArray, total: float, bins: int) -> npt.NDArray[np.intp]:
+    """The places of the first score of each bin that is not empty."""
+    place = bins * ranks / total  # multiplied first: a place on a boundary stays on it
+    bin_of = np.minimum(place.astype(np.intp), bins - 1)
+    return np.flatnonzero(np.diff(bin_of, prepend=-1))
+
+
+def cuts_before(x: FloatArray, places: npt.NDArray[np.intp]) -> FloatArray:
+    """The middles between the scores at these places and the scores before them."""
+    left, right = x[places - 1], x[places]
+    middles = 0.5 * left + 0.5 * right
+    return np.where(middles > left, middles, right)  # neighbouring floats have no middle

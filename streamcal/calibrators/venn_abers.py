@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeVar, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +12,11 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_scores, check_time, check_weight
 from streamcal.maps import IntervalMap
+from streamcal.portable import POINTS
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
-
-Value = TypeVar("Value", float, FloatArray)
-
-
-def log_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ / (1 − p₀ + p₁): minimal worst-case regret in log loss (paper 003, §4)."""
-    return upper / (1.0 - lower + upper)
-
-
-def brier_minimax(lower: Value, upper: Value) -> Value:
-    """p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
-    return upper + 0.5 * (lower * lower - upper * upper)
-
-
-def self_consistent(lower: Value, upper: Value) -> Value:
-    """p₀ / (1 − p₁ + p₀): the solution of p = (1 − p)·p₀ + p·p₁; ½ on the vacuous interval [0, 1]."""
-    vacuous = 1.0 - upper + lower == 0.0
-    return (lower + 0.5 * vacuous) / (1.0 - upper + lower + vacuous)
-
-
-POINTS: dict[str, Callable] = {
-    "log-minimax": log_minimax,
-    "brier-minimax": brier_minimax,
-    "self-consistent": self_consistent,
-}
 
 
 class VennAbers(AdditiveCalibrator):

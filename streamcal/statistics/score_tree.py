@@ -14,6 +14,10 @@ from streamcal.kernels.hull_tree import HullTree
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held
 
+#: The values of two neighbouring blocks as near as this, relative to the higher one, are equal and differ by rounding:
+#: 1,000 units in the last place. Where a block stands depends on what is pooled with it.
+TIED_VALUES = 2.0**-42
+
 
 class ScoreTree(Statistic):
     """Distinct scores in order, with the isotonic fit of all of them at hand.
@@ -66,6 +70,21 @@ class ScoreTree(Statistic):
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
         return self._tree.blocks()
+
+    def centred_blocks(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """First, last and weighted mean coordinate of each block of the isotonic fit, and its value. O(k).
+
+        The values rise strictly, by more than `TIED_VALUES`, and with them the means.
+        """
+        x, weight, positive, _ = self._tree.to_arrays()
+        first, _, value = self._tree.blocks()
+        start = np.searchsorted(x, first[np.diff(value, prepend=-1.0) > TIED_VALUES * value])
+        length = np.diff(start, append=len(x))
+        total = np.add.reduceat(weight, start)
+        # shares of the weight first: neither the product nor the sum can overflow
+        mean = np.add.reduceat(weight / np.repeat(total, length) * x, start)
+        first, last = x[start], x[start + length - 1]
+        return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
 
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update(x if self.grid is None else self.grid.round(x), w, w * y, 1)

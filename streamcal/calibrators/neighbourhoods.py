@@ -1,0 +1,166 @@
+"""The interval around a score in which adaptive calibration counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray, InputError
+from streamcal.settings import Setting
+
+Places = npt.NDArray[np.intp]
+#: Which of the sorted scores lie in the interval of x, as first place and place after the last: for the open stretches
+#: of x between two cuts, and for the cuts. Shapes: cuts (m,), stretches two of (m + 1,), cuts' own two of (m,).
+Windows = tuple[FloatArray, tuple[Places, Places], tuple[Places, Places]]
+
+#: Scores that miss the weight asked for by this share of the total hold it: the rounding of the sums.
+REACHED = 2.0**-42
+#: No smaller share is asked for, so that it stands out from that rounding.
+SMALLEST_FRACTION = 1e-9
+
+
+class Neighbourhood(Setting):
+    """The closed interval around a score whose observations are counted, in units of the scale's coordinate."""
+
+    @abstractmethod
+    def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
+        """The windows over sorted distinct coordinates `x` of these weights, none of them empty."""
+
+
+@dataclass(frozen=True)
+class NearestScores(Neighbourhood):
+    """The smallest interval [x − r, x + r] that holds `fraction` of the total weight; all ties at its ends are inside.
+
+    Which of two scores is nearer to x is told by their midpoint, rounded to a float.
+
+    >>> NearestScores(0.1)
+    NearestScores(fraction=0.1)
+    """
+
+    fraction: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.fraction) or not SMALLEST_FRACTION <= self.fraction <= 1.0:
+            allowed = f"give a fraction from {SMALLEST_FRACTION:g} to 1"
+            raise InputError(f"NearestScores({self.fraction!r}) is not possible; {allowed}")
+
+    def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
+        """A window a … b is that of x if it holds enough and would not without its farthest scores.
+
+        The farthest is a while x is above the midpoint of a and b, and below that of a and b + 1; it is b while x is
+        above the midpoint of a − 1 and b, and below that of a and b. At a midpoint both are. As x moves up, the pairs
+        (a, b) walk down a staircase, so that there are no more than 2k of each kind. O(k).
+        """
+        k = len(x)
+        upto = np.concatenate(([0.0], np.cumsum(weight)))
+        enough = (self.fraction - REACHED) * upto[-1]
+        # the smallest b with which a … b holds enough; k where none does
+        reach = np.append(np.searchsorted(upto, upto[:-1] + enough) - 1, k)
+        a = np.flatnonzero(reach[:-1] < k)
+        b = reach[a]
+        wide_a, wide_b = _pairs(a, b, reach[a + 1])  # without a, too little: while a is the farthest
+        padded = np.concatenate(([-math.inf], x, [math.inf]))
+        lower = np.concatenate((_midpoints(padded[a], x[b]), _midpoints(x[wide_a], x[wide_b])))
+        upper = np.concatenate((_midpoints(x[a], x[b]), _midpoints(x[wide_a], padded[wide_b + 2])))
+        start, last = np.concatenate((a, wide_a)), np.concatenate((b, wide_b))
+        stretches = np.flatnonzero(lower < upper)
+        stretches = stretches[np.argsort(lower[stretches])]
+        cuts = lower[stretches[1:]]
+        even_a, even_b = _pairs(a, b, np.minimum(reach[a + 1] + 1, k))  # without both a and b, too little
+        middle = _midpoints(x[even_a], x[even_b])
+        order = np.lexsort((-even_b, even_a, middle))
+        at = order[np.searchsorted(middle[order], cuts)]
+        return cuts, (start[stretches], last[stretches] + 1), (even_a[at], even_b[at] + 1)
+
+
+@dataclass(frozen=True)
+class FixedWidth(Neighbourhood):
+    """The interval [x − half_width, x + half_width]; where it holds nothing, the nearest scores on either side, or both
+    if they are as near. A score s is inside from the float s − half_width up to the float s + half_width.
+
+    >>> FixedWidth(0.05)
+    FixedWidth(half_width=0.05)
+    """
+
+    half_width: float
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.half_width) or not 0.0 <= self.half_width < math.inf:
+            raise InputError(f"FixedWidth({self.half_width!r}) is not possible; give a finite half-width, at least 0")
+
+    def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
+        with np.errstate(over="ignore"):  # infinite ends are as good
+            return _windows_between(x, x - self.half_width, x + self.half_width)
+
+
+@dataclass(frozen=True)
+class ScoreIntervals(Neighbourhood):
+    """An interval for each score, [lo, hi], given at some `scores` and linear in between; outside them as at the ends.
+
+    This is ACP as its authors state it, with the confidence intervals of the model that gives the scores. `scores`,
+    `lo` and `hi` rise strictly, and lo ≤ score ≤ hi. Where an interval holds nothing: as in `FixedWidth`.
+
+    >>> ScoreIntervals(scores=(0.0, 1.0), lo=(-0.01, 0.9), hi=(0.1, 1.01)).hi
+    (0.1, 1.01)
+    """
+
+    scores: tuple[float, ...]
+    lo: tuple[float, ...]
+    hi: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "lo", "hi"):
+            values = tuple(float(value) for value in getattr(self, name))
+            object.__setattr__(self, name, values)
+            if not all(math.isfinite(value) for value in values) or any(a >= b for a, b in itertools.pairwise(values)):
+                raise InputError(f"{name}={values!r} is not possible; give finite, strictly rising numbers")
+        if not len(self.scores) == len(self.lo) == len(self.hi) >= 2:
+            raise InputError("ScoreIntervals needs two or more scores, and as many lo and hi")
+        if any(not lo <= s <= hi for s, lo, hi in zip(self.scores, self.lo, self.hi, strict=True)):
+            raise InputError("ScoreIntervals needs lo ≤ score ≤ hi, so that every interval holds its score")
+
+    def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
+        enter = np.interp(x, self.hi, self.scores, left=-math.inf, right=math.inf)
+        leave = np.interp(x, self.lo, self.scores, left=-math.inf, right=math.inf)
+        return _windows_between(x, enter, leave)
+
+
+def _windows_between(x: FloatArray, enter: FloatArray, leave: FloatArray) -> Windows:
+    """The windows where score i is inside for enter[i] ≤ x ≤ leave[i]; the nearest scores where none is. O(k log k)."""
+    middles = _midpoints(x[:-1], x[1:])
+    cuts = np.unique(np.concatenate((enter, leave, middles)))
+    cuts = cuts[np.isfinite(cuts)]
+
+    def windows(at_least: FloatArray, at_most: FloatArray) -> tuple[Places, Places]:
+        """Of points, or of stretches from `at_least` to `at_most`."""
+        start, stop = np.searchsorted(leave, at_most), np.searchsorted(enter, at_least, side="right")
+        empty = start >= stop
+        nearest = np.searchsorted(middles, at_most)[empty], np.searchsorted(middles, at_least, side="right")[empty] + 1
+        start[empty], stop[empty] = nearest
+        return start, stop
+
+    ends = np.concatenate(([-math.inf], cuts, [math.inf]))
+    return cuts, windows(ends[:-1], ends[1:]), windows(cuts, cuts)
+
+
+def _pairs(first: Places, start: Places, stop: Places) -> tuple[Places, Places]:
+    """(first[i], j) for every i and every j from start[i] to stop[i] − 1."""
+    number = stop - start
+    offset = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
+    return np.repeat(first, number), np.repeat(start, number) + offset
+
+
+def _midpoints(a: FloatArray, b: FloatArray) -> FloatArray:
+    """(a + b) / 2, also where the sum overflows."""
+    with np.errstate(over="ignore"):
+        both = a + b
+    return np.where(np.isinf(both), 0.5 * a + 0.5 * b, 0.5 * both)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

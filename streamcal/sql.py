@@ -1,0 +1,48 @@
+"""SQL text for calibration maps: nothing but CASE, comparisons, + − * /, and LN and EXP where a map needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: Branches of one CASE. 10⁵ pieces then nest 5 deep, and a database that limits the depth of expressions (SQLite: its
+#: parser to 100, expressions to 1,000) is not troubled; a flat CASE would compare 10⁵ times.
+BRANCHES = 16
+#: EXP of less is an error in some databases, and the sigmoid of it below 1e-300.
+SMALLEST_EXPONENT = 700.0
+
+
+def literal(value: float) -> str:
+    """A floating-point literal that reads back as the same number; with an exponent, since others may be decimals."""
+    text = repr(float(value))
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if text.startswith("-") else text
+
+
+def case(column: str, cuts: Sequence[float], leaves: Sequence[str]) -> str:
+    """leaves[i] where cuts[i−1] ≤ column < cuts[i], by nested CASEs of `BRANCHES` each."""
+    if len(leaves) == 1:
+        return leaves[0]
+    size = BRANCHES
+    while size * BRANCHES < len(leaves):
+        size *= BRANCHES
+    size = 1 if len(leaves) <= BRANCHES else size
+    starts = range(0, len(leaves), size)
+    branches = [case(column, cuts[start : start + size - 1], leaves[start : start + size]) for start in starts]
+    ends = [literal(cuts[start - 1]) for start in starts[1:]]
+    whens = [f"WHEN {column} < {end} THEN {branch}" for end, branch in zip(ends, branches[:-1], strict=True)]
+    return f"CASE {' '.join(whens)} ELSE {branches[-1]} END"
+
+
+def sigmoid(z: str) -> str:
+    """1 / (1 + exp(−z)), without overflow."""
+    bound = literal(SMALLEST_EXPONENT)
+    return (
+        f"CASE WHEN {z} < -{bound} THEN 0e0 WHEN {z} < 0e0 THEN EXP({z}) / (1e0 + EXP({z})) "
+        f"WHEN {z} < {bound} THEN 1e0 / (1e0 + EXP(-{z})) ELSE 1e0 END"
+    )
+
+
+def polynomial(x: str, coefficients: Sequence[float]) -> str:
+    """Σ coefficients[i]·xⁱ, in parentheses, by Horner's scheme."""
+    *rest, last = [literal(c) for c in coefficients]
+    return "(" * (len(rest) + 1) + last + "".join(f" * {x} + {c})" for c in reversed(rest)) + ")"

@@ -1,0 +1,273 @@
+"""Maps leave the package as JSON and as SQL, and say there what they say here: for every method, to rounding."""
+
+import json
+import math
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from laws import PROBES, realistic, variants
+
+from streamcal import (
+    BBQ,
+    REGISTRY,
+    Bernstein,
+    EmpiricalCDF,
+    HistogramBinning,
+    Identity,
+    Interval,
+    Isotonic,
+    Logit,
+    Platt,
+    SmoothIsotonic,
+    VennAbers,
+    load_map,
+    portable,
+    sql,
+)
+from streamcal.maps import BernsteinMap, KnotMap, ScaledMap, SigmoidMap, StepMap
+from streamcal.scales import Probability
+
+#: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.
+ONE_FORMULA = 1e-12
+
+SCALES = [
+    Probability(),
+    Logit(),
+    Logit(-3.0, 1.0),
+    Interval(),
+    Interval(-1.0, 0.75),
+    EmpiricalCDF.from_scores([0.0, 0.1, 0.3, 0.3, 0.5, 0.9, 1.0]),
+]
+
+
+def in_sqlite(expression, scores):
+    """The expression in a column `s`, for each score; NULL is None."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE served (i INTEGER, s DOUBLE)")
+    database.executemany("INSERT INTO served VALUES (?, ?)", enumerate(scores))
+    return [row[0] for row in database.execute(f"SELECT {expression} FROM served ORDER BY i")]
+
+
+def assert_same_elsewhere(found, scores):
+    want = found.predict_many(scores)
+    read = load_map(found.to_json())
+    np.testing.assert_allclose(read.predict_many(scores), want, rtol=0.0, atol=ONE_FORMULA)
+    np.testing.assert_allclose([read(score) for score in scores[:5]], want[:5], rtol=0.0, atol=ONE_FORMULA)
+    np.testing.assert_allclose(in_sqlite(found.to_sql("s"), scores.tolist()), want, rtol=0.0, atol=ONE_FORMULA)
+    if hasattr(found, "interval_at"):
+        pairs = [found.interval_at(x) for x in found.scale.coordinates(scores)]
+        np.testing.assert_allclose(np.transpose(read.predict_interval_many(scores)), pairs, rtol=0.0, atol=0.0)
+
+
+# -- every method ------------------------------------------------------------------------------------------------
+
+FITTED = [
+    pytest.param(method, params, id=f"{name}-{params}")
+    for name, method in REGISTRY.items()
+    for params in variants(method)
+]
+
+
+@pytest.mark.parametrize(("method", "params"), FITTED)
+def test_the_map_of_every_method_is_the_same_elsewhere(method, params):
+    """Empty, and after observations at scores that tie and at scores that do not."""
+    cal = method(**params)
+    assert_same_elsewhere(cal.map(), PROBES)
+    scores, y = realistic(seed=4, size=400, a=1.0, b=2.0)
+    scores[::2] = np.round(scores[::2] * 16) / 16
+    cal.learn_many(scores, y)
+    x = np.concatenate((PROBES, scores, np.nextafter(scores, 2.0).clip(0.0, 1.0), np.nextafter(scores, -1.0).clip(0.0)))
+    assert_same_elsewhere(cal.map(), x)
+
+
+def test_every_kind_of_map_can_be_written_and_read():
+    def below(kind):
+        return [kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))]
+
+    kinds = {map_class.kind for map_class in below(ScaledMap) if not getattr(map_class, "__abstractmethods__", None)}
+    assert kinds == set(portable.KINDS)
+
+
+# -- every scale -------------------------------------------------------------------------------------------------
+
+METHODS_ON_SCALES = {
+    "identity": Identity,
+    "platt": lambda scale: Platt(scale=scale, resolution=None),
+    "histogram": lambda scale: HistogramBinning(5, scale=scale, resolution=None),
+    "isotonic": lambda scale: Isotonic(scale=scale),
+    "isotonic on a grid": lambda scale: Isotonic(scale=scale, resolution=64),
+    "smooth": lambda scale: SmoothIsotonic(scale=scale),
+    "bernstein": lambda scale: Bernstein(20, scale=scale),
+    "bbq": lambda scale: BBQ(scale=scale, resolution=None),
+    "venn-abers": lambda scale: VennAbers(scale=scale),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=repr)
+@pytest.mark.parametrize("method", METHODS_ON_SCALES)
+def test_every_scale_is_the_same_elsewhere(scale, method):
+    if scale == Interval() and method in ("isotonic on a grid", "bernstein"):
+        pytest.skip("needs bounds")
+    cal = METHODS_ON_SCALES[method](scale=scale)
+    rng = np.random.default_rng(2)
+    scores = rng.random(300) if scale.domain[0] == 0.0 else rng.normal(0.3, 0.8, 300)
+    scores[:100] = np.round(scores[:100] * 8) / 8
+    cal.learn_many(scores, rng.random(300) < 1.0 / (1.0 + np.exp(-scores)))
+    beside = np.concatenate((np.nextafter(scores, 9.0), np.nextafter(scores, -9.0))).clip(*scale.domain)
+    ends = np.array([0.0, 0.75, 1.0] if scale.domain[0] == 0.0 else [-1e300, -1.0, 0.75, 1.0, 1e300])
+    assert_same_elsewhere(cal.map(), np.concatenate((scores, beside, ends)))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=repr)
+def test_the_first_score_of_a_coordinate_is_the_first(scale):
+    rng = np.random.default_rng(7)
+    scores = rng.random(1_000) if scale.domain[0] == 0.0 else rng.normal(0.0, 2.0, 1_000)
+    x = np.unique(np.concatenate((scale.coordinates(scores), [-20.0, -1.0, 0.0, 0.5, 0.75, 1.0, 20.0])))
+    first = scale.first_scores(x)
+    inside = np.isfinite(first)
+    assert (scale.coordinates(first[inside]) >= x[inside]).all()
+    before = np.nextafter(first[inside], -math.inf).clip(*scale.domain)
+    moved = before < first[inside]
+    assert (scale.coordinates(before[moved]) < x[inside][moved]).all()
+    lowest, highest = (scale.coordinates(np.array([end]))[0] for end in scale.domain)
+    assert (first[x <= lowest] == -math.inf).all()
+    assert (first[x > highest] == math.inf).all()
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_survive_to_the_last_bit():
+    values = np.sort(np.random.default_rng(1).random(50))
+    cuts = np.array([5e-324, 1e-300, *np.sort(np.random.default_rng(2).random(47))])
+    read = load_map(StepMap(Probability(), cuts, values).to_json())
+    assert read.predict_many(np.concatenate(([0.0], cuts))).tolist() == values.tolist()
+
+
+def test_a_map_needs_numpy_alone():
+    """The one file, copied to an interpreter that cannot see the package."""
+    cal = Isotonic(scale=Interval())
+    cal.learn_many([0.1, 0.2, 0.7, 0.9], [0, 1, 0, 1])
+    program = (
+        "import sys, importlib.util as u\n"
+        f"spec = u.spec_from_file_location('portable', {str(Path(portable.__file__))!r})\n"
+        "portable = u.module_from_spec(spec); sys.modules['portable'] = portable; spec.loader.exec_module(portable)\n"
+        "print(portable.load_map(sys.stdin.read()).predict_many([0.15, 0.5]).tolist())\n"
+        "assert not {name.split('.')[0] for name in sys.modules} & {'streamcal', 'scipy', 'river'}\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", program], input=cal.map().to_json(), capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == cal.predict_many([0.15, 0.5]).tolist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[1]",
+        "not json",
+        '{"streamcal_map": 2, "kind": "identity", "scale": {"kind": "probability"}}',
+        '{"streamcal_map": 1, "kind": "stranger", "scale": {"kind": "probability"}}',
+        '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "stranger"}}',
+    ],
+)
+def test_what_is_no_map_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011 - json has its own
+        load_map(text)
+
+
+def test_scores_that_are_no_probabilities_are_refused():
+    read = load_map(Identity().map().to_json())
+    for score in (-0.1, 1.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"probabilities|finite"):
+            read(score)
+    with pytest.raises(ValueError, match="no intervals"):
+        read.predict_interval_many([0.5])
+
+
+# -- SQL ---------------------------------------------------------------------------------------------------------
+
+
+def test_null_and_scores_out_of_range_become_null_and_others_are_clamped():
+    cal = Platt()
+    cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
+    found = in_sqlite(cal.map().to_sql("s"), [None, -0.1, 1.1, 0.0, 1.0])
+    assert found[:3] == [None, None, None]
+    np.testing.assert_allclose(found[3:], cal.predict_many([0.0, 1.0]), rtol=0.0, atol=ONE_FORMULA)
+    margins = Isotonic(scale=Interval(-1.0, 1.0))
+    margins.learn_many([-5.0, 0.0, 0.5], [0, 0, 1])
+    assert in_sqlite(margins.map().to_sql("s"), [None, -9.0, 9.0]) == [None, 0.0, 1.0]
+
+
+def test_the_column_may_be_an_expression_and_values_at_knots_are_exact():
+    cal = Isotonic()
+    scores, y = realistic(seed=9, size=2_000, a=1.0, b=3.0)
+    cal.learn_many(scores, y)
+    halves = (0.5 * scores).tolist()
+    assert in_sqlite(cal.map().to_sql("(2e0 * s)"), halves) == cal.map().predict_many(scores).tolist()
+
+
+def assert_large_map_in_sqlite(kind, pieces):
+    rng = np.random.default_rng(pieces)
+    places = np.unique(rng.random(pieces + 1))
+    values = np.sort(rng.random(len(places)))
+    found = kind(Probability(), places[1:] if kind is StepMap else places, values)
+    scores = np.concatenate((rng.choice(places, 20), rng.random(20), [0.0, 1.0]))
+    expression = found.to_sql("s")
+    assert deepest(expression) <= 2 + math.ceil(math.log(max(pieces, 2), sql.BRANCHES))
+    found_there = in_sqlite(expression, scores.tolist())
+    np.testing.assert_allclose(found_there, found.predict_many(scores), rtol=0.0, atol=ONE_FORMULA)
+
+
+def deepest(expression):
+    """How deep CASEs nest."""
+    depth = np.cumsum([{"CASE": 1, "END": -1}[word] for word in re.findall(r"\bCASE\b|\bEND\b", expression)])
+    assert depth[-1] == 0
+    return depth.max()
+
+
+@pytest.mark.parametrize("pieces", [1, 15, 16, 17, 255, 256, 257, 2_000])
+@pytest.mark.parametrize("kind", [StepMap, KnotMap])
+def test_maps_of_any_size_are_the_same_in_sqlite(kind, pieces):
+    assert_large_map_in_sqlite(kind, pieces)
+
+
+@pytest.mark.long
+def test_100_000_steps_are_the_same_in_sqlite():
+    """Half a minute: the time SQLite takes to read an expression is quadratic in its numbers."""
+    assert_large_map_in_sqlite(StepMap, 100_000)
+
+
+def test_100_000_knots_nest_no_deeper_than_a_database_allows():
+    """SQLite refuses a parser stack of 100 and an expression of depth 1,000."""
+    places = np.linspace(0.0, 1.0, 100_000)
+    assert deepest(KnotMap(Probability(), places, places).to_sql("s")) <= 7
+
+
+def test_extremes_do_not_overflow():
+    steep = SigmoidMap(Interval(), 1e4, -3.0)
+    flat = BernsteinMap(Logit(), np.linspace(0.0, 1.0, 51))
+    apart = KnotMap(Interval(), np.array([-1.7e308, 1.7e308]), np.array([0.0, 1.0]))
+    assert in_sqlite(steep.to_sql("s"), [-1e300, -1.0, 0.0003, 1.0, 1e300]) == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.0])
+    assert_same_elsewhere(flat, np.linspace(0.0, 1.0, 101))
+    assert in_sqlite(apart.to_sql("s"), [-1.7e308, 0.0, 8.5e307]) == pytest.approx([0.0, 0.5, 0.75])
+    assert load_map(apart.to_json()).predict_many([-1.7e308, 0.0, 8.5e307]) == pytest.approx([0.0, 0.5, 0.75])
+
+
+def test_the_twenty_lines_of_the_documentation_are_enough():
+    page = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
+    program = re.findall(r"```python\n(import json.*?)```", page, flags=re.DOTALL)[0]
+    names = {}
+    exec(compile(program, "maps.md", "exec"), names)
+    scores, y = realistic(seed=11, size=300, a=1.0, b=2.0)
+    for cal in (Platt(), Isotonic(), Isotonic(scale=Logit()), HistogramBinning(), BBQ(), Isotonic(resolution=64)):
+        cal.learn_many(scores, y)
+        text = cal.map().to_json()
+        found = [names["evaluate"](text, score) for score in [*scores.tolist(), 0.0, 1.0]]
+        np.testing.assert_allclose(found, cal.predict_many([*scores, 0.0, 1.0]), rtol=0.0, atol=ONE_FORMULA)
