@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from streamcal.base import CapabilityError, FloatArray, InputError, Label, RetractionError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.calibrators.venn_abers import POINTS, Value, brier_minimax, positive_weight, self_consistent
+from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
 from streamcal.maps import CrossIntervalMap, IntervalMap
 from streamcal.memories.memory import Seed
+from streamcal.portable import POINTS, Value, brier_minimax, self_consistent
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
