@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FORMAT = 1
+
+#: Where a score is read as a probability for its logarithms, its log-odds stay within ± this.
+LOGIT_LIMIT = 16.0
 
 Array = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Array)
@@ -47,15 +50,18 @@ class PortableMap:
         self._scale = _as_arrays(data["scale"])
         self._content = _as_arrays({name: value for name, value in data.items() if name != "scale"})
 
-    def __call__(self, score: float) -> float:
+    def __call__(self, score: float | Sequence[float]) -> float:
         return self.predict_one(score)
 
-    def predict_one(self, score: float) -> float:
-        """The probability at `score`; `ValueError` if it is not finite, or no probability where the scale wants one."""
+    def predict_one(self, score: float | Sequence[float]) -> float:
+        """The probability at `score`; `ValueError` if it is not finite, or no probability where the scale wants one.
+
+        A map of K folds takes K scores too, one of each fold.
+        """
         return float(self.predict_many([score])[0])
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
-        """The probabilities at an array of scores, shape (n,)."""
+        """The probabilities at an array of scores, shape (n,); for a map of K folds also (n, K)."""
         return KINDS[self._content["kind"]](self._coordinates(scores), self._content, self._scale)
 
     def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
@@ -113,8 +119,12 @@ def unit(x: Array, scale: dict[str, Any]) -> Array:
 
 def identity(x: Array, scale: dict[str, Any]) -> Array:
     """The coordinate read as a probability."""
-    unbounded = scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
-    return sigmoid(x) if unbounded or scale["kind"] == "logit" else unit(x, scale)
+    return sigmoid(x) if _unbounded(scale) or scale["kind"] == "logit" else unit(x, scale)
+
+
+def _unbounded(scale: dict[str, Any]) -> bool:
+    """Whether scores are margins without both bounds, which read as log-odds."""
+    return scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
 
 
 def sigmoid(z: Array) -> Array:
@@ -128,7 +138,43 @@ def bernstein(u: Array, coefficients: Array) -> Array:
     row = [np.full_like(u, c) for c in coefficients]
     while len(row) > 1:
         row = [(1.0 - u) * left + u * right for left, right in itertools.pairwise(row)]
-    return np.clip(row[0], 0.0, 1.0)
+    return row[0]
+
+
+def chebyshev(u: Array, coefficients: Array) -> Array:
+    """Σ cₘ Tₘ(2u − 1), the polynomials by their steps from the nearer end, where the usual recurrence loses digits."""
+    e, sign = np.minimum(u, 1.0 - u), np.where(u < 0.5, -1.0, 1.0)
+    total, value, step, turn = np.zeros_like(u), np.ones_like(u), -2.0 * e, np.ones_like(u)
+    for c in coefficients:
+        total = total + turn * (c * value)
+        value = value + step
+        step = step - 4.0 * e * value
+        turn = turn * sign
+    return total
+
+
+def beta(x: Array, a: float, b: float, c: float, scale: dict[str, Any]) -> Array:
+    """The sigmoid of a·ln s − b·ln(1 − s) + c, at the score's probability s with its log-odds within ±16."""
+    z = x if scale["kind"] == "logit" else _log_odds(x, scale)
+    tail = np.log1p(np.exp(-np.abs(z)))
+    return sigmoid(a * (np.minimum(z, 0.0) - tail) + b * (np.maximum(z, 0.0) + tail) + c)
+
+
+def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
+    """The log-odds of the coordinate read as a probability."""
+    if _unbounded(scale):
+        return np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
+    p = unit(x, scale)
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(p) - np.log1p(-p), -LOGIT_LIMIT, LOGIT_LIMIT)
+
+
+def sigmoids(x: Array, weights: Array, slopes: Array, offsets: Array) -> Array:
+    """The weighted mean of the sigmoids of slope·x + offset."""
+    p = np.zeros_like(x)
+    for weight, slope, offset in zip(weights, slopes, offsets, strict=True):
+        p = p + weight * sigmoid(slope * x + offset)
+    return np.minimum(p, 1.0)
 
 
 def steps(x: Array, cuts: Array, values: Array) -> Array:
@@ -171,15 +217,30 @@ def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
     return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
 
 
+def cross_interval(x: Array, content: dict[str, Any]) -> Array:
+    """What is made of the folds' pairs; x of shape (n,), or (n, K) with a column a fold."""
+    folds = content["folds"]
+    if x.ndim == 2 and x.shape[1] != len(folds):
+        raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
+    columns = x.T if x.ndim == 2 else [x] * len(folds)
+    pairs = [interval(column, fold) for column, fold in zip(columns, folds, strict=True)]
+    return MERGES[content["point"]](*zip(*pairs, strict=True))
+
+
 #: The functions: coordinates, content of the map, scale → probabilities.
 KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
     "identity": lambda x, map, scale: identity(x, scale),
     "sigmoid": lambda x, map, scale: sigmoid(map["slope"] * x + map["offset"]),
-    "bernstein": lambda x, map, scale: bernstein(unit(x, scale), map["coefficients"]),
+    "sigmoids": lambda x, map, scale: sigmoids(x, map["weights"], map["slopes"], map["offsets"]),
+    "beta": lambda x, map, scale: beta(x, map["a"], map["b"], map["c"], scale),
+    "bernstein": lambda x, map, scale: np.clip(bernstein(unit(x, scale), map["coefficients"]), 0.0, 1.0),
+    "bernstein-logistic": lambda x, map, scale: sigmoid(bernstein(unit(x, scale), map["coefficients"])),
+    "chebyshev": lambda x, map, scale: np.clip(chebyshev(unit(x, scale), map["coefficients"]), 0.0, 1.0),
     "steps": lambda x, map, scale: steps(x, map["cuts"], map["values"]),
     "lines": lambda x, map, scale: lines(x, map["knots"], map["values"]),
     "cubics": lambda x, map, scale: cubics(x, map["knots"], map["values"], map["rises"], map["falls"]),
     "interval": lambda x, map, scale: POINTS[map["point"]](*interval(x, map)),
+    "cross-interval": lambda x, map, scale: cross_interval(x, map),
 }
 
 
@@ -209,16 +270,58 @@ POINTS: dict[str, Callable] = {
 }
 
 
+# -- and of K intervals, one of each fold ------------------------------------------------------------------------
+
+
+def mean(values: Sequence[Value]) -> Value:
+    """The arithmetic mean over the folds."""
+    return sum(values[1:], start=values[0]) / len(values)
+
+
+def geometric_mean(values: Sequence[Value]) -> Value:
+    """The geometric mean over the folds; roots first, since a product of small numbers underflows."""
+    share = 1.0 / len(values)
+    product = values[0] ** share
+    for value in values[1:]:
+        product = product * value**share
+    return product
+
+
+def log_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
+    positive = geometric_mean(upper)
+    return positive / (geometric_mean([1.0 - p for p in lower]) + positive)
+
+
+def brier_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """The mean over the folds of p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
+    return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])
+
+
+def self_consistent_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """The solution of p = (1 − p)·mean(p₀) + p·mean(p₁)."""
+    return self_consistent(mean(lower), mean(upper))
+
+
+#: The rules of K pairs, under the names of those of one.
+MERGES: dict[str, Callable] = {
+    "log-minimax": log_merge,
+    "brier-minimax": brier_merge,
+    "self-consistent": self_consistent_merge,
+}
+
+
 def _as_arrays(data: dict[str, Any]) -> dict[str, Any]:
-    """Lists as arrays, also inside; missing bounds as infinite ones."""
+    """Lists of numbers as arrays, also inside; missing bounds as infinite ones."""
     missing = {"lo": -math.inf, "hi": math.inf}
-    return {
-        name: np.array(value, dtype=np.float64)
-        if isinstance(value, list)
-        else _as_arrays(value)
-        if isinstance(value, dict)
-        else missing[name]
-        if value is None
-        else value
-        for name, value in data.items()
-    }
+
+    def read(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _as_arrays(value)
+        if isinstance(value, list) and name == "folds":
+            return [_as_arrays(fold) for fold in value]
+        if isinstance(value, list):
+            return np.array(value, dtype=np.float64)
+        return missing[name] if value is None else value
+
+    return {name: read(name, value) for name, value in data.items()}

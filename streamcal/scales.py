@@ -12,6 +12,7 @@ import itertools
 import math
 import sys
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -23,6 +24,7 @@ from streamcal.inputs import check_scores
 from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.settings import Setting
 from streamcal.sql import literal
+from streamcal.sql import log_sigmoid as sql_log_sigmoid
 from streamcal.sql import sigmoid as sql_sigmoid
 
 #: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
@@ -118,6 +120,14 @@ class Scale(Setting):
         """SQL for `probability`."""
         return self.sql_unit(x)
 
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        """SQL for ln s and ln(1 − s), s the score's probability with the log-odds of `logit`."""
+        p = self.sql_probability(x)
+        low, high = literal(sigmoid(-LOGIT_LIMIT)), literal(sigmoid(LOGIT_LIMIT))
+        rare, sure = literal(-math.log1p(math.exp(LOGIT_LIMIT))), literal(-math.log1p(math.exp(-LOGIT_LIMIT)))
+        within = f"CASE WHEN {p} < {low} THEN {{}} WHEN {p} > {high} THEN {{}} ELSE LN({{}}) END"
+        return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
+
     def _sql(self, column: str) -> str:
         """SQL for the coordinate of a score that is not clamped."""
         return column
@@ -125,15 +135,26 @@ class Scale(Setting):
     def first_scores(self, x: FloatArray) -> FloatArray:
         """The smallest score with a coordinate of at least x[i], −∞ where all have it and ∞ where none has.
 
-        By bisection over the floats in order, so that what a map says at a score it also says in SQL, to the last bit.
+        To the float, so that what a map says at a score it also says in SQL, to the last bit.
         """
         first, last = (self.coordinates(np.array([end]))[0] for end in self.domain)
-        low, high = (np.full(len(x), key, dtype=np.int64) for key in _keys(np.array(self.domain)))
-        while (low + 1 < high).any():
-            middle = (low >> 1) + (high >> 1) + (low & high & 1)
-            reached = self.coordinates(_floats(middle)) >= x
-            low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, _floats(high)))
+        found = first_floats(lambda scores: self.coordinates(scores) >= x, self.domain, len(x))
+        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
+
+
+def first_floats(
+    reached: Callable[[FloatArray], npt.NDArray[np.bool_]], ends: tuple[float, float], n: int
+) -> FloatArray:
+    """The smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats in order.
+
+    `reached` may not turn false again as s rises; it is taken to be false at the first end and true at the last.
+    """
+    low, high = (np.full(n, key, dtype=np.int64) for key in _keys(np.array(ends)))
+    while (low + 1 < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        there = reached(_floats(middle))
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return _floats(high)
 
 
 def _keys(x: FloatArray) -> npt.NDArray[np.int64]:
@@ -225,6 +246,10 @@ class Logit(Scale):
     def sql_probability(self, x: str) -> str:
         return sql_sigmoid(x)
 
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        largest = max(-self.lo, self.hi)
+        return sql_log_sigmoid(x, largest), sql_log_sigmoid(f"(-{x})", largest)
+
     def probability(self, x: float) -> float:
         return sigmoid(x)
 
@@ -279,8 +304,21 @@ class Interval(Scale):
             return sigmoids(x)
         return self.units(x)
 
+    def logit(self, x: float) -> float:
+        return super().logit(x) if math.isfinite(self.hi - self.lo) else min(max(x, -LOGIT_LIMIT), LOGIT_LIMIT)
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        return super().logits(x) if math.isfinite(self.hi - self.lo) else np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
+
     def sql_probability(self, x: str) -> str:
         return self.sql_unit(x) if math.isfinite(self.hi - self.lo) else sql_sigmoid(x)
+
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        if math.isfinite(self.hi - self.lo):
+            return super().sql_log_probabilities(x)
+        limit = literal(LOGIT_LIMIT)
+        z = f"(CASE WHEN {x} < -{limit} THEN -{limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END)"
+        return sql_log_sigmoid(z, LOGIT_LIMIT), sql_log_sigmoid(f"(-{z})", LOGIT_LIMIT)
 
 
 @dataclass(frozen=True)

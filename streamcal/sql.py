@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 #: Branches of one CASE. 10⁵ pieces then nest 5 deep, and a database that limits the depth of expressions (SQLite: its
 #: parser to 100, expressions to 1,000) is not troubled; a flat CASE would compare 10⁵ times.
 BRANCHES = 16
-#: EXP of less is an error in some databases, and the sigmoid of it below 1e-300.
-SMALLEST_EXPONENT = 700.0
+#: EXP of more is an error in some databases, and the sigmoid of minus it below 1e-300.
+LARGEST_EXPONENT = 700.0
 
 
 def literal(value: float) -> str:
@@ -33,13 +34,22 @@ def case(column: str, cuts: Sequence[float], leaves: Sequence[str]) -> str:
     return f"CASE {' '.join(whens)} ELSE {branches[-1]} END"
 
 
-def sigmoid(z: str) -> str:
-    """1 / (1 + exp(−z)), without overflow."""
-    bound = literal(SMALLEST_EXPONENT)
-    return (
-        f"CASE WHEN {z} < -{bound} THEN 0e0 WHEN {z} < 0e0 THEN EXP({z}) / (1e0 + EXP({z})) "
-        f"WHEN {z} < {bound} THEN 1e0 / (1e0 + EXP(-{z})) ELSE 1e0 END"
-    )
+def sigmoid(z: str, largest: float = math.inf) -> str:
+    """1 / (1 + exp(−z)), without overflow; z is an operand, and `largest` bounds its size where that is known."""
+    inside = f"(1e0 / (1e0 + EXP(-{z})))"
+    if largest <= LARGEST_EXPONENT:
+        return inside
+    bound = literal(LARGEST_EXPONENT)
+    return f"CASE WHEN {z} < -{bound} THEN 0e0 WHEN {z} < {bound} THEN {inside} ELSE 1e0 END"
+
+
+def log_sigmoid(z: str, largest: float = math.inf) -> str:
+    """The logarithm of that, for the same z."""
+    inside = f"(-LN(1e0 + EXP(-{z})))"
+    if largest <= LARGEST_EXPONENT:
+        return inside
+    bound = literal(LARGEST_EXPONENT)
+    return f"CASE WHEN {z} < -{bound} THEN {z} WHEN {z} < {bound} THEN {inside} ELSE 0e0 END"
 
 
 def polynomial(x: str, coefficients: Sequence[float]) -> str:

@@ -48,9 +48,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_
 
 #: Methods that are a closed formula of their sums. Streams of integer weights, with times in whole half-lives, make
 #: those sums exact, and then nothing may differ at all. A method not named here is compared within SOLVED.
-EXACT_METHODS = frozenset({"identity", "gaussian", "histogram", "isotonic", "venn-abers"})
 EXACT_METHODS = frozenset(
-    {"identity", "histogram", "bbq", "acp", "isotonic", "centered-isotonic", "smooth-isotonic", "venn-abers"}
+    {
+        "identity",
+        "gaussian",
+        "histogram",
+        "bbq",
+        "acp",
+        "isotonic",
+        "centered-isotonic",
+        "smooth-isotonic",
+        "venn-abers",
+    }
 )
 #: Methods whose map depends on which probability a score reads as, and not on the coordinate alone.
 READ_AS_PROBABILITIES = frozenset({"bbq"})

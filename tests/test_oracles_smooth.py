@@ -15,7 +15,7 @@ from scipy.stats import binom
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from streamcal import BernsteinLogistic, Beta, Decay, Gaussian, Interval, Logit, Prior, Temperature, Window
-from streamcal.maps import BetaMap, log_probabilities
+from streamcal.maps.sigmoids import BetaMap, log_probabilities
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import basis_matrix, fit_bernstein_logistic
 from streamcal.solvers.logistic import fit_logistic

@@ -29,7 +29,11 @@ from streamcal import (
     portable,
     sql,
 )
-from streamcal.maps import BernsteinMap, KnotMap, ScaledMap, SigmoidMap, StepMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
+from streamcal.maps.polynomials import BernsteinMap
+from streamcal.maps.sigmoids import SigmoidMap
+from streamcal.maps.steps import StepMap
 from streamcal.scales import Probability
 
 #: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.

@@ -8,7 +8,8 @@ from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.neighbourhoods import NearestScores, Neighbourhood, Places
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ScaledMap, StepMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.steps import StepMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.score_table import GridTable, score_table

@@ -24,7 +24,7 @@ from streamcal.inputs import (
     check_times,
     check_weight,
 )
-from streamcal.maps import IdentityMap, ScaledMap
+from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.memories.memory import Seed
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale

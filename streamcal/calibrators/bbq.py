@@ -12,7 +12,8 @@ from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.histogram import cuts_before, first_of_bins, middle_ranks
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ScaledMap, StepMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.steps import StepMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.score_table import GridTable, score_table

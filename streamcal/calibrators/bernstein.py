@@ -12,7 +12,8 @@ from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_time
 from streamcal.kernels.bernstein import MAX_DEGREE, evaluate
 from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
-from streamcal.maps import BernsteinMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.polynomials import BernsteinMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP

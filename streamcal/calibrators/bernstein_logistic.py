@@ -8,7 +8,8 @@ from streamcal.base import InputError, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.kernels.bernstein import MAX_DEGREE
-from streamcal.maps import BernsteinLogisticMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.active_set import MonotoneLeastSquares

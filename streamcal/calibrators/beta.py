@@ -10,7 +10,8 @@ import numpy as np
 from streamcal.base import FloatArray, InputError, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import BetaMap, ScaledMap, log_probabilities
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.sigmoids import BetaMap, log_probabilities
 from streamcal.prior import Prior
 from streamcal.scales import Logit, Scale
 from streamcal.solvers.logistic import fit_logistic

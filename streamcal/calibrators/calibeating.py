@@ -9,7 +9,7 @@ from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, 
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.kernels.online_newton import OnlineNewton
-from streamcal.maps import BinnedSigmoidMap, bin_of
+from streamcal.maps.steps import BinnedSigmoidMap, bin_of
 from streamcal.scales import LOGIT_LIMIT, Logit
 
 

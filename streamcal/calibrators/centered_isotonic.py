@@ -6,7 +6,8 @@ import numpy as np
 
 from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.maps import KnotMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

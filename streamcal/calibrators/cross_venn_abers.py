@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
-from streamcal.maps import CrossIntervalMap, IntervalMap
+from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.memories.memory import Seed
-from streamcal.portable import POINTS, Value, brier_minimax, self_consistent
+from streamcal.portable import MERGES, Value, geometric_mean, mean
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
@@ -23,36 +23,6 @@ from streamcal.statistics.grid import Grid
 
 #: More folds than this are a mistake: each is a tree, and every prediction asks them all.
 MAX_FOLDS = 1000
-
-
-def mean(values: Sequence[Value]) -> Value:
-    """The arithmetic mean over the folds."""
-    return sum(values[1:], start=values[0]) / len(values)
-
-
-def geometric_mean(values: Sequence[Value]) -> Value:
-    """The geometric mean over the folds; roots first, since a product of small numbers underflows."""
-    share = 1.0 / len(values)
-    product = values[0] ** share
-    for value in values[1:]:
-        product = product * value**share
-    return product
-
-
-def log_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """GM(p₁) / (GM(1 − p₀) + GM(p₁)): minimal worst-case regret in log loss (paper 003, Algorithm 7)."""
-    positive = geometric_mean(upper)
-    return positive / (geometric_mean([1.0 - p for p in lower]) + positive)
-
-
-def brier_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """The mean over the folds of p₁ + p₀²/2 − p₁²/2: minimal worst-case regret in Brier score (paper 003, §4)."""
-    return mean([brier_minimax(low, high) for low, high in zip(lower, upper, strict=True)])
-
-
-def self_consistent_merge(lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """The solution of p = (1 − p)·mean(p₀) + p·mean(p₁)."""
-    return self_consistent(mean(lower), mean(upper))
 
 
 def geometric_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Value]:
@@ -65,17 +35,11 @@ def mean_pair(lower: Sequence[Value], upper: Sequence[Value]) -> tuple[Value, Va
     return mean(lower), mean(upper)
 
 
-class Merge(NamedTuple):
-    """How the K pairs become one probability, and one pair that contains it."""
-
-    point: Callable
-    pair: Callable
-
-
-MERGES: dict[str, Merge] = {
-    "log-minimax": Merge(log_merge, geometric_pair),
-    "brier-minimax": Merge(brier_merge, mean_pair),
-    "self-consistent": Merge(self_consistent_merge, mean_pair),
+#: The one pair that holds the merged probability of each rule.
+PAIRS: dict[str, Callable] = {
+    "log-minimax": geometric_pair,
+    "brier-minimax": mean_pair,
+    "self-consistent": mean_pair,
 }
 
 
@@ -156,13 +120,13 @@ class CrossVennAbers(AdditiveCalibrator):
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:
-        if point not in POINTS:
-            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
+        if point not in MERGES:
+            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, MERGES))}")
         if isinstance(folds, bool) or not isinstance(folds, int) or not 1 <= folds <= MAX_FOLDS:
             raise InputError(f"folds={folds!r} is not possible; give a whole number from 1 to {MAX_FOLDS}")
         self.point = point
         self.folds = folds
-        self._merge = MERGES[point]
+        self._merge, self._pair = MERGES[point], PAIRS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def _new_statistic(self) -> Statistic:
@@ -228,11 +192,11 @@ class CrossVennAbers(AdditiveCalibrator):
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
         """The merged probability at K scores, one of each fold's base, or at one score that counts for all."""
-        return float(self._merge.point(*self._pairs_one(score, 1.0, t)))
+        return float(self._merge(*self._pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """The merged probabilities at scores of shape (n, K), a column a fold, or (n,), which count for all folds."""
-        probabilities: FloatArray = self._merge.point(*self._pairs_many(scores, 1.0, t))
+        probabilities: FloatArray = self._merge(*self._pairs_many(scores, 1.0, t))
         return probabilities
 
     def predict_with_interval_one(
@@ -240,21 +204,21 @@ class CrossVennAbers(AdditiveCalibrator):
     ) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the trees."""
         pairs = self._pairs_one(score, 1.0, t)
-        one, other = self._merge.pair(*pairs)
-        return float(self._merge.point(*pairs)), (min(one, other), max(one, other))
+        one, other = self._pair(*pairs)
+        return float(self._merge(*pairs)), (min(one, other), max(one, other))
 
     def predict_interval_one(
         self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> tuple[float, float]:
         """The merged pair, in order, for a test object of weight `w` > 0 in today's units."""
-        one, other = self._merge.pair(*self._pairs_one(score, positive_weight(w), t))
+        one, other = self._pair(*self._pairs_one(score, positive_weight(w), t))
         return min(one, other), max(one, other)
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
-        one, other = self._merge.pair(*self._pairs_many(scores, positive_weight(w), t))
+        one, other = self._pair(*self._pairs_many(scores, positive_weight(w), t))
         return np.minimum(one, other), np.maximum(one, other)
 
     def fold_intervals_one(
@@ -279,12 +243,11 @@ class CrossVennAbers(AdditiveCalibrator):
         return cast(CrossIntervalMap, self._map_at(None))
 
     def _solve(self, unit: float) -> CrossIntervalMap:
-        pieces = []
+        folds = []
         for tree in self._trees.trees:
             knots = tree.scores()
-            lower, upper = tree.intervals(knots, unit)
-            pieces.append(IntervalMap(self.scale, knots, lower, upper, POINTS[self.point], tree.grid))
-        return CrossIntervalMap(self.scale, pieces, self._merge.point)
+            folds.append(IntervalMap(self.scale, knots, *tree.intervals(knots, unit), self.point, tree.grid))
+        return CrossIntervalMap(self.scale, folds, self.point)
 
     def _empty_map(self) -> CrossIntervalMap:
         return self._solve(1.0)

@@ -9,7 +9,8 @@ from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import bic_of_path, held_columns
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.kernels.near_isotonic import NearIsotonicPath
-from streamcal.maps import KnotMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.score_table import GridTable, score_table

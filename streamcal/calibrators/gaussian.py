@@ -8,7 +8,8 @@ from typing import Literal
 from streamcal.base import InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import IdentityMap, ScaledMap, SigmoidMap
+from streamcal.maps.base import IdentityMap, ScaledMap
+from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.prior import Prior
 from streamcal.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.statistics.label_moments import LabelMoments

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ScaledMap, StepMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.steps import StepMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.score_table import GridTable, score_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import IdentityMap, ScaledMap
+from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.totals import Totals
 

@@ -11,7 +11,8 @@ from streamcal.base import FloatArray, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_scores, check_time
-from streamcal.maps import KnotMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.grid import Grid

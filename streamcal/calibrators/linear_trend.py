@@ -11,7 +11,8 @@ from streamcal.base import FloatArray, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty, held_columns
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import KnotMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.trend_filter import TrendFilter

@@ -10,7 +10,8 @@ import numpy as np
 from streamcal.base import FloatArray, InputError, SolverError, Statistic, StreamcalError
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ChebyshevMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.polynomials import ChebyshevMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.conic import MAX_DEGREE, MonotonePolynomialFit, Penalty

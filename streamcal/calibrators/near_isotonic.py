@@ -10,7 +10,8 @@ from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.kernels.near_isotonic import NearIsotonicPath
-from streamcal.maps import KnotMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import KnotMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table

@@ -9,7 +9,7 @@ from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.kernels.online_newton import OnlineBetaNewton
-from streamcal.maps import BetaMap
+from streamcal.maps.sigmoids import BetaMap
 from streamcal.scales import LOGIT_LIMIT, Logit
 
 #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.

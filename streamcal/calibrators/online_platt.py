@@ -8,7 +8,7 @@ from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.kernels.online_newton import OnlineNewton
-from streamcal.maps import SigmoidMap
+from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.scales import LOGIT_LIMIT, Logit
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.

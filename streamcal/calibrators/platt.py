@@ -5,7 +5,8 @@ from __future__ import annotations
 from streamcal.base import SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ScaledMap, SigmoidMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.prior import Prior
 from streamcal.scales import Logit, Scale
 from streamcal.solvers.newton import fit_sigmoid

@@ -9,7 +9,7 @@ from streamcal.base import InputError, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import check_score
 from streamcal.kernels.jumper import Jumper
-from streamcal.maps import SigmoidMixtureMap
+from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.scales import Logit
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.

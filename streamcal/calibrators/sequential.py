@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamcal.base import Calibrator, FloatArray, Label, Time
 from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
-from streamcal.maps import ScaledMap
+from streamcal.maps.base import ScaledMap
 from streamcal.scales import Scale
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from streamcal.base import FloatArray, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.maps import CubicMap, ScaledMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.knots import CubicMap
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

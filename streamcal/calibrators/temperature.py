@@ -7,7 +7,8 @@ import numpy as np
 from streamcal.base import SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.maps import ScaledMap, SigmoidMap
+from streamcal.maps.base import ScaledMap
+from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.prior import Prior
 from streamcal.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.solvers.logistic import fit_logistic

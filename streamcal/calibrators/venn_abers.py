@@ -11,7 +11,7 @@ from streamcal.base import FloatArray, InputError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_scores, check_time, check_weight
-from streamcal.maps import IntervalMap
+from streamcal.maps.intervals import IntervalMap
 from streamcal.portable import POINTS
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
@@ -114,11 +114,11 @@ class VennAbers(AdditiveCalibrator):
     def _solve(self, unit: float) -> IntervalMap:
         knots = self._tree.scores()
         lower, upper = self._tree.intervals(knots, unit)
-        return IntervalMap(self.scale, knots, lower, upper, self._point, self._tree.grid)
+        return IntervalMap(self.scale, knots, lower, upper, self.point, self._tree.grid)
 
     def _empty_map(self) -> IntervalMap:
         nothing = np.empty(0)
-        return IntervalMap(self.scale, nothing, nothing, nothing, self._point, self._tree.grid)
+        return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._tree.grid)
 
 
 def positive_weight(w: float) -> float:

@@ -1,0 +1,144 @@
+"""`ScaledMap`: the contract of a calibration map, and how it leaves the package; and the map that says the score."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal import sql
+from streamcal.base import CalibrationMap, FloatArray
+from streamcal.inputs import check_score, check_scores
+from streamcal.portable import FORMAT
+from streamcal.scales import Scale
+
+#: A map in pieces, for SQL: piece i holds where cuts[i−1] ≤ x < cuts[i], and makes of the SQL for x that of p.
+Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
+
+
+class ScaledMap(CalibrationMap):
+    """A map of the coordinate on a scale: the base of all maps.
+
+    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
+    `streamcal.portable.KINDS`.
+    """
+
+    #: Its name in JSON.
+    kind: ClassVar[str]
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+
+    def predict_one(self, score: float) -> float:
+        return self.at(self.scale.coordinate(check_score(score)))
+
+    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+        return self.at_many(self.scale.coordinates(check_scores(scores)))
+
+    @abstractmethod
+    def at(self, x: float) -> float:
+        """The probability at a coordinate."""
+
+    @abstractmethod
+    def at_many(self, x: FloatArray) -> FloatArray:
+        """The probabilities at an array of coordinates."""
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The map as JSON, in the format of `docs/maps.md`: `streamcal.load_map` reads it, and so can anything else.
+
+        >>> from streamcal import Platt, load_map
+        >>> cal = Platt()
+        >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
+        >>> serving = load_map(cal.map().to_json())
+        >>> abs(serving(0.7) - cal.predict_one(0.7)) < 1e-12
+        True
+        """
+        exact = self._written()
+        data = {
+            "streamcal_map": FORMAT,
+            "kind": exact.kind,
+            "scale": exact._scale_written().portable(),
+            **exact._content(),
+        }
+        return json.dumps(data, allow_nan=False)
+
+    def to_sql(self, column: str) -> str:
+        """The map as one SQL expression of `column`, put in as it stands: CASE, comparisons and arithmetic.
+
+        LN and EXP occur where the scale is `Logit` or the map is made of sigmoids. NULL becomes NULL, and so does a
+        score that is no probability where the scale wants one; clamped scores are clamped. See `docs/maps.md`.
+
+        >>> from streamcal import HistogramBinning
+        >>> cal = HistogramBinning(bins=2, resolution=None)
+        >>> cal.learn_many([0.125, 0.25, 0.75, 0.75], [0, 0, 0, 1])
+        >>> cal.map().to_sql("pctr")
+        'CASE WHEN pctr >= 0.0e0 AND pctr <= 1.0e0 THEN CASE WHEN pctr < 0.5e0 THEN 0.0e0 ELSE 0.5e0 END END'
+        """
+        exact = self._written()
+        cuts, pieces = exact._pieces()
+        own, coordinates = exact.scale.sql(column)
+        cuts = exact.scale.first_scores(cuts)
+        every = np.unique(np.concatenate((own, cuts[np.isfinite(cuts)])))
+        starts = np.concatenate(([-math.inf], every))
+        which = zip(
+            np.searchsorted(cuts, starts, side="right").tolist(),
+            np.searchsorted(own, starts, side="right").tolist(),
+            strict=True,
+        )
+        whole = sql.case(column, every.tolist(), [pieces[i](coordinates[j]) for i, j in which])
+        lo, hi = (sql.literal(end) for end in exact.scale.domain)
+        return f"CASE WHEN {column} >= {lo} AND {column} <= {hi} THEN {whole} END"
+
+    def _written(self) -> ScaledMap:
+        """The same function, in the form in which it is written."""
+        return self
+
+    def _scale_written(self) -> Scale:
+        """The scale of the coordinates in `_content`."""
+        return self.scale
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What `streamcal.portable.KINDS` needs to know of it, as plain data."""
+
+    @abstractmethod
+    def _pieces(self) -> Pieces:
+        """The map in pieces."""
+
+
+class IdentityMap(ScaledMap):
+    """The score itself, read as a probability."""
+
+    kind = "identity"
+
+    def at(self, x: float) -> float:
+        return self.scale.probability(x)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self.scale.probabilities(x) + 0.0
+
+    def _content(self) -> dict[str, Any]:
+        return {}
+
+    def _pieces(self) -> Pieces:
+        return np.empty(0), [self.scale.sql_probability]
+
+
+def constant(value: float) -> Callable[[str], str]:
+    """SQL for a piece of one value."""
+    text = sql.literal(value)
+    return lambda x: text
+
+
+def frozen(values: npt.ArrayLike) -> FloatArray:
+    """A read-only copy."""
+    copy = np.array(values, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy

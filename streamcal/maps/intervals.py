@@ -1,0 +1,155 @@
+"""Maps of Venn-Abers intervals: one pair (p₀, p₁) at a score, and one for each fold."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray
+from streamcal.inputs import check_fold_scores, check_fold_scores_many
+from streamcal.maps.base import Pieces, ScaledMap, frozen
+from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
+from streamcal.portable import MERGES, POINTS
+from streamcal.scales import Scale
+from streamcal.statistics.grid import Grid
+
+
+class IntervalMap(RoundedMap):
+    """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
+    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that makes one probability of the two.
+    """
+
+    kind = "interval"
+
+    def __init__(
+        self,
+        scale: Scale,
+        knots: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        point: str,
+        grid: Grid | None = None,
+    ) -> None:
+        super().__init__(scale, grid)
+        self.knots = frozen(knots)
+        self.lower = frozen(np.concatenate(([0.0], lower)))
+        self.upper = frozen(np.concatenate((upper, [1.0])))
+        self.point = point
+        self._point = POINTS[point]
+
+    def interval_at(self, x: float) -> tuple[float, float]:
+        """The pair (p₀, p₁) at a coordinate."""
+        x = x if self.grid is None else self.grid.round(x)
+        return float(self.lower[bisect_right(self.knots, x)]), float(self.upper[bisect_left(self.knots, x)])
+
+    def at(self, x: float) -> float:
+        low, high = self.interval_at(x)
+        return float(self._point(np.array([low]), np.array([high]))[0])
+
+    def intervals_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The pairs (p₀, p₁) at an array of coordinates."""
+        return self._pairs_at(x if self.grid is None else self.grid.rounds(x))
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        values: FloatArray = self._point(*self._pairs_at(x))
+        return values
+
+    def _pairs_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower = self.lower[np.searchsorted(self.knots, x, side="right")]
+        return lower, self.upper[np.searchsorted(self.knots, x, side="left")]
+
+    def _written(self) -> ScaledMap:
+        return self
+
+    def _content(self) -> dict[str, Any]:
+        return {"point": self.point, **self._ends()}
+
+    def _scale_written(self) -> Scale:
+        return scale_of_scores(self.scale)
+
+    def _pieces(self) -> Pieces:
+        """Of the one probability."""
+        return steps_of_points(self.scale, [self], lambda lower, upper: self._point(*lower, *upper))._pieces()
+
+    def _ends(self) -> dict[str, Any]:
+        """Lower and upper ends as steps."""
+        if self.grid is None:
+            lower = StepMap(self.scale, self.knots, self.lower)
+            upper = StepMap(self.scale, self.knots, self.upper, None, self.upper[:-1])
+        else:
+            ends = self._pairs_at(self.grid.centres)
+            lower, upper = (steps_of_cells(self.scale, self.grid, end) for end in ends)
+        return {"lower": lower._content(), "upper": upper._content()}
+
+    def between(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The pairs between left[i] and right[i], where no knot lies."""
+        lower = self.lower[np.searchsorted(self.knots, left, side="right")]
+        return lower, self.upper[np.searchsorted(self.knots, right, side="left")]
+
+
+class CrossIntervalMap(ScaledMap):
+    """Interval maps, one a fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7).
+
+    Asked for K scores it gives each to its fold; one score counts for every fold.
+    """
+
+    kind = "cross-interval"
+
+    def __init__(self, scale: Scale, folds: Sequence[IntervalMap], point: str) -> None:
+        super().__init__(scale)
+        self.folds = tuple(folds)
+        self.point = point
+        self._merge = MERGES[point]
+
+    def predict_one(self, score: float | Sequence[float]) -> float:
+        return self._merged([self.scale.coordinate(s) for s in check_fold_scores(score, len(self.folds))])
+
+    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+        columns = check_fold_scores_many(scores, len(self.folds))
+        return self._merged_many([self.scale.coordinates(column) for column in columns])
+
+    def at(self, x: float) -> float:
+        return self._merged([x] * len(self.folds))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self._merged_many([x] * len(self.folds))
+
+    def _merged(self, x: Sequence[float]) -> float:
+        pairs = [fold.interval_at(place) for fold, place in zip(self.folds, x, strict=True)]
+        return float(self._merge(*zip(*pairs, strict=True)))
+
+    def _merged_many(self, x: Sequence[FloatArray]) -> FloatArray:
+        pairs = [fold.intervals_at(places) for fold, places in zip(self.folds, x, strict=True)]
+        merged: FloatArray = self._merge(*zip(*pairs, strict=True))
+        return merged
+
+    def _scale_written(self) -> Scale:
+        return scale_of_scores(self.scale)
+
+    def _content(self) -> dict[str, Any]:
+        return {"point": self.point, "folds": [fold._ends() for fold in self.folds]}
+
+    def _pieces(self) -> Pieces:
+        """Of one score that counts for every fold; as many steps as all folds have."""
+        return steps_of_points(self.scale, self.folds, self._merge)._pieces()
+
+
+def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:
+    """The probability that `merge` makes of the folds' pairs at one coordinate, in steps; the folds share a grid."""
+
+    def merged(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+        values: FloatArray = merge(*zip(*pairs, strict=True))
+        return values
+
+    grid = folds[0].grid
+    if grid is not None:
+        return steps_of_cells(scale, grid, merged([fold.intervals_at(grid.centres) for fold in folds]))
+    knots = np.unique(np.concatenate([fold.knots for fold in folds]))
+    left, right = np.append(-math.inf, knots), np.append(knots, math.inf)
+    own = merged([fold.intervals_at(knots) for fold in folds])
+    return StepMap(scale, knots, merged([fold.between(left, right) for fold in folds]), None, own)

@@ -1,0 +1,110 @@
+"""Maps between knots: linear and cubic."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from streamcal import sql
+from streamcal.base import FloatArray
+from streamcal.maps.base import Pieces, constant, frozen
+from streamcal.maps.steps import RoundedMap
+from streamcal.portable import cubics, lines
+from streamcal.scales import Scale
+from streamcal.statistics.grid import Grid
+
+
+class KnotMap(RoundedMap):
+    """Linear between knots and constant outside."""
+
+    kind = "lines"
+
+    def __init__(self, scale: Scale, knots: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
+        super().__init__(scale, grid)
+        self.knots = frozen(knots)
+        self.values = frozen(values)
+
+    def at(self, x: float) -> float:
+        x = x if self.grid is None else self.grid.round(x)
+        i = bisect_right(self.knots, x)
+        if i in (0, len(self.knots)):
+            return float(self.values[min(i, len(self.knots) - 1)])
+        return between(x, *self.knots[i - 1 : i + 1].tolist(), *self.values[i - 1 : i + 1].tolist())
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        return lines(x, self.knots, self.values)
+
+    def _content(self) -> dict[str, Any]:
+        return {"knots": self.knots.tolist(), "values": self.values.tolist()}
+
+    def _pieces(self) -> Pieces:
+        ends = self.values.tolist()
+        return self.knots, between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+
+
+class CubicMap(RoundedMap):
+    """Cubic between knots and constant outside.
+
+    With t the share of the way from a knot to the next, from `low` to `high` in value, the probability is
+    low + (high − low)·t²·(3 − 2t) + rise·t·(1 − t)² − fall·t²·(1 − t); rises[i] and falls[i] are the slopes at the
+    left and at the right end of interval i times its width. Shapes: knots and values (m,), rises and falls (m − 1,).
+    """
+
+    kind = "cubics"
+
+    def __init__(
+        self,
+        scale: Scale,
+        knots: FloatArray,
+        values: FloatArray,
+        rises: FloatArray,
+        falls: FloatArray,
+        grid: Grid | None = None,
+    ) -> None:
+        super().__init__(scale, grid)
+        self.knots = frozen(knots)
+        self.values = frozen(values)
+        self.rises = frozen(rises)
+        self.falls = frozen(falls)
+
+    def at(self, x: float) -> float:
+        return float(self._values_at(np.array([x if self.grid is None else self.grid.round(x)]))[0])
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        return cubics(x, self.knots, self.values, self.rises, self.falls)
+
+    def _content(self) -> dict[str, Any]:
+        names = ("knots", "values", "rises", "falls")
+        return {name: getattr(self, name).tolist() for name in names}
+
+    def _pieces(self) -> Pieces:
+        low, step = self.values[:-1], np.diff(self.values)
+        powers = (low, self.rises, 3.0 * step - 2.0 * self.rises - self.falls, self.rises + self.falls - 2.0 * step)
+        return self.knots, between_knots(self.knots, self.values.tolist(), np.column_stack(powers).tolist())
+
+
+def between(x: float, left: float, right: float, low: float, high: float) -> float:
+    """The line from (left, low) to (right, high) at left ≤ x < right; the width may overflow or be subnormal."""
+    width = right - left
+    share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
+    return low + share * (high - low)
+
+
+def between_knots(
+    knots: FloatArray, values: list[float], polynomials: list[list[float]]
+) -> Sequence[Callable[[str], str]]:
+    """SQL for the pieces of a map: between knots, polynomials in the share of the way; outside, the end values."""
+
+    def piece(left: float, right: float, coefficients: list[float]) -> Callable[[str], str]:
+        half = "" if right - left < math.inf else "5e-1 * "
+        width = right - left if right - left < math.inf else 0.5 * right - 0.5 * left
+        low = left if right - left < math.inf else 0.5 * left
+        return lambda x: sql.polynomial(f"(({half}{x} - {sql.literal(low)}) / {sql.literal(width)})", coefficients)
+
+    inner = [piece(*ends, c) for ends, c in zip(pairwise(knots.tolist()), polynomials, strict=True)]
+    return [constant(values[0]), *inner, constant(values[-1])]

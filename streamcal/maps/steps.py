@@ -1,0 +1,165 @@
+"""Maps in steps, and what rounding to a grid makes of others."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray
+from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
+from streamcal.portable import steps
+from streamcal.scales import Interval, Probability, Scale, first_floats
+from streamcal.statistics.grid import Grid
+
+
+class RoundedMap(ScaledMap):
+    """A function of the coordinate or, where there is a grid, of the coordinate rounded to it."""
+
+    def __init__(self, scale: Scale, grid: Grid | None) -> None:
+        super().__init__(scale)
+        self.grid = grid
+        self._by_cell: FloatArray | None = None
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        if self.grid is None:
+            return self._values_at(x)
+        if self._by_cell is None:
+            if len(x) < self.grid.cells:
+                return self._values_at(self.grid.rounds(x))
+            self._by_cell = frozen(self._values_at(self.grid.centres))
+        return self.grid.take(self._by_cell, x)
+
+    @abstractmethod
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        """The probabilities at an array of coordinates, rounded already."""
+
+    def _written(self) -> ScaledMap:
+        return self if self.grid is None else steps_of_cells(self.scale, self.grid, self._values_at(self.grid.centres))
+
+
+class StepMap(RoundedMap):
+    """values[i] where cuts[i−1] ≤ x < cuts[i]; shapes (m,) and (m − 1,).
+
+    With `own`, shape (m − 1,), the value at cuts[i] itself is own[i], and values[i] holds strictly between the cuts.
+    """
+
+    kind = "steps"
+
+    def __init__(
+        self,
+        scale: Scale,
+        cuts: FloatArray,
+        values: FloatArray,
+        grid: Grid | None = None,
+        own: FloatArray | None = None,
+    ) -> None:
+        super().__init__(scale, grid)
+        self.cuts = frozen(cuts)
+        self.values = frozen(values)
+        self.own = None if own is None else frozen(own)
+
+    def at(self, x: float) -> float:
+        x = x if self.grid is None else self.grid.round(x)
+        i = bisect_right(self.cuts, x)
+        if self.own is not None and i > 0 and self.cuts[i - 1] == x:
+            return float(self.own[i - 1])
+        return float(self.values[i])
+
+    def _values_at(self, x: FloatArray) -> FloatArray:
+        result = steps(x, self.cuts, self.values)
+        if self.own is not None and len(self.cuts) > 0:
+            place = np.maximum(np.searchsorted(self.cuts, x, side="right") - 1, 0)
+            result = np.where(self.cuts[place] == x, self.own[place], result)
+        return result
+
+    def _scale_written(self) -> Scale:
+        return scale_of_scores(self.scale)
+
+    def _content(self) -> dict[str, Any]:
+        """Over the scores: a logarithm that rounds otherwise elsewhere must not move a score across a step."""
+        cuts, values = self._closed_left()
+        cuts = self.scale.first_scores(cuts)
+        starts = np.unique(cuts[np.isfinite(cuts)])
+        values = steps(np.append(-math.inf, starts), cuts, values)
+        return {"cuts": starts.tolist(), "values": values.tolist()}
+
+    def _pieces(self) -> Pieces:
+        cuts, values = self._closed_left()
+        return cuts, [constant(value) for value in values.tolist()]
+
+    def _closed_left(self) -> tuple[FloatArray, FloatArray]:
+        """Cuts and values without `own`: a cut is a step of its own, up to the next float."""
+        if self.own is None:
+            return self.cuts, self.values
+        cuts = np.column_stack((self.cuts, np.nextafter(self.cuts, math.inf))).ravel()
+        return cuts, np.append(self.values[:1], np.column_stack((self.own, self.values[1:])).ravel())
+
+
+class BinnedSigmoidMap(ScaledMap):
+    """values[i] where 1 / (1 + exp(−(slope·x + offset))) falls into bin i of len(values) bins of equal width.
+
+    It is written as its steps over the score.
+    """
+
+    kind = "steps"
+
+    def __init__(self, scale: Scale, slope: float, offset: float, values: Sequence[float]) -> None:
+        super().__init__(scale)
+        self.slope = slope
+        self.offset = offset
+        self.values = frozen(values)
+
+    def at(self, x: float) -> float:
+        return float(self.values[bin_of(sigmoid(self.slope * x + self.offset), len(self.values))])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self.values[self._bins_of(x)]
+
+    def _bins_of(self, x: FloatArray) -> npt.NDArray[np.intp]:
+        bins = len(self.values)
+        return np.minimum((sigmoids(self.slope * x + self.offset) * bins).astype(np.intp), bins - 1)
+
+    def _written(self) -> StepMap:
+        """By bisection over the floats. Where `exp` is not monotone in its last bit, a cut may be a few floats off."""
+        scale = self.scale
+        first, last = (int(self._bins_of(scale.coordinates(np.array([end])))[0]) for end in scale.domain)
+        if first == last:
+            return StepMap(scale_of_scores(scale), np.empty(0), self.values[[first]])
+        turn = 1 if first < last else -1
+        entered = np.arange(first + turn, last + turn, turn)
+
+        def reached(scores: FloatArray) -> npt.NDArray[np.bool_]:
+            return turn * self._bins_of(scale.coordinates(scores)) >= turn * entered
+
+        starts = np.unique(first_floats(reached, scale.domain, len(entered)))
+        values = self.values[self._bins_of(scale.coordinates(np.append(scale.domain[0], starts)))]
+        return StepMap(scale_of_scores(scale), starts, values)
+
+    def _content(self) -> dict[str, Any]:
+        return self._written()._content()
+
+    def _pieces(self) -> Pieces:
+        return self._written()._pieces()
+
+
+def scale_of_scores(scale: Scale) -> Scale:
+    """The scale with the same scores, each of which is its own coordinate."""
+    return Probability() if scale.domain == Probability.domain else Interval()
+
+
+def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:
+    """The map that has values[i] in cell i of the grid."""
+    first = np.flatnonzero(np.diff(values))
+    return StepMap(scale, grid.edges[first], np.append(values[:1], values[first + 1]))
+
+
+def bin_of(p: float, bins: int) -> int:
+    """Which of `bins` bins of equal width holds the probability p: [i/bins, (i + 1)/bins), the last with its end."""
+    return min(int(p * bins), bins - 1)
