@@ -16,13 +16,19 @@ from streamcal import (
     BBQ,
     REGISTRY,
     Bernstein,
+    BernsteinLogistic,
+    Beta,
+    CrossVennAbers,
     EmpiricalCDF,
+    HedgedOPS,
     HistogramBinning,
     Identity,
     Interval,
     Isotonic,
     Logit,
+    MonotonePolynomial,
     Platt,
+    Protected,
     SmoothIsotonic,
     VennAbers,
     load_map,
@@ -31,11 +37,12 @@ from streamcal import (
 )
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.maps.polynomials import BernsteinMap
-from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.maps.steps import StepMap
+from streamcal.maps.polynomials import BernsteinMap, ChebyshevMap
+from streamcal.maps.sigmoids import BetaMap, SigmoidMap
+from streamcal.maps.steps import BinnedSigmoidMap, StepMap
 from streamcal.scales import Probability
 
+PAGE = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
 #: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.
 ONE_FORMULA = 1e-12
 
@@ -97,6 +104,20 @@ def test_every_kind_of_map_can_be_written_and_read():
     assert kinds == set(portable.KINDS)
 
 
+def test_the_documentation_lists_every_kind_and_which_methods_write_it():
+    kinds, methods = PAGE.split("### Kinds")[1].split("### ")[0].split("| kind | methods |")
+    assert set(re.findall(r"^\| `(.+?)` \|", kinds, re.MULTILINE)) - {"kind"} == set(portable.KINDS)
+    scores, y = realistic(seed=4, size=200, a=1.0, b=2.0)
+    listed = []
+    for kind, names in re.findall(r"^\| `(.+?)` \| (.+) \|$", methods, re.MULTILINE):
+        for name in re.findall(r"`(.+?)`", names):
+            listed.append(name)
+            cal = REGISTRY[name]()
+            cal.learn_many(scores, y)
+            assert json.loads(cal.map().to_json())["kind"] == kind, name
+    assert sorted(listed) == sorted(REGISTRY)
+
+
 # -- every scale -------------------------------------------------------------------------------------------------
 
 METHODS_ON_SCALES = {
@@ -109,13 +130,19 @@ METHODS_ON_SCALES = {
     "bernstein": lambda scale: Bernstein(20, scale=scale),
     "bbq": lambda scale: BBQ(scale=scale, resolution=None),
     "venn-abers": lambda scale: VennAbers(scale=scale),
+    "cross-venn-abers": lambda scale: CrossVennAbers(scale=scale, folds=3),
+    "cross-venn-abers on a grid": lambda scale: CrossVennAbers(scale=scale, folds=3, resolution=64),
+    "beta": lambda scale: Beta(scale=scale, resolution=None),
+    "bernstein-logistic": lambda scale: BernsteinLogistic(scale=scale, resolution=None),
+    "rpr": lambda scale: MonotonePolynomial(6, scale=scale),
 }
+NEED_BOUNDS = {"bernstein", "bernstein-logistic", "rpr"}
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=repr)
 @pytest.mark.parametrize("method", METHODS_ON_SCALES)
 def test_every_scale_is_the_same_elsewhere(scale, method):
-    if scale == Interval() and method in ("isotonic on a grid", "bernstein"):
+    if scale == Interval() and (method in NEED_BOUNDS or "grid" in method):
         pytest.skip("needs bounds")
     cal = METHODS_ON_SCALES[method](scale=scale)
     rng = np.random.default_rng(2)
@@ -141,6 +168,78 @@ def test_the_first_score_of_a_coordinate_is_the_first(scale):
     lowest, highest = (scale.coordinates(np.array([end]))[0] for end in scale.domain)
     assert (first[x <= lowest] == -math.inf).all()
     assert (first[x > highest] == math.inf).all()
+
+
+# -- single kinds ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [Probability(), Interval(-1.0, 2.0)], ids=repr)
+@pytest.mark.parametrize("degree", [0, 1, 4, 5, 16, 40])
+def test_a_chebyshev_series_of_any_degree_is_the_same_elsewhere(degree, scale):
+    """The Chebyshev polynomial itself turns faster than any other between 0 and 1."""
+    wave = np.zeros(degree + 1)
+    wave[0] = 0.5
+    wave[degree] += 0.5 if degree else 0.0
+    rng = np.random.default_rng(degree)
+    u = np.concatenate((rng.random(500), rng.random(500) ** 6, 1.0 - rng.random(500) ** 6, [0.0, 0.5, 1.0]))
+    lo, hi = scale.lo, scale.hi
+    x = lo + (hi - lo) * np.concatenate((u, 0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, 11))))
+    assert_same_elsewhere(ChebyshevMap(scale, wave), x.clip(lo, hi))
+
+
+@pytest.mark.parametrize(
+    ("slope", "offset"), [(1.0, 0.0), (-2.0, 0.3), (0.0, 0.4), (1e-3, 0.0), (40.0, -9.0), (0.7, 30.0), (1.0, -3.0)]
+)
+@pytest.mark.parametrize("bins", [1, 2, 10, 333])
+def test_a_binned_sigmoid_has_its_steps_where_they_are(slope, offset, bins):
+    """To the float, unless `exp` falls there by its last bit."""
+    found = BinnedSigmoidMap(Logit(), slope, offset, np.random.default_rng(bins).random(bins))
+    assert_same_elsewhere(found, np.concatenate((PROBES[1:], np.random.default_rng(0).random(2_000))))
+    cuts = np.array(json.loads(found.to_json())["cuts"])
+    read = load_map(found.to_json())
+    for places in (cuts, cuts - 4.0 * np.spacing(cuts), cuts + 4.0 * np.spacing(cuts)):
+        places = places.clip(0.0, 1.0)
+        assert read.predict_many(places).tolist() == found.predict_many(places).tolist()
+    assert len(cuts) <= bins - 1
+
+
+@pytest.mark.parametrize("grid", [None, 64])
+@pytest.mark.parametrize("point", portable.MERGES)
+def test_k_scores_are_the_same_elsewhere(point, grid):
+    cal = CrossVennAbers(point, 3, resolution=grid)
+    scores, y = realistic(seed=5, size=300, a=1.0, b=2.0)
+    cal.learn_many(scores, y, fold=np.arange(300) % 3)
+    table = np.random.default_rng(1).random((50, 3))
+    read = load_map(cal.map().to_json())
+    np.testing.assert_allclose(read.predict_many(table), cal.predict_many(table), rtol=0.0, atol=ONE_FORMULA)
+    assert read([0.2, 0.3, 0.4]) == pytest.approx(cal.predict_one([0.2, 0.3, 0.4]), abs=ONE_FORMULA)
+    with pytest.raises(ValueError, match="or 3, one of each fold; got 2"):
+        read([0.2, 0.3])
+
+
+def test_logarithms_stay_finite_on_wide_scales():
+    scores = np.array([0.0, 5e-324, 1e-300, 1e-9, 0.5, 1.0 - 1e-16, 1.0])
+    for scale in (Logit(-1000.0, 1000.0), Logit(), Probability(), Interval(), Interval(0.0, 1.0)):
+        for a, b, c in ((1.0, 1.0, 0.0), (0.01, 0.0, -1.0), (0.0, 0.02, 1.0), (300.0, 200.0, 5.0)):
+            assert_same_elsewhere(BetaMap(scale, a, b, c), scores)
+    assert_same_elsewhere(BetaMap(Interval(), 0.5, 2.0, 1.0), np.array([-1e300, -800.0, -16.5, 0.0, 15.5, 40.0, 1e300]))
+
+
+@pytest.mark.parametrize(
+    ("cal", "at_most"),
+    [
+        (Beta(), 2_500),
+        (Protected(), 8_000),
+        (HedgedOPS(), 1_000),
+        (BernsteinLogistic(50, scale=Logit()), 40_000),
+        (MonotonePolynomial(40, scale=Logit()), 40_000),
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_the_text_of_smooth_maps_is_short(cal, at_most):
+    """The sizes of `docs/maps.md`: no scheme that writes a value out twice at every degree."""
+    cal.learn_many(*realistic(seed=4, size=400, a=1.0, b=2.0))
+    assert len(cal.map().to_sql("score")) < at_most
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------
@@ -265,8 +364,7 @@ def test_extremes_do_not_overflow():
 
 
 def test_the_twenty_lines_of_the_documentation_are_enough():
-    page = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
-    program = re.findall(r"```python\n(import json.*?)```", page, flags=re.DOTALL)[0]
+    program = re.findall(r"```python\n(import json.*?)```", PAGE, flags=re.DOTALL)[0]
     names = {}
     exec(compile(program, "maps.md", "exec"), names)
     scores, y = realistic(seed=11, size=300, a=1.0, b=2.0)
