@@ -248,7 +248,7 @@ def _draw_newton(axes: Axes, x: Array, y: Array, tried: list[list[float]], fits:
         )
     axes.set_xlabel("slope λ of the line tried")
     axes.set_ylabel("right supporting line above the left one")
-    axes.set_title("4  Newton's method: supporting lines of both sides, made one", loc="left", fontweight="bold")
+    axes.set_title("4  Newton's method: the line that supports both sides", loc="left", fontweight="bold")
 
 
 if __name__ == "__main__":
