@@ -344,6 +344,20 @@ def test_any_table_is_fitted_from_any_start(rows, form, start):
     np.testing.assert_allclose(features @ warm.x, features @ cold.x, atol=1e-4)
 
 
+def test_where_the_ridge_alone_decides_rounding_does_not_go_on_for_ever():
+    """Found by trial: at x = 16 all labels are positive, and steps of 1e-6 in the log-odds there never end."""
+    x = np.array([0.0, -16.0, -16.0, -16.0, 0.0, 16.0])
+    neg = np.array([1.79410341, 0.0, 0.0, 6.04782391, 0.0, 0.0])
+    pos = np.array([0.0, 2.46307789, 1.50379647, 0.0, 7.77170995, 0.0])
+    ln_s, ln_not_s = log_probabilities(x)
+    share = (neg + pos) / (neg + pos).sum()
+    features = np.column_stack((ln_s - share @ ln_s, share @ ln_not_s - ln_not_s, np.ones(6)))
+    solution = fit_logistic(features, x, neg, pos, np.array([-1.0, -1.0, -np.inf]), np.zeros(3))
+    assert solution.solved
+    u, neg, pos = np.array([[0.5, 0.0, 0.5, 1.0], [5.0, 0.0, 1.3, 0.0], [4.3, 0.0, 8.9, 3.6]])
+    assert fit_bernstein_logistic(u, neg, pos, MonotoneLeastSquares(20), np.zeros(21), 20).solved
+
+
 def test_fit_logistic_says_what_it_cannot_do():
     one, free = np.ones(1), np.array([-np.inf])
     assert fit_logistic(one[:, None], one, 0 * one, 0 * one, free, 0 * one).status == "no data"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.kernels.bernstein import binomials
-from streamcal.solvers.logistic import ROUNDING, Terms, log_loss_terms
+from streamcal.solvers.logistic import QUIET_STEPS, ROUNDING, Terms, log_loss_terms
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -78,12 +78,14 @@ def fit_bernstein_logistic(
     point = problem.better_start(start)
     if not np.isfinite(point.loss):
         return Solution(start, "not finite", False, 0, 0.0)
+    quiet = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         model = quadratic.solve(*problem.model(point), 1.0)
         if not model.solved:
             return Solution(_log_odds(point.c), model.status, False, iteration, problem.gap(point))
-        point, moved = problem.search(point, model.x)
-        if moved <= LAST_STEP and (gap := problem.gap(point)) <= ACCEPTED_GAP:
+        point, moved, lost = problem.search(point, model.x)
+        quiet = quiet + 1 if lost else 0
+        if (moved <= LAST_STEP or quiet >= QUIET_STEPS) and (gap := problem.gap(point)) <= ACCEPTED_GAP:
             return Solution(_log_odds(point.c), "solved", True, iteration, gap)
     return Solution(_log_odds(point.c), "iteration limit", False, MAX_ITERATIONS, problem.gap(point))
 
@@ -117,8 +119,11 @@ class _Problem:
         pull = curvature * point.height - (2.0 / LIMIT) * point.terms.excess
         return curvature @ self.products, pull @ self.basis
 
-    def search(self, point: _Point, goal: Array) -> tuple[_Point, float]:
-        """The first of the full, halved … steps to the goal that gains enough; by how much the full one moves η."""
+    def search(self, point: _Point, goal: Array) -> tuple[_Point, float, bool]:
+        """The first of the full, halved … steps to the goal that gains enough.
+
+        With it, by how much the full one moves a log-odds, and whether its gain is lost in the rounding of F.
+        """
         step = goal - point.c
         slope = float(self.gradient(point) @ _increments(step))
         rise = self.basis @ step
@@ -128,7 +133,7 @@ class _Problem:
             if found.loss <= point.loss + 1e-4 * share * slope + ROUNDING * point.loss:
                 break
             share *= 0.5
-        return found, 2.0 * LIMIT * float(np.abs(rise).max())
+        return found, 2.0 * LIMIT * float(np.abs(rise).max()), -slope <= ROUNDING * point.loss
 
     def gradient(self, point: _Point) -> Array:
         """∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""

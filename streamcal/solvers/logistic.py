@@ -20,6 +20,9 @@ MAX_HALVINGS = 60
 #: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
 #: largest of them, the next would change nothing in the last place.
 LAST_STEP = 1e-9
+#: Where the ridge alone decides, rounding moves log-odds by more than that for ever. So many full steps in a row whose
+#: gain is lost in the rounding of the loss are enough, too.
+QUIET_STEPS = 3
 #: And the slope of the loss that is then left, per unit of weight and of the largest feature.
 ACCEPTED_VIOLATION = 1e-12
 #: A loss rounds by this much of itself; a smaller gain cannot be seen in it.
@@ -50,7 +53,7 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
 
     Damped Newton: each step goes to the minimum of the quadratic model over the box, found by trying every set of
     active bounds. The loss is convex, the model positive definite and the box convex, so that a full or halved step
-    always gains; `solved` means that the last was a full one too small to matter.
+    always gains; `solved` means that the last of them changed nothing any more.
 
     Args:
         features: shape (k, m), m <= 3 or so.
@@ -68,12 +71,14 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
     if not np.isfinite(loss):
         return Solution(delta, "not finite", False, 0, 0.0)
     largest = ACCEPTED_VIOLATION * max(1.0, float(np.abs(features).max()))
+    quiet = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        step, gain = problem.newton_step(delta, terms)
-        moved = float(np.abs(features @ step).max())
-        delta, terms, loss, full = problem.search(delta, loss, step, gain)
+        step, slope = problem.newton_step(delta, terms)
+        moved = float(np.abs(features @ step).max()) / (1.0 + float(np.abs(problem.log_odds(delta)).max()))
+        delta, terms, loss, full = problem.search(delta, loss, step, slope)
+        quiet = quiet + 1 if full and -slope <= ROUNDING * loss else 0
         violation = problem.violation(delta, terms)
-        if full and moved <= LAST_STEP * (1.0 + float(np.abs(problem.log_odds(delta)).max())) and violation <= largest:
+        if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS) and violation <= largest:
             return Solution(delta, "solved", True, iteration, violation)
     return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
 
@@ -100,7 +105,7 @@ class _Problem:
         return min(points, key=lambda point: point[2])
 
     def newton_step(self, delta: Array, terms: Terms) -> tuple[Array, float]:
-        """The step to the minimum of the quadratic model over the box, and the slope of the loss along it, < 0."""
+        """The step to the minimum of the quadratic model over the box, and the slope of the loss along it, ≤ 0."""
         gradient = self.gradient(delta, terms)
         hessian = self.features.T @ (terms.curvature[:, None] * self.features) + RIDGE * np.eye(len(delta))
         step, best = np.zeros_like(delta), 0.0
