@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamcal import ENIR, ELiTE, Isotonic, LinearTrend, NearIsotonic
+from streamcal import ENIR, ELiTE, Interval, Isotonic, LinearTrend, NearIsotonic
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.solvers.trend_filter import TrendFilter
 
@@ -255,6 +255,17 @@ def test_few_and_nearly_equal_scores(scores):
         if len(scores) < 3:
             shares = [np.mean([k < 5 for k in range(j, 4 * len(scores), len(scores))]) for j in range(len(scores))]
             np.testing.assert_allclose(p, shares, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [LinearTrend, ELiTE, NearIsotonic, ENIR])
+def test_the_farthest_scores_there_are(method):
+    """Their range overflows."""
+    cal = method(scale=Interval(), resolution=None)
+    for k, score in enumerate((-1.7e308, 0.0, 1.7e308) * 6):
+        cal.learn_one(score, k % 3 == 2 or k == 0)
+    p = cal.predict_many([-1.7e308, 0.0, 1.7e308])
+    assert ((p >= 0.0) & (p <= 1.0)).all()
+    assert p[2] > max(p[0], p[1])
 
 
 def test_a_penalty_of_zero_gives_the_shares():

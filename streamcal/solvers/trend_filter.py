@@ -47,9 +47,6 @@ class TrendFilter:
         x: distinct scores, ascending, shape (k,).
         weight: their weights, above 0, shape (k,).
         mean: their mean labels, shape (k,).
-
-    Attributes:
-        straight: the least λ at which the fit is a straight line.
     """
 
     def __init__(self, x: Array, weight: Array, mean: Array) -> None:
@@ -61,7 +58,7 @@ class TrendFilter:
         average = np.bincount(self._group, weight / weight.sum() * mean) / share
         self._center = float(share @ average)
         self._z, self._share, self._y = z[first], share, average - self._center
-        self._range = 2.0 * float(spread)
+        self._spread = float(spread)
         self._gaps = np.diff(self._z)
         self._fit, self._u = np.zeros(len(cells)), np.zeros(len(cells))
         ends = np.arange(len(cells))[:: max(len(cells) - 1, 1)]
@@ -69,7 +66,12 @@ class TrendFilter:
         self._knots, self._signs, self._kinks = ends, np.zeros(len(ends)), np.zeros(len(ends))
         self._settle(0.0)
         most = float(np.abs(self._u).max())
-        self.straight = 0.0 if most <= FLAT else most * self._range
+        self._most = 0.0 if most <= FLAT else most
+
+    @property
+    def straight(self) -> float:
+        """The least λ at which the fit is a straight line; 0 where the labels lie on one."""
+        return 2.0 * self._most * self._spread
 
     @property
     def kinks(self) -> int:
@@ -77,30 +79,34 @@ class TrendFilter:
         return int(np.count_nonzero(self._signs))
 
     def solve(self, penalty: float) -> Solution:
-        """The fit at λ = `penalty` ≥ 0; the solution's x has shape (k,)."""
-        if penalty == 0.0:
-            self._fit = self._y
-            return self._solution("solved", True, 0, 0.0)
-        limit = penalty / self._range if self.straight > 0.0 else np.inf
+        """The fit at λ = `penalty` > 0; the solution's x has shape (k,)."""
+        return self._solve(0.5 * penalty / self._spread if self._most > 0.0 else np.inf)
+
+    def solve_share(self, share: float) -> Solution:
+        """The fit at this share of the least λ at which it is a straight line."""
+        return self._solve(share * self._most if self._most > 0.0 else np.inf)
+
+    def _solve(self, limit: float) -> Solution:
+        """The fit at this λ for scores of range 1."""
         self._settle(limit)
         several = True
         for rounds in range(ROUNDS * len(self._z)):
-            excess = float(np.abs(self._u).max() - limit)
+            size = np.abs(self._u)
+            size[self._knots] = 0.0
+            excess = float(size.max() - limit)
+            if not np.isfinite(self._fit.sum()):
+                return self._solution("not finite", False, rounds, np.inf)
             if excess <= TOLERANCE * limit + FLAT:
                 return self._solution("solved", True, rounds, max(excess, 0.0))
             before = self._knots
-            self._enter(self._violators(limit, several))
+            self._enter(self._violators(size, limit) if several else np.array([size.argmax()]))
             self._settle(limit)
             # The worst violator alone lowers the objective for certain, several together as a rule.
             several = not np.array_equal(before, self._knots)
         return self._solution("iteration limit", False, rounds, excess)
 
-    def _violators(self, limit: float, several: bool) -> NDArray[np.intp]:
-        """Where |u| is largest; or, where it is above the limit, between each two neighbours of A."""
-        size = np.abs(self._u)
-        size[self._knots] = 0.0
-        if not several:
-            return np.array([size.argmax()])
+    def _violators(self, size: Array, limit: float) -> NDArray[np.intp]:
+        """Where |u| is largest between each two neighbours of A, if it is above the limit there."""
         first = np.searchsorted(self._knots, np.arange(len(size)), side="right")
         order = np.lexsort((size, first))
         tops = order[np.flatnonzero(np.diff(first[order], append=-1))]
@@ -147,7 +153,9 @@ class TrendFilter:
         tension = 0.5 * limit * ((self._signs[1:] - self._signs[:-1]) / width) if size > 2 else np.zeros(1)
         target[:-1] -= tension
         target[1:] += tension
-        values = dptsv(diagonal * (1.0 + RIDGE), np.add.reduceat(w_left * self._right, start), target)[2]
+        *_, values, failed = dptsv(diagonal * (1.0 + RIDGE), np.add.reduceat(w_left * self._right, start), target)
+        if failed:
+            values = np.full(size, np.nan)
         slopes = (values[1:] - values[:-1]) / width
         kinks = np.zeros(size)
         kinks[1:-1] = slopes[1:] - slopes[:-1]
