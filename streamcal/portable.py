@@ -193,9 +193,13 @@ def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) ->
     """Cubic between the knots, with the slopes rises[i] and falls[i] at the ends of interval i, times its width."""
     result, inside, i, t = _places(x, knots, values)
     low, high = values[i], values[i + 1]
-    bend = t * (1.0 - t) * (rises[i] * (1.0 - t) - falls[i] * t)
-    result[inside] = np.clip(low + (high - low) * t * t * (3.0 - 2.0 * t) + bend, low, high)
+    result[inside] = np.clip(cubic(t, low, high, rises[i], falls[i]), low, high)
     return result
+
+
+def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
+    """From `low` to `high` at the share t of the way, starting with the slope `rise` and ending with `fall`."""
+    return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
 
 
 def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[np.bool_], npt.NDArray[np.intp], Array]:

@@ -24,7 +24,7 @@ class AdaptiveCalibration(AdditiveCalibrator):
     ----------
     interval : NearestScores, FixedWidth or ScoreIntervals
         What the interval of a score is. The default, `NearestScores(0.05)`, is the smallest one around s that holds
-        5 % of the weight: K nearest neighbours with K = 5 % of what is held, as paper 002 (§4) uses it for models
+        5 % of the weight: K nearest neighbours with K = 5 % of what is held, as paper 002 (§5.3) uses it for models
         without confidence intervals. `ScoreIntervals` takes the confidence intervals of a model as a table: a
         function could not be saved with the calibrator, and is refused.
     scale, forgetting, prior

@@ -54,7 +54,7 @@ class BBQ(AdditiveCalibrator):
     Notes
     -----
     An observation costs O(log k) for k distinct scores (cells); the first prediction after it O(C²·N^⅔ + C·k·N^⅓):
-    about 20 ms at N = 10⁴ and 140 ms at 10⁶. N is the weight held, in units of an observation of today.
+    about 10 ms at N = 10⁴ and 30 ms at 10⁵. N is the weight held, in units of an observation of today.
 
     Naeini, Cooper and Hauskrecht 2015; paper 002, §2.2.6. They print N′ = 2 for a binning; their code has 2 for every
     bin. Within a bin this is the posterior mean, which the average over posteriors asks for; they leave it open and

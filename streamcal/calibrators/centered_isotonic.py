@@ -37,8 +37,8 @@ class CenteredIsotonic(AdditiveCalibrator):
     Notes
     -----
     Learning and unlearning cost O(log² k) for k distinct scores; the first prediction after a change costs O(k), the
-    next ones O(log k). Oron and Flournoy 2017, §2.2 (the default of the authors' packages `cir` and `pycir`); levels
-    0 and 1, and equal values, are recognised to a relative 2⁻⁴², the rounding of sums.
+    next ones O(log k). Oron and Flournoy 2017, with equal values and levels as in their package `cir`. Levels 0
+    and 1, and equal values, are recognised to a relative 2⁻⁴², the rounding of sums.
 
     >>> cal = CenteredIsotonic()
     >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])

@@ -103,7 +103,8 @@ class ScoreIntervals(Neighbourhood):
     """An interval for each score, [lo, hi], given at some `scores` and linear in between; outside them as at the ends.
 
     This is ACP as its authors state it, with the confidence intervals of the model that gives the scores. `scores`,
-    `lo` and `hi` rise strictly, and lo ≤ score ≤ hi. Where an interval holds nothing: as in `FixedWidth`.
+    `lo` and `hi` rise strictly, and lo ≤ score ≤ hi. The score at which an interval begins or ceases to hold another is
+    interpolated, right to rounding. Where an interval holds nothing: as in `FixedWidth`.
 
     >>> ScoreIntervals(scores=(0.0, 1.0), lo=(-0.01, 0.9), hi=(0.1, 1.01)).hi
     (0.1, 1.01)

@@ -33,9 +33,9 @@ class SmoothIsotonic(AdditiveCalibrator):
     Notes
     -----
     Learning and unlearning cost O(log² k) for k distinct scores; the first prediction after a change costs O(k), the
-    next ones O(log k). Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5. The paper leaves the representative
-    score of a block open; the weighted mean is our choice. Equal values of neighbouring blocks are one block, to a
-    relative 2⁻⁴², the rounding of sums.
+    next ones O(log k). Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5, which leaves the representative score
+    of a block open: the weighted mean is our choice. Neighbouring blocks of equal value are one block, to a relative
+    2⁻⁴², the rounding of sums.
 
     >>> cal = SmoothIsotonic()
     >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])

@@ -14,7 +14,7 @@ from streamcal import sql
 from streamcal.base import FloatArray
 from streamcal.maps.base import Pieces, constant, frozen
 from streamcal.maps.steps import RoundedMap
-from streamcal.portable import cubics, lines
+from streamcal.portable import cubic, cubics, lines
 from streamcal.scales import Scale
 from streamcal.statistics.grid import Grid
 
@@ -73,7 +73,14 @@ class CubicMap(RoundedMap):
         self.falls = frozen(falls)
 
     def at(self, x: float) -> float:
-        return float(self._values_at(np.array([x if self.grid is None else self.grid.round(x)]))[0])
+        x = x if self.grid is None else self.grid.round(x)
+        i = bisect_right(self.knots, x)
+        if i in (0, len(self.knots)):
+            return float(self.values[min(i, len(self.knots) - 1)])
+        left, right = self.knots[i - 1 : i + 1].tolist()
+        low, high = self.values[i - 1 : i + 1].tolist()
+        t = between(x, left, right, 0.0, 1.0)
+        return min(max(cubic(t, low, high, float(self.rises[i - 1]), float(self.falls[i - 1])), low), high)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
         return cubics(x, self.knots, self.values, self.rises, self.falls)
