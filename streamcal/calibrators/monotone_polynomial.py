@@ -33,8 +33,8 @@ class MonotonePolynomial(AdditiveCalibrator):
     penalty : {"monomial", "chebyshev"}
         Whose coefficients `lam` bounds: those of 1, u, u², … as in the paper (22d), or those of the Chebyshev
         polynomials, which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
-        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a `lam` of 10⁶ and more may end in `SolverError`);
-        those of a probability in Chebyshev polynomials are at most 1 in size.
+        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a `lam` of 10⁶ and more may end in
+        `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.
