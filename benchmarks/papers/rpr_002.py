@@ -473,15 +473,16 @@ numpy {numpy}. Seeds are the numbers of the rounds."""
 
 READING = """## Reading
 
-- **The ECE comes out as printed**, in size and mostly in order: over all cells and the methods here, ours is {ratio:.2f}
-  times the printed one (median). RPR has the least of the calibrators in {best} of {count} cells (printed, among these
-  methods: {printed_best}).
-- **The printed MCE cannot be that of eq. (70).** Over the same bins a maximum is never below the mean, and so no average
-  of 50 maxima is below the average of 50 means; yet every printed MCE is smaller than its ECE. With some 450 rows in a
-  bin, luck alone makes a maximum of {mce:.1f} ("{floor}"); the printed ones are mostly below that, and ours
-  far above it: after a few hundred rows a map is at 0 or 1 where the truth is not. What was printed is not known to us.
-- **The plain logistic regression has a lower ECE than every calibrator** in {raw} of {raw_count} cells. The paper, and so
-  this page, calibrates on the rows that trained the classifier, whose scores there are too good: what a calibrator
+- **The ECE comes out as printed**, in size and mostly in order: over all cells and the methods here, ours is
+  {ratio:.2f} times the printed one (median). RPR has the least of the calibrators in {best} of {count} cells (printed,
+  among these methods: {printed_best}).
+- **The printed MCE cannot be that of eq. (70).** Over the same bins a maximum is never below the mean, and so no
+  average of 50 maxima is below the average of 50 means; yet every printed MCE is smaller than its ECE. With some 450
+  rows in a bin, luck alone makes a maximum of {mce:.1f} ("{floor}"); the printed ones are mostly below
+  that, and ours far above it: after a few hundred rows a map is at 0 or 1 where the truth is not. What was printed is
+  not known to us.
+- **The plain logistic regression has a lower ECE than every calibrator** in {raw} of {raw_count} cells. The paper, and
+  so this page, calibrates on the rows that trained the classifier, whose scores there are too good: what a calibrator
   learns from them is overconfidence. Rows held out would show what calibration can do.
 - **The solve does not know N**: it has the sums only.
 """
