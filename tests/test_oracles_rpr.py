@@ -268,6 +268,15 @@ def test_what_is_forgotten_is_out_of_the_program(forgetting):
     np.testing.assert_allclose(cal.predict_many(2.0 * u - 1.0), chebyshev.chebval(2.0 * u - 1.0, expected), atol=1e-6)
 
 
+def test_the_order_of_learning_moves_no_bit():
+    """The sums differ by rounding, the program that is made of them does not (`STEP`)."""
+    u, y = stream("uniform")
+    first = solved(16, u, y)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(u))
+        assert solved(16, u[order], y[order]).tolist() == first.tolist()
+
+
 def test_what_the_solver_cannot_use_it_says():
     fit = MonotonePolynomialFit(3)
     assert fit.solve(np.zeros(7), np.zeros(4), 0.0).status == "no data"

@@ -34,8 +34,8 @@ class MonotonePolynomial(AdditiveCalibrator):
     penalty : {"monomial", "chebyshev"}
         Whose coefficients `lam` bounds: those of 1, u, u², … as in the paper (22d), or those of the Chebyshev
         polynomials, which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
-        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; from 10⁶ the program may end unsolved);
-        those of a probability in Chebyshev polynomials are at most 1 in size.
+        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a `lam` of 10⁶ and more may end in
+        `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.
@@ -80,8 +80,9 @@ class MonotonePolynomial(AdditiveCalibrator):
     ) -> None:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
             raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
-        if lam is not None and not (isinstance(lam, float) and 0.0 < lam < math.inf):
-            raise InputError(f"lam={lam!r} is not possible; give None or a number above 0, such as 100.0")
+        number = isinstance(lam, (int, float)) and not isinstance(lam, bool)
+        if lam is not None and not (number and 0.0 < lam < math.inf):
+            raise InputError(f"lam={lam!r} is not possible; give None or a finite number above 0")
         if penalty not in get_args(Penalty):
             raise InputError(f"penalty={penalty!r} is not possible; give 'monomial' or 'chebyshev'")
         try:
