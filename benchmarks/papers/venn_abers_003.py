@@ -391,7 +391,6 @@ Missing values are replaced by the most frequent value of the training rows.
 ## Reading
 
 {reading}
-
 ---
 
 `STREAMCAL_DATA=… python -m benchmarks.papers.venn_abers_003`, {date}, streamcal {streamcal}, scikit-learn {sklearn},
