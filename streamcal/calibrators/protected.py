@@ -74,7 +74,7 @@ class Protected(SequentialCalibrator):
         return self._jumper.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        return self._jumper.predict(self.scale.coordinate(check_score(score)))
+        return float(self._jumper.predict(self.scale.coordinate(check_score(score))))
 
     def map(self) -> SigmoidMixtureMap:
         offsets, slopes = zip(*CALIBRATORS, strict=True)
