@@ -145,6 +145,8 @@ def test_impossible_parameters_are_refused(method):
         "resolution": [1, 0, -5, 2.5, True, "64"],
         "degree": [0, -1, 51, 2.0, True, "5"],
         "bins": [0, -1, 2.0, True],
+        "breadth": [0.5, -1.0, math.inf, math.nan, True, "10", None],
+        "interval": [None, 0.05, NearestScores, lambda score: (score - 0.1, score + 0.1)],
         "solver": ["OSQP", None, ""],
         "point": ["log_minimax", None],
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
