@@ -1,6 +1,6 @@
 """Micro-benchmarks, and the benchmark command at its smallest.
 
-`pytest tests/test_benchmarks.py -n 0 --benchmark-enable` times them; without that option each runs once, so that what is
+`pytest tests/test_benchmarks.py -n 0 --benchmark-enable` times them; without it each runs once, so that what is
 timed elsewhere is known to work. No test asserts a time.
 """
 

@@ -12,7 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import PROBES, assert_close, is_sequential, realistic, variants
 
-from streamcal import REGISTRY, Decay, EmpiricalCDF, Forever, InputError, Interval, Logit, Prior, Probability, Window
+from streamcal import (
+    REGISTRY,
+    Decay,
+    EmpiricalCDF,
+    FixedWidth,
+    Forever,
+    InputError,
+    Interval,
+    Logit,
+    NearestScores,
+    Prior,
+    Probability,
+    ScoreIntervals,
+    Window,
+)
 from streamcal.inputs import (
     LARGEST_WEIGHT,
     SMALLEST_WEIGHT,
@@ -47,6 +61,9 @@ SETTINGS = [
     Interval(lo=0.0),
     Interval(hi=-1e-3),
     EmpiricalCDF.from_scores([0.1, 0.2, 0.2, 0.9]),
+    NearestScores(0.25),
+    FixedWidth(1e-3),
+    ScoreIntervals((-1.0, 1.0), (-1.5, 0.5), (-0.5, 1.5)),
 ]
 each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=repr)
 
@@ -137,6 +154,8 @@ def test_impossible_parameters_are_refused(method):
         "degree": [0, -1, 51, 2.0, True, "5"],
         "bins": [0, -1, 2.0, True],
         "folds": [0, -1, 1001, 2.0, True],
+        "breadth": [0.5, -1.0, math.inf, math.nan, True, "10", None],
+        "interval": [None, 0.05, NearestScores, lambda score: (score - 0.1, score + 0.1)],
         "solver": ["OSQP", None, ""],
         "point": ["log_minimax", None],
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
