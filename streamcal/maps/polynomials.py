@@ -106,7 +106,6 @@ class ChebyshevMap(ScaledMap):
     def _piece(self, left: float, right: float) -> Callable[[str], str]:
         """SQL for left ≤ u < right."""
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
-
         terms = len(self.coefficients)
         t = np.polynomial.chebyshev.chebpts1(terms)
         values = chebyshev.evaluate_many(self.coefficients, middle + half * t)
