@@ -37,6 +37,7 @@ from streamcal.calibrators.isotonic import Isotonic
 from streamcal.calibrators.linear_trend import LinearTrend
 from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
 from streamcal.calibrators.near_isotonic import NearIsotonic
+from streamcal.calibrators.neighbourhoods import FixedWidth, NearestScores, ScoreIntervals
 from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
