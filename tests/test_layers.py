@@ -146,3 +146,7 @@ def test_importing_the_package_loads_no_host_library():
     code = "import sys, streamcal; print(sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not set(HOSTS) & set(ast.literal_eval(loaded))
+
+
+def test_the_package_has_every_name_it_offers():
+    assert [name for name in streamcal.__all__ if not hasattr(streamcal, name)] == []
