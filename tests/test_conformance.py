@@ -939,7 +939,7 @@ def test_retractions_and_merges_count_towards_a_refresh(case):
     cal.unlearn_one(*stream[7])
     assert_close(cal.predict_many(PROBES), cal.clone().predict_many(PROBES), 0.0)
     cal.merge(other)
-    assert cal.predict_many(PROBES).tolist() == before
+    assert_close(cal.predict_many(PROBES), before, tolerance(cal))  # solved again, from another start
 
 
 # -- grids -------------------------------------------------------------------------------------------------------

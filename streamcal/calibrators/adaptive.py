@@ -31,6 +31,8 @@ class AdaptiveCalibration(AdditiveCalibrator):
         See `AdditiveCalibrator`. Distances are measured on the coordinate: with `Logit()`, in log-odds.
     resolution : int or None
         Cells of the grid on which scores are rounded (default 4,096: fixed memory); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -56,6 +58,7 @@ class AdaptiveCalibration(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 4096,
+        refresh_every: int = 1,
     ) -> None:
         if not isinstance(interval, Neighbourhood):
             allowed = "give NearestScores(fraction), FixedWidth(half_width) or ScoreIntervals(scores, lo, hi)"
@@ -63,7 +66,9 @@ class AdaptiveCalibration(AdditiveCalibrator):
                 f"interval={interval!r} is not possible; {allowed}, which can be saved with the calibrator"
             )
         self.interval = interval
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
 
     def _new_statistic(self) -> Statistic:
         self._table = score_table(self.scale, self.resolution)

@@ -50,6 +50,8 @@ class BBQ(AdditiveCalibrator):
         See `AdditiveCalibrator`. The scale says which probability a score reads as, hence π_b.
     resolution : int or None
         Cells of the grid (default 4,096: fixed memory); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -78,12 +80,15 @@ class BBQ(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 4096,
+        refresh_every: int = 1,
     ) -> None:
         number = isinstance(breadth, (int, float)) and not isinstance(breadth, bool)
         if not number or not 1.0 <= breadth < math.inf:
             raise InputError(f"breadth={breadth!r} is not possible; give a finite number of at least 1")
         self.breadth = breadth
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
 
     def _new_statistic(self) -> Statistic:
         self._table = score_table(self.scale, self.resolution)

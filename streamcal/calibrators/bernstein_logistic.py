@@ -33,6 +33,8 @@ class BernsteinLogistic(AdditiveCalibrator):
         `Logit(lo, hi)` around the scores that occur, on which degree 1 is nearly `Platt`.
     resolution : int or None
         Cells of the grid on which the sums are kept (default 16,384); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -58,13 +60,16 @@ class BernsteinLogistic(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 16384,
+        refresh_every: int = 1,
     ) -> None:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
             raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
         self._quadratic = MonotoneLeastSquares(degree)
         self._coefficients = np.zeros(degree + 1)
         self.degree = degree
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
 
     def _new_statistic(self) -> Statistic:
         self.scale.require_bounds("a Bernstein polynomial")

@@ -40,6 +40,8 @@ class Beta(AdditiveCalibrator):
     resolution : int or None
         Cells of the grid on which the sums are kept (default 16,384: two curved features need finer cells than
         one straight one); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -68,11 +70,14 @@ class Beta(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 16384,
+        refresh_every: int = 1,
     ) -> None:
         if form not in ("abm", "ab", "am"):
             raise InputError(f"form={form!r} is not possible; give 'abm', 'ab' or 'am'")
         self.form = form
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
         self._start = IDENTITY
 
     def _new_statistic(self) -> Statistic:

@@ -33,6 +33,8 @@ class CenteredIsotonic(AdditiveCalibrator):
     resolution : int or None
         None (default) keeps every distinct score; a number of cells rounds scores to a grid: a coarser score, in
         fixed memory, on which the map has a step for each cell.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----

@@ -30,6 +30,8 @@ class HistogramBinning(AdditiveCalibrator):
         See `AdditiveCalibrator`.
     resolution : int or None
         Cells of the grid (default 4,096: fixed memory); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -54,11 +56,14 @@ class HistogramBinning(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 4096,
+        refresh_every: int = 1,
     ) -> None:
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
             raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
         self.bins = bins
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
 
     def _new_statistic(self) -> Statistic:
         self._table = score_table(self.scale, self.resolution)

@@ -29,6 +29,8 @@ class Platt(AdditiveCalibrator):
         See `AdditiveCalibrator`.
     resolution : int or None
         Cells of the grid on which the sums are kept (default 8,192); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -51,8 +53,11 @@ class Platt(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 8192,
+        refresh_every: int = 1,
     ) -> None:
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
         self._start = (1.0, 0.0)
 
     def _new_statistic(self) -> Statistic:

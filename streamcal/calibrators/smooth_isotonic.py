@@ -29,6 +29,8 @@ class SmoothIsotonic(AdditiveCalibrator):
         None (default) keeps every distinct score; a number of cells rounds scores to a grid: a coarser score, in
         fixed memory, on which the map has a step for each cell. The blocks are those of a step method, which a grid
         may move by more than its width: hence no grid by default.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----

@@ -29,6 +29,8 @@ class Temperature(AdditiveCalibrator):
         See `AdditiveCalibrator`.
     resolution : int or None
         Cells of the grid on which the sums are kept (default 4,096); None keeps every distinct score.
+    refresh_every : int
+        See `AdditiveCalibrator`.
 
     Notes
     -----
@@ -54,8 +56,11 @@ class Temperature(AdditiveCalibrator):
         forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
         prior: Prior | None = None,
         resolution: int | None = 4096,
+        refresh_every: int = 1,
     ) -> None:
-        super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
         self._start = np.zeros(1)
 
     def _new_statistic(self) -> Statistic:
