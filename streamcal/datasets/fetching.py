@@ -25,6 +25,8 @@ from streamcal.stream.atomic import atomic_write
 TIMEOUT = 30.0
 #: Bytes between two looks of the progress bar; the largest download has 13 MB.
 CHUNK = 1 << 16
+#: Of gzip: 9 makes the largest file an eighth smaller, in fifteen times the seconds.
+LEVEL = 6
 #: Bytes of an unknown file's header that an error shows.
 SHOWN = 300
 
@@ -74,7 +76,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     path = places[0] / f"{name}.csv.gz"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, gzip.compress(_checked(name, _download(name)), mtime=0))
+        atomic_write(path, gzip.compress(_checked(name, _download(name)), LEVEL, mtime=0))
     except (OSError, HTTPException) as error:
         raise StreamcalError(
             f"{path.name} is not in {' or '.join(map(str, places))}, and making it from {SOURCES[name].url} failed "
