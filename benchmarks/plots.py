@@ -111,7 +111,7 @@ def _axes(x: str, y: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
 
 def _label_ends(axes: Axes, labels: list[tuple[int, float, str, str]]) -> None:
     """Names at the ends of the lines, moved apart where they would overlap."""
-    apart = 1.45  # factor between neighbours on the logarithmic axis
+    apart = 1.7  # factor between neighbours on the logarithmic axis
     height = 0.0
     for size, seconds, name, colour in sorted(labels, key=lambda label: label[1]):
         height = max(seconds, height * apart)

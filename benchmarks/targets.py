@@ -1,4 +1,4 @@
-"""The targets of issue 3, each with what was measured. Nothing is rounded in its favour."""
+"""The targets set beforehand, each with what was measured. Nothing is rounded in its favour."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 def targets(results: Results) -> list[Target]:
-    """All rows, in the order of the issue."""
+    """All rows."""
     return [
         target if found is None else target._replace(measured=found[0], met=found[1])
         for target, find in TARGETS

@@ -160,7 +160,11 @@ def methods() -> None:
     descriptions.add_column(no_wrap=True)
     descriptions.add_column()
     for name, cls in REGISTRY.items():
-        cal = cls()
+        try:
+            cal = cls()
+        except StreamcalError as error:  # an extra is not installed
+            descriptions.add_row(name, f"{cls.summary}\n{error}")
+            continue
         can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
         memory = "fixed" if cal.bounded_memory else "grows"
         abilities.add_row(name, *("yes" if able else "no" for able in can), memory)

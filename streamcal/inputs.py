@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.base import FloatArray, InputError, Time
+from streamcal.kernels import usual
 
-#: Weights outside this range, 0 apart, are refused: their squares, sums and decayed values stay finite and above 0.
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
+SMALLEST_WEIGHT, LARGEST_WEIGHT = usual.SMALLEST_WEIGHT, usual.LARGEST_WEIGHT
 WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 
 

@@ -22,7 +22,8 @@ class Prior(Setting):
     """Pseudo-weight along the identity map, on the probability scale.
 
     `strength` is the total weight, spread evenly over 64 scores equally spaced in log-odds between ±16; at each the
-    share of positives is the score itself. It counts towards the map and not towards `n`.
+    share of positives is the score itself. It counts towards the map and not towards `n`. It is an opinion: where the
+    score is badly off it is a wrong one, until the observations outweigh it.
 
     >>> from streamcal import Isotonic
     >>> cold, warm = Isotonic(), Isotonic(prior=Prior(20))

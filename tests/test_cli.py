@@ -681,6 +681,13 @@ def test_methods_lists_the_registry_in_80_columns(monkeypatch: pytest.MonkeyPatc
         assert method.summary.split() == shown.split(f"\n{name} ")[-1].split()[: len(method.summary.split())]
 
 
+def test_methods_lists_what_needs_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    shown = " ".join(program("methods").stdout.split())
+    assert 'need clarabel; pip install ".[conic]" brings it' in shown
+    assert "protected" in shown
+
+
 def test_methods_shows_a_command_that_works(stream: Path) -> None:
     options = program("methods").stdout.splitlines()[-1].strip()
     assert options == '--method bernstein --set degree=10 --set "scale=Logit(-8, 0)"'

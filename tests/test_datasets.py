@@ -20,7 +20,7 @@ from streamcal.demo import NO_OPINION, bases, score_stream
 from streamcal.metrics import CalibrationRatio, LogLoss
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = Path(os.environ.get("STREAMCAL_DATA", "/work/shared/data")) / "bank_additional_full.csv.gz"
+SOURCE = Path(os.environ.get("STREAMCAL_DATA", "no-such-folder")) / "bank_additional_full.csv.gz"
 
 
 def test_bank_is_complete() -> None:

@@ -22,7 +22,7 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton"}
+HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton", "usual"}
 
 
 def twins(name):
@@ -293,3 +293,16 @@ def test_near_isotonic_path(rows):
     for path in (fast, slow):
         path.advance_to(0.5)
     assert fast.penalty == slow.penalty >= 0.5
+
+
+def test_usual_observations_are_those_that_need_no_check():
+    edges = [1e-60, 1e60, math.nextafter(1e-60, 0.0), math.nextafter(1e60, math.inf), 0.0, -1.0, math.nan, math.inf, 1]
+    finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308]
+    scores = [*finite, math.inf, -math.inf, math.nan, 1, True, "0.5", np.float64(0.5)]
+    for module in twins("usual"):
+        for score in scores:
+            assert module.usual(score, True, 1.0) == any(score is one for one in finite)
+        for w in [*edges, "1.0", None, np.float64(1.0)]:
+            assert module.usual(0.5, False, w) == (type(w) is float and 1e-60 <= w <= 1e60)
+        for y in (0, 1, 1.0, None, np.True_):
+            assert not module.usual(0.5, y, 1.0)

@@ -1,7 +1,7 @@
 """The closing table of paper 001 (A. Shtoff, "A Bernstein SkLearn model calibrator"), learned as a stream.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.blog_001            # writes docs/papers/blog_001.md
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.blog_001 --rows 8000     # shortened, prints only
+    python -m benchmarks.papers.blog_001                # writes docs/papers/blog_001.md
+    python -m benchmarks.papers.blog_001 --rows 8000    # shortened, prints only
 
 A linear support-vector machine is trained on 70 % of the CDC diabetes data; five calibrators learn its margins on the
 next 15 % one by one; the remaining 15 % are the test. The splits, the columns and the measures are the post's.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import gzip
-import os
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -31,10 +30,11 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import streamcal
+from benchmarks.papers import path_of
 from streamcal import Bernstein, BernsteinLogistic, Interval, Isotonic, Platt
 from streamcal.base import Calibrator
 
-FILE = "cdc_diabetes_brfss2015.csv.gz"
+DATA = "cdc_diabetes_brfss2015"
 TARGET = "Diabetes_binary"
 NUMERICAL = ["Age", "BMI", "MentHlth", "PhysHlth"]  # the others are categorical in the post
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "blog_001.md"
@@ -92,9 +92,9 @@ class Result(NamedTuple):
     seconds: dict[str, float]
 
 
-def read(folder: Path, rows: int | None) -> tuple[Array, Array, list[str]]:
+def read(rows: int | None) -> tuple[Array, Array, list[str]]:
     """Features, labels and the names of the features."""
-    with gzip.open(folder / FILE, "rt") as file:
+    with gzip.open(path_of(DATA), "rt") as file:
         header = file.readline().strip().split(",")
         table = np.loadtxt(file, delimiter=",")
     if rows is not None:
@@ -324,9 +324,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, help="a shortened run on this many rows: prints its tables, writes no page")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page a full run writes (default: %(default)s)")
     given = parser.parse_args(arguments)
-    if "STREAMCAL_DATA" not in os.environ:
-        raise SystemExit(f"set STREAMCAL_DATA to the folder of {FILE}")
-    x, y, names = read(Path(os.environ["STREAMCAL_DATA"]), given.rows)
+    x, y, names = read(given.rows)
     balanced = run(x, y, names, LinearSVC(class_weight="balanced", dual=False))
     printed = run(x, y, names, LinearSVC())
     if given.rows is not None:

@@ -1,7 +1,7 @@
 """Tables 2 and 3, Figure 2 and Figure 4 of paper 002 (Wang, Li & Dang, "Shape-Restricted Polynomial Regression").
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.rpr_002                 # writes docs/papers/rpr_002.md
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.rpr_002 --rounds 1 --sizes 200 --quick    # prints only
+    python -m benchmarks.papers.rpr_002                                      # writes docs/papers/rpr_002.md
+    python -m benchmarks.papers.rpr_002 --rounds 1 --sizes 200 --quick       # prints only
 
 A classifier is trained on 200 or 500 rows of Adult or Bank Marketing; each calibrator learns the scores of those same
 rows one by one; all other rows, more than 40,000, are the test. Methods that this version of streamcal does not have
@@ -14,6 +14,7 @@ import argparse
 import csv
 import datetime
 import gzip
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -35,6 +36,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import streamcal
+from benchmarks.papers import path_of
 from streamcal import REGISTRY, Interval, SolverError
 from streamcal.base import Calibrator
 
@@ -42,7 +44,8 @@ Array = npt.NDArray[np.float64]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "rpr_002.md"
 ROUNDS, SIZES = 50, (200, 500)
-DATA_SETS = ("Adult", "Bank")
+FILES = {"Adult": ("adult_train", "adult_test"), "Bank": ("bank_full",)}
+DATA_SETS = tuple(FILES)
 CLASSIFIERS = ("LR", "SVM")  # logistic regression, Table 2; support-vector machine with an RBF kernel, Table 3
 
 #: The eleven methods: the paper's name and streamcal's.
@@ -138,24 +141,23 @@ class Task(NamedTuple):
 # -- data --------------------------------------------------------------------------------------------------------
 
 
-def table_of(folder: Path, names: Iterable[str]) -> tuple[list[list[str]], list[str]]:
+def table_of(names: Iterable[str]) -> tuple[list[list[str]], list[str]]:
     """All rows of files of one header, and the header."""
     rows: list[list[str]] = []
     for name in names:
-        with gzip.open(folder / f"{name}.csv.gz", "rt", newline="") as file:
+        with gzip.open(path_of(name), "rt", newline="") as file:
             header, *more = csv.reader(file)
         rows += more
     return rows, header
 
 
-def read(folder: Path, data_set: str) -> tuple[npt.NDArray[np.object_], Array, list[int]]:
+def read(data_set: str) -> tuple[npt.NDArray[np.object_], Array, list[int]]:
     """Features, labels, and which columns are numbers."""
+    rows, header = table_of(FILES[data_set])
     if data_set == "Adult":
-        rows, header = table_of(folder, ("adult_train", "adult_test"))
         rows = [row for row in rows if "?" not in row]
         positive = ">50K"
     else:
-        rows, header = table_of(folder, ("bank_full",))
         positive = "yes"
     table = np.array(rows, dtype=object)
     y = (table[:, -1] == positive).astype(np.float64)
@@ -271,7 +273,7 @@ def calibrator(method: str, scores: Scores, task: Task) -> Calibrator:
 
 def round_of(task: Task) -> dict[str, tuple[float, float]]:
     """ECE and MCE of every method in one round."""
-    scores = scored(task, *read(Path(os.environ["STREAMCAL_DATA"]), task.data_set))
+    scores = scored(task, *read(task.data_set))
     found = {}
     for method in METHODS:
         p = calibrator(method, scores, task).predict_many(scores.test)
@@ -357,7 +359,7 @@ def seconds_of(act: Callable[[], object]) -> float:
 
 def timings(rounds: int, sizes: Iterable[int]) -> dict[int, tuple[float, float]]:
     """Figure 4: N → processor milliseconds to learn N rows one by one, and to solve; medians over rounds."""
-    x, y, numbers = read(Path(os.environ["STREAMCAL_DATA"]), "Adult")
+    x, y, numbers = read("Adult")
     scores = scored(Task("Adult", "LR", 500, 0, False), x, y, numbers)
     found = {}
     for size in sizes:
@@ -534,10 +536,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="few choices and small sizes: prints, writes no page")
     given = parser.parse_args(arguments)
-    if "STREAMCAL_DATA" not in os.environ:
-        raise SystemExit(
-            "set STREAMCAL_DATA to the folder of adult_train.csv.gz, adult_test.csv.gz and bank_full.csv.gz"
-        )
+    for name in itertools.chain(*FILES.values()):
+        path_of(name)  # downloaded once, before the processes start
     start = time.perf_counter()
     tasks = [
         Task(data_set, classifier, size, number, not given.quick)

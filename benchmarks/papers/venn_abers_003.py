@@ -1,7 +1,7 @@
 """Tables 1 and 2 of paper 003 (Vovk, Petej and Fedorova 2015): four calibration methods on a small part of Adult.
 
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.venn_abers_003           # docs/papers/venn_abers_003.md
-    STREAMCAL_DATA=/path/to/data python -m benchmarks.papers.venn_abers_003 --rows 600      # shortened, prints only
+    python -m benchmarks.papers.venn_abers_003               # writes docs/papers/venn_abers_003.md
+    python -m benchmarks.papers.venn_abers_003 --rows 600    # shortened, prints only
 
 The first 5,000 rows are the training set, all other rows the test set. Platt, isotonic regression and IVAP: the base is
 trained on the first 4,000 and calibrated on the other 1,000. CVAP: five contiguous folds of 1,000. The paper's base
@@ -15,7 +15,6 @@ import csv
 import datetime
 import gzip
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,10 +36,11 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import streamcal
+from benchmarks.papers import path_of
 from streamcal import CrossVennAbers, Interval, Isotonic, Platt, VennAbers
 from streamcal.base import Calibrator
 
-FILES = ("adult_train.csv.gz", "adult_test.csv.gz")
+FILES = ("adult_train", "adult_test")
 TARGET, POSITIVE, MISSING = "income", ">50K", "?"
 NUMERICAL = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "venn_abers_003.md"
@@ -172,11 +172,11 @@ LEARNERS = {
 }
 
 
-def read(folder: Path, train: int) -> Rows:
+def read(train: int) -> Rows:
     """All rows; a missing value is replaced by the most frequent one of the first `train`, as Weka's filter does."""
     table: list[dict[str, str]] = []
     for name in FILES:
-        with gzip.open(folder / name, "rt", newline="") as file:
+        with gzip.open(path_of(name), "rt", newline="") as file:
             table += csv.DictReader(file)
     columns, values = [np.array([float(row[name]) for row in table]) for name in NUMERICAL], []
     for name in [name for name in table[0] if name not in (*NUMERICAL, TARGET)]:
@@ -449,10 +449,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, help="a shortened run on this many training rows: prints, writes no page")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page a full run writes (default: %(default)s)")
     given = parser.parse_args(arguments)
-    if "STREAMCAL_DATA" not in os.environ:
-        raise SystemExit(f"set STREAMCAL_DATA to the folder of {' and '.join(FILES)}")
     train = TRAIN if given.rows is None else given.rows
-    rows = read(Path(os.environ["STREAMCAL_DATA"]), train)
+    rows = read(train)
     if given.rows is not None:
         few = {name: learner._replace(grid=learner.grid[:SHORT_GRID]) for name, learner in LEARNERS.items()}
         found = run(rows.take(slice(0, train * (1 + SHORT_TEST))), train, few, SEEDS[:1]).losses

@@ -24,6 +24,7 @@ from streamcal.inputs import (
     check_times,
     check_weight,
 )
+from streamcal.kernels.usual import usual
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.memories.memory import Seed
 from streamcal.prior import Prior
@@ -67,6 +68,7 @@ class AdditiveCalibrator(Calibrator):
             raise InputError(f"refresh_every={refresh_every!r} is not possible; give a whole number of at least 1")
         self.scale = scale
         self.forgetting = forgetting
+        self._timed = forgetting.timed
         self.prior = prior
         self.resolution = resolution
         self.refresh_every = refresh_every
@@ -117,7 +119,10 @@ class AdditiveCalibrator(Calibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        s, label, weight, time = self._checked(score, y, w, t)
+        if usual(score, y, w) and t is None and not self._timed:
+            s, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
+        else:
+            s, label, weight, time = self._checked(score, y, w, t)
         x = self.scale.coordinate(s)
         if weight == 0.0:
             return
@@ -248,7 +253,7 @@ class AdditiveCalibrator(Calibrator):
 
     def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float]:
         """Score, label, weight and time as floats, or an `InputError`."""
-        if t is None and self.forgetting.timed:
+        if t is None and self._timed:
             raise InputError(self._needs_time())
         return check_score(score), check_label(y), check_weight(w), 0.0 if t is None else check_time(t)
 
@@ -261,7 +266,7 @@ class AdditiveCalibrator(Calibrator):
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Scores, labels, weights and times as arrays of one length, or an `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
-        if self.forgetting.timed and t is None:
+        if self._timed and t is None:
             raise InputError(self._needs_time())
         return s, labels, weights, check_times(t, len(s)) if t is not None else np.zeros(len(s))
 

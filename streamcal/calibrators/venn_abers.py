@@ -93,7 +93,7 @@ class VennAbers(AdditiveCalibrator):
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
         x = self.scale.coordinate(check_score(score))
         unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.interval(x, positive_weight(w) * unit)
+        return self._tree.interval(x, unit if w == 1.0 else positive_weight(w) * unit)
 
     def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the tree."""

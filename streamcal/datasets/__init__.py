@@ -1,4 +1,4 @@
-"""The data that ship inside the package; origin, licence and changes are in the README beside this file."""
+"""Public data, inside the package or fetched; origin, licence and changes are in the README beside this file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import csv
 import gzip
 from collections.abc import Iterator
 from importlib.resources import files
+
+from streamcal.datasets.fetching import fetch
+
+__all__ = ["BANK_CATEGORICAL", "BANK_NUMERIC", "BANK_ROWS", "bank", "fetch"]
 
 #: Columns of `bank` that hold numbers; the others hold words.
 BANK_NUMERIC = (

@@ -202,7 +202,8 @@ class GridTable(Statistic):
 
     def decay(self, factor: float) -> None:
         self._peak *= factor
-        self._cells[:, [0, 1, 3, 4]] *= factor
+        self._cells[:, :2] *= factor
+        self._cells[:, 3:] *= factor
 
     def prune(self, fraction: float) -> None:
         used = self._cells[:, 2] > 0.0

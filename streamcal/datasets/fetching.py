@@ -1,0 +1,189 @@
+"""Data that may not, or need not, ship inside the package: downloaded once from its publisher, checked, and kept."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from streamcal.base import InputError, StreamcalError
+from streamcal.stream.atomic import atomic_write
+
+#: Seconds without a byte before a download is given up.
+TIMEOUT = 30.0
+#: Bytes between two looks of the progress bar; the largest download has 13 MB.
+CHUNK = 1 << 16
+#: Of gzip: 9 makes the largest file an eighth smaller, in fifteen times the seconds.
+LEVEL = 6
+#: Bytes of an unknown file's header that an error shows.
+SHOWN = 300
+
+ADULT_COLUMNS = (
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education_num",
+    "marital_status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital_gain",
+    "capital_loss",
+    "hours_per_week",
+    "native_country",
+    "income",
+)
+
+
+def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+    """The file of a public data set, downloaded from the UCI repository if it is not there yet.
+
+    `name` is one of `adult_train`, `adult_test`, `bank_full` and `cdc_diabetes_brfss2015`; the README of this
+    folder has their origin and licences. The file, `name.csv.gz`, has one header row, commas and `\\n`.
+    It is looked for in `folder`; without one, in the folder named by the environment variable `STREAMCAL_DATA`,
+    then in `streamcal` inside `$XDG_CACHE_HOME` or `~/.cache`. What is found there is taken as it is. A download
+    goes to the first of these places, in one step and only if its text has the known sha256.
+
+    Raises `InputError` for another name, and `StreamcalError` if the file can be neither found nor made.
+    Cost: the first time up to 13 MB and some seconds; then a look at the disk.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "bank_full.csv.gz").touch()  # as if downloaded before
+    >>> fetch("bank_full", folder).name
+    'bank_full.csv.gz'
+    """
+    if name not in SOURCES:
+        raise InputError(f"there is no data set {name!r} to fetch; there are {', '.join(SOURCES)}")
+    places = [Path(folder)] if folder is not None else _usual_places()
+    for place in places:
+        if (place / f"{name}.csv.gz").is_file():
+            return place / f"{name}.csv.gz"
+    path = places[0] / f"{name}.csv.gz"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, gzip.compress(_checked(name, _download(name)), LEVEL, mtime=0))
+    except (OSError, HTTPException) as error:
+        raise StreamcalError(
+            f"{path.name} is not in {' or '.join(map(str, places))}, and making it from {SOURCES[name].url} failed "
+            f"({error}). Put it into {path.parent} by hand, for example from a machine with a network, where "
+            f"streamcal.datasets.fetch({name!r}, '.') writes it; or set STREAMCAL_DATA to the folder that has it."
+        ) from error
+    return path
+
+
+def _usual_places() -> list[Path]:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "streamcal")
+    data = os.environ.get("STREAMCAL_DATA")
+    return [Path(data), cache] if data else [cache]
+
+
+def _download(name: str) -> bytes:
+    """The bytes at the source's address, with a bar if standard error is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    with (
+        urlopen(SOURCES[name].url, timeout=TIMEOUT) as response,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        length = response.headers["Content-Length"]
+        task = bar.add_task(name, total=None if length is None else int(length))
+        content = bytearray()
+        while chunk := response.read(CHUNK):
+            content += chunk
+            bar.advance(task, len(chunk))
+    return bytes(content)
+
+
+def _checked(name: str, content: bytes) -> bytes:
+    """The text of our file from what was downloaded; an error if it is not the known one."""
+    source = SOURCES[name]
+    try:
+        for member in source.members:
+            content = zipfile.ZipFile(io.BytesIO(content)).read(member)
+        text = _as_csv(source.rows(content.decode("utf-8")))
+    except (zipfile.BadZipFile, zlib.error, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise StreamcalError(f"what {source.url} gives is not {name}: {error}") from error
+    found = hashlib.sha256(text).hexdigest()
+    if found != source.sha256:
+        rows, header = text.count(b"\n") - 1, text.partition(b"\n")[0][:SHOWN].decode("utf-8", "replace")
+        raise StreamcalError(
+            f"what {source.url} gives is not the {name} that is known: {rows:,} rows under the header {header!r}, "
+            f"sha256 {found} instead of {source.sha256}"
+        )
+    return text
+
+
+def _as_csv(rows: Iterable[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _adult_rows(text: str) -> Iterator[list[str]]:
+    """No header, blanks after the commas; the test file has a first line of its own and labels with a final dot."""
+    yield list(ADULT_COLUMNS)
+    for row in csv.reader(io.StringIO(text, newline=""), skipinitialspace=True):
+        if len(row) == len(ADULT_COLUMNS):
+            yield [*row[:-1], row[-1].removesuffix(".")]
+
+
+def _bank_rows(text: str) -> Iterator[list[str]]:
+    """Semicolons, and words in quotes."""
+    return csv.reader(io.StringIO(text, newline=""), delimiter=";")
+
+
+def _cdc_rows(text: str) -> Iterator[list[str]]:
+    """As ours, after a first column that counts the rows."""
+    return (row[1:] for row in csv.reader(io.StringIO(text, newline="")))
+
+
+class Source(NamedTuple):
+    """Where a data set comes from: its address, the way through zip files in zip files, its rows, its text's sha256."""
+
+    url: str
+    members: tuple[str, ...]
+    rows: Callable[[str], Iterator[list[str]]]
+    sha256: str
+
+
+SOURCES = {
+    "adult_train": Source(
+        "https://archive.ics.uci.edu/static/public/2/adult.zip",
+        ("adult.data",),
+        _adult_rows,
+        "3b8a6abd697a6623ef2ccbffc3e2802e167e7fdaa853003d3bd557b0ce7f5d2a",
+    ),
+    "adult_test": Source(
+        "https://archive.ics.uci.edu/static/public/2/adult.zip",
+        ("adult.test",),
+        _adult_rows,
+        "eb6e9f02496bed4137b1a069b8af64b90eb534ba46143948667034dddef9abd9",
+    ),
+    "bank_full": Source(
+        "https://archive.ics.uci.edu/static/public/222/bank+marketing.zip",
+        ("bank.zip", "bank-full.csv"),
+        _bank_rows,
+        "b44507c26634736d4a0619ec2d7c4b6ff56a2c63cbeb5176d3134e7b25e416f0",
+    ),
+    "cdc_diabetes_brfss2015": Source(
+        "https://archive.ics.uci.edu/static/public/891/data.csv",
+        (),
+        _cdc_rows,
+        "95213aea77507410829efed404c82cbb554f437c3af478fb73e0d7da975332ff",
+    ),
+}
