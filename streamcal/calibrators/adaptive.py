@@ -52,10 +52,10 @@ class AdaptiveCalibration(AdditiveCalibrator):
 
     def __init__(
         self,
-        interval: Neighbourhood = NearestScores(),  # noqa: B008 - frozen
+        interval: Neighbourhood = NearestScores(),
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 4096,
         refresh_every: int = 1,

@@ -54,8 +54,8 @@ class AdditiveCalibrator(Calibrator):
     def __init__(
         self,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = None,
         refresh_every: int = 1,

@@ -59,8 +59,8 @@ class Bernstein(AdditiveCalibrator):
         solver: Literal["active-set", "osqp"] = "active-set",
         *,
         tolerance: float = TOLERANCE,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
     ) -> None:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:

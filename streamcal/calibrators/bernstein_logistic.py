@@ -56,8 +56,8 @@ class BernsteinLogistic(AdditiveCalibrator):
         self,
         degree: int = 10,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 16384,
         refresh_every: int = 1,

@@ -66,8 +66,8 @@ class Beta(AdditiveCalibrator):
         self,
         form: Literal["abm", "ab", "am"] = "abm",
         *,
-        scale: Scale = Logit(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Logit(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 16384,
         refresh_every: int = 1,

@@ -115,8 +115,8 @@ class CrossVennAbers(AdditiveCalibrator):
         point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
         folds: int = 5,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:

@@ -44,8 +44,8 @@ class ELiTE(AdditiveCalibrator):
     def __init__(
         self,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 2048,
         refresh_every: int = 1,

@@ -62,8 +62,8 @@ class Gaussian(AdditiveCalibrator):
         self,
         variance: Literal["within", "total"] = "within",
         *,
-        scale: Scale = Logit(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Logit(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
     ) -> None:
         if variance not in ("within", "total"):

@@ -52,8 +52,8 @@ class HistogramBinning(AdditiveCalibrator):
         self,
         bins: int = 15,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 4096,
         refresh_every: int = 1,

@@ -24,7 +24,7 @@ class Identity(AdditiveCalibrator):
     name = "identity"
     summary = "the score itself"
 
-    def __init__(self, *, scale: Scale = Probability(), forgetting: Forgetting = Forever()) -> None:  # noqa: B008
+    def __init__(self, *, scale: Scale = Probability(), forgetting: Forgetting = Forever()) -> None:
         super().__init__(scale=scale, forgetting=forgetting)
 
     def _new_statistic(self) -> Statistic:

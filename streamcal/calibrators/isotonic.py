@@ -50,8 +50,8 @@ class Isotonic(AdditiveCalibrator):
     def __init__(
         self,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:

@@ -73,8 +73,8 @@ class MonotonePolynomial(AdditiveCalibrator):
         lam: float | None = None,
         penalty: Penalty = "monomial",
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         refresh_every: int = 1,
     ) -> None:

@@ -64,8 +64,8 @@ class NearIsotonic(AdditiveCalibrator):
         self,
         penalty: float | None = None,
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 1024,
         refresh_every: int = 1,

@@ -52,8 +52,8 @@ class Temperature(AdditiveCalibrator):
     def __init__(
         self,
         *,
-        scale: Scale = Logit(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Logit(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = 4096,
         refresh_every: int = 1,

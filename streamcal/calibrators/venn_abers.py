@@ -63,8 +63,8 @@ class VennAbers(AdditiveCalibrator):
         self,
         point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
         *,
-        scale: Scale = Probability(),  # noqa: B008 - frozen
-        forgetting: Forgetting = Forever(),  # noqa: B008 - frozen
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:
