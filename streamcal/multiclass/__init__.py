@@ -1,1 +1,1 @@
-"""Many classes: a probability vector → a calibrated probability vector."""
+"""Many classes: a vector of scores, one for each label → probabilities that sum to one."""
