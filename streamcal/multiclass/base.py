@@ -51,6 +51,12 @@ class SharesMap(MulticlassMap):
         return shares_many(scores)
 
 
+class VectorSharesMap(SharesMap):
+    """The scores, which must sum to one: they are divided by what they sum to."""
+
+    sums_to_one = True
+
+
 class MulticlassCalibrator(Learner):
     """A method of many classes: it learns that scores were followed by a label, and predicts probabilities.
 

@@ -1,4 +1,4 @@
-"""Observations of many classes as memories keep them: a coordinate that says its labels, and the place of the outcome."""
+"""Observations of many classes as memories keep them: a coordinate that names its labels, and the place of y in it."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ class OneVsRest(BinaryQuestions):
     dividing by it undoes some of the calibration: with many labels prefer `VectorScaling`. Zadrozny and Elkan 2002.
 
     >>> cal = OneVsRest("isotonic")
-    >>> for scores, y in [({"a": 0.6, "b": 0.3, "c": 0.1}, "b"), ({"a": 0.2, "b": 0.4, "c": 0.4}, "c")]:
+    >>> for scores, y in [({"a": 0.6, "b": 0.3, "c": 0.1}, "a"), ({"a": 0.5, "b": 0.25, "c": 0.25}, "c")]:
     ...     cal.learn_one(scores, y)
-    >>> cal.predict_one({"a": 0.2, "b": 0.4, "c": 0.4})
+    >>> cal.predict_one({"a": 0.5, "b": 0.25, "c": 0.25})
     {'a': 0.0, 'b': 0.0, 'c': 1.0}
     """
 

@@ -43,8 +43,10 @@ class MulticlassVennAbers(BinaryQuestions):
 
     >>> cal = MulticlassVennAbers("ovo")
     >>> cal.learn_many([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]], ["a", "b", "c"], labels=["a", "b", "c"])
+    >>> cal.predict_intervals_one({"a": 0.8, "b": 0.1, "c": 0.1})[("a", "b")]
+    (0.0, 0.5)
     >>> {label: round(p, 3) for label, p in cal.predict_one({"a": 0.6, "b": 0.3, "c": 0.1}).items()}
-    {'a': 0.6, 'b': 0.2, 'c': 0.2}
+    {'a': 0.333, 'b': 0.333, 'c': 0.333}
     """
 
     name = "venn-abers"
