@@ -17,6 +17,12 @@ from streamcal.doctor import kernels
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
+    "bernstein": "test_bernstein_kernels.py",
+    "hull_tree": "test_hull_tree.py",
+    "monotone_qp": "test_solvers.py",
+    "sigmoid_fit": "test_solvers.py",
+}
+HERE = {
     "chebyshev",
     "grid_cells",
     "hedging",
