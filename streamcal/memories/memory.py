@@ -52,6 +52,11 @@ class Memory:
             return 0.0
         return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that is held is the seed, as of the present view."""
+        return self.statistic.count == self._seed_count
+
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
         return 1.0

@@ -19,7 +19,6 @@ from streamcal.multiclass.labels import (
     ClassLabel,
     ClassScores,
     check_class,
-    in_order,
     read_batch,
     read_scores,
     read_table,
@@ -71,8 +70,6 @@ class BinaryQuestions(MulticlassCalibrator):
         policy = template.forgetting if isinstance(template, AdditiveLearner) else Forever()
         self._ledger = policy.start(Totals())
         self._clock = -math.inf
-        #: Counts of calibrators that hold nothing any more.
-        self._past = dict.fromkeys(template.tally(), 0)
 
     # -- what it can do ------------------------------------------------------------------------------------------
 
@@ -94,15 +91,10 @@ class BinaryQuestions(MulticlassCalibrator):
         """Total weight of the observations held; a discount of a sequential method is not counted in."""
         return self._ledger.n
 
-    @property
-    def labels(self) -> tuple[ClassLabel, ...]:
-        """The labels of which something is held, in order."""
-        return tuple(in_order({label for question in self._calibrators for label in question}))
-
     def tally(self) -> dict[str, int]:
         """Counts of what was quietly handled: scores clamped by the scale of any question; and observations, not
         questions, whose retraction was missed or that came too late."""
-        counts = dict(self._past)
+        counts = dict.fromkeys(self._template.tally(), 0)
         for calibrator in self._calibrators.values():
             for name, count in calibrator.tally().items():
                 counts[name] += count
@@ -115,7 +107,7 @@ class BinaryQuestions(MulticlassCalibrator):
         read, label, weight, time = self._checked(scores, y, w, t)
         if weight == 0.0:
             return
-        self._ledger.learn(*coordinate(read, label), weight, time)
+        self._ledger.learn(_entry(read, label), 1.0, weight, time)
         for question, score, positive in self._asked(read, label):
             self._of(question).learn_one(score, positive, weight, time)
         self._clock = max(self._clock, time)
@@ -135,7 +127,7 @@ class BinaryQuestions(MulticlassCalibrator):
         if not kept.any():
             return
         batch, times = batch.where(kept), times[kept]
-        self._ledger.learn_many(*coordinates(batch), batch.weights, times)
+        self._ledger.learn_many(_entries(batch), np.ones(len(times)), batch.weights, times)
         for question, rows, scores, positive in self._asked_many(batch):
             self._of(question).learn_many(scores, positive, batch.weights[rows], times[rows])
         self._clock = max(self._clock, float(times.max()))
@@ -147,22 +139,21 @@ class BinaryQuestions(MulticlassCalibrator):
         if weight == 0.0:
             return
         missed = self._ledger.missed
-        self._ledger.unlearn(*coordinate(read, label), weight, time)
+        self._ledger.unlearn(_entry(read, label), 1.0, weight, time)
         done: list[tuple[Question, float, bool]] = []
         # The label that came is asked first: what was never learned is most likely known from it.
         for asked in sorted(self._asked(read, label), key=lambda asked: not asked[2]):
             question, score, positive = asked
             try:
-                self._of(question).unlearn_one(score, positive, weight, time)
+                calibrator = self._calibrators.get(question) or self._template.clone()
+                calibrator.unlearn_one(score, positive, weight, time)
             except RetractionError:
                 for question, score, positive in done:
                     self._of(question).learn_one(score, positive, weight, time)
                 if self._ledger.missed == missed:
-                    self._ledger.learn(*coordinate(read, label), weight, time)
-                self._drop_empty()
+                    self._ledger.learn(_entry(read, label), 1.0, weight, time)
                 raise
             done.append(asked)
-        self._drop_empty()
 
     def merge(self, other: Self) -> None:
         if not self.same_parameters(other):
@@ -174,9 +165,7 @@ class BinaryQuestions(MulticlassCalibrator):
         self._ledger.merge(other._ledger)
         for question, calibrator in other._calibrators.items():
             self._of(question).merge(calibrator)
-        self._past = {name: count + other._past[name] for name, count in self._past.items()}
         self._clock = max(self._clock, other._clock)
-        self._drop_empty()
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -184,7 +173,7 @@ class BinaryQuestions(MulticlassCalibrator):
         read, time = read_scores(scores, self.sums_to_one), self._as_of(t)
         answers = {}
         for question in self._strategy.questions(list(read)):
-            score, calibrator = self._strategy.score(question, read), self._calibrators.get(question)
+            score, calibrator = self._strategy.score(question, read), self._at(question, time)
             answers[question] = score if calibrator is None else calibrator.predict_one(score, time)
         found = dict(zip(read, decided(self._strategy.votes(list(read), answers), list(read.values())), strict=True))
         return {label: found[label] for label in scores}
@@ -194,7 +183,7 @@ class BinaryQuestions(MulticlassCalibrator):
         given = dict(zip(table.labels, table.scores.T, strict=True))
         answers = {}
         for question in self._strategy.questions(table.labels):
-            scores, calibrator = self._strategy.score_many(question, given), self._calibrators.get(question)
+            scores, calibrator = self._strategy.score_many(question, given), self._at(question, time)
             answers[question] = scores if calibrator is None else calibrator.predict_many(scores, time)
         votes = self._strategy.votes_many(table.labels, answers)
         return decided_many(votes, table.scores)[:, table.columns]
@@ -205,6 +194,7 @@ class BinaryQuestions(MulticlassCalibrator):
         maps = {
             question: calibrator._map_at(now) if isinstance(calibrator, AdditiveLearner) else calibrator.map()
             for question, calibrator in self._calibrators.items()
+            if self._at(question, now) is not None
         }
         return QuestionsMap(self._strategy, maps)
 
@@ -239,11 +229,11 @@ class BinaryQuestions(MulticlassCalibrator):
             calibrator = self._calibrators[question] = self._template.clone()
         return calibrator
 
-    def _drop_empty(self) -> None:
-        """Let go of calibrators that hold nothing: their questions are answered by the score again."""
-        for question in [question for question, calibrator in self._calibrators.items() if calibrator.n == 0.0]:
-            for name, count in self._calibrators.pop(question).tally().items():
-                self._past[name] += count
+    def _at(self, question: Question, time: float | None) -> Calibrator | None:
+        """The calibrator that answers a question as of a time; None where nothing is held of it."""
+        calibrator = self._calibrators.get(question)
+        empty = isinstance(calibrator, AdditiveLearner) and calibrator.holds_nothing(time)
+        return None if empty else calibrator
 
     # -- times ---------------------------------------------------------------------------------------------------
 
@@ -274,16 +264,27 @@ class BinaryQuestions(MulticlassCalibrator):
         return {
             "clock": None if math.isinf(self._clock) else self._clock,
             "ledger": self._ledger.state(),
-            "past": dict(self._past),
             "calibrators": [[list(question), self._calibrators[question]._state()] for question in ranked],
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._clock = -math.inf if state["clock"] is None else float(state["clock"])
         self._ledger.restore(state["ledger"])
-        self._past = {name: int(state["past"][name]) for name in self._past}
         for labels, learned in state["calibrators"]:
             self._of(tuple(check_class(label) for label in labels))._restore(learned)
+
+
+def _entry(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, ...]:
+    """An observation as the ledger tells it from others, the label that came included."""
+    x, place = coordinate(scores, y)
+    return (*x, (place,))
+
+
+def _entries(batch: Batch) -> npt.NDArray[Any]:
+    """`_entry` for a batch: an object array of shape (n,)."""
+    x, places = coordinates(batch)
+    entries = ((*one, (place,)) for one, place in zip(x.tolist(), places.tolist(), strict=True))
+    return np.fromiter(entries, dtype=object, count=len(x))
 
 
 def decided(votes: list[float], scores: list[float]) -> list[float]:
