@@ -2,5 +2,12 @@
 
 from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
 from streamcal.river.brier import Brier
+from streamcal.river.multiclass import CalibratedMulticlassClassifier
 
-__all__ = ["Brier", "CalibratedClassifier", "CrossCalibratedClassifier", "ScoreCalibrator"]
+__all__ = [
+    "Brier",
+    "CalibratedClassifier",
+    "CalibratedMulticlassClassifier",
+    "CrossCalibratedClassifier",
+    "ScoreCalibrator",
+]
