@@ -17,6 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
+    "many_classes.py": ("pipeline, raw", "calibrated: OnlineVectorScaling"),
     "served_scores.py": ("served score, raw", "calibrated"),
 }
 
