@@ -45,7 +45,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "multiclass.md"
 COVERTYPE = "covtype.csv.gz"
 #: Rows the model of the cover types learns: they are balanced, the rest is not.
 TRAINING = 15_120
-COVERTYPE_ROWS = 60_000
+COVERTYPE_ROWS = 20_000
 WINDOW = Window(5_000)
 Array = npt.NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def covertype(folder: Path, rows: int) -> Stream:
         next(reader)
         table = np.array([row for _, row in zip(range(TRAINING + rows), reader, strict=False)], dtype=np.float64)
     x, y = table[:, :-1], table[:, -1].astype(int)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(x[:TRAINING], y[:TRAINING])
+    model = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")).fit(x[:TRAINING], y[:TRAINING])
     return Stream(model.predict_proba(x[TRAINING:]), model.classes_.tolist(), y[TRAINING:].tolist(), 250)
 
 

@@ -18,14 +18,14 @@ from streamcal.multiclass import (
 )
 from streamcal.river import CalibratedMulticlassClassifier
 
-#: Methods that solve refresh now and then: River predicts before it learns each of thousands of rows.
+#: Methods that solve have small windows: River predicts before it learns each of thousands of rows.
 CALIBRATORS = {
     "online": lambda: OnlineVectorScaling(),
     "one-vs-rest": lambda: OneVsRest("ops"),
     "venn-abers ovo": lambda: MulticlassVennAbers("ovo", resolution=256),
-    "temperature": lambda: TemperatureScaling(forgetting=Window(100), refresh_every=128),
-    "vector": lambda: VectorScaling(forgetting=Window(100), refresh_every=128),
-    "dirichlet": lambda: Dirichlet(forgetting=Window(50), refresh_every=256),
+    "temperature": lambda: TemperatureScaling(forgetting=Window(20)),
+    "vector": lambda: VectorScaling(forgetting=Window(20)),
+    "dirichlet": lambda: Dirichlet(forgetting=Window(8)),
 }
 BASES = {
     "naive Bayes": lambda: preprocessing.StandardScaler() | naive_bayes.GaussianNB(),

@@ -35,7 +35,11 @@ def check_class(label: Any) -> ClassLabel:
 
 def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
     """Texts first, then numbers, each in their order: one order for any mixture, whichever came first."""
-    return sorted(labels, key=_rank)
+    found: list[Any] = list(labels)
+    try:
+        return sorted(found)
+    except TypeError:  # texts and numbers
+        return sorted(found, key=_rank)
 
 
 def _rank(label: ClassLabel) -> tuple[bool, Any]:
@@ -46,7 +50,12 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
     """The scores in [0, 1] by label, labels in order; `InputError` naming what cannot be used."""
     if not isinstance(scores, Mapping) or not scores:
         raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
-    read = {check_class(label): _in_unit_interval(score, label) for label, score in scores.items()}
+    read: dict[ClassLabel, float] = {}
+    for label, score in scores.items():
+        if score.__class__ is float and 0.0 < score <= 1.0 and label.__class__ is str:  # the usual case, without a call
+            read[label] = score
+        else:
+            read[check_class(label)] = _in_unit_interval(score, label)
     if sums_to_one:
         _check_sum(math.fsum(read.values()), "the scores")
     return {label: read[label] for label in in_order(read)}
