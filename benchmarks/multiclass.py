@@ -78,7 +78,9 @@ def covertype(folder: Path, rows: int) -> Stream:
         next(reader)
         table = np.array([row for _, row in zip(range(TRAINING + rows), reader, strict=False)], dtype=np.float64)
     x, y = table[:, :-1], table[:, -1].astype(int)
-    model = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")).fit(x[:TRAINING], y[:TRAINING])
+    model = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")).fit(
+        x[:TRAINING], y[:TRAINING]
+    )
     return Stream(model.predict_proba(x[TRAINING:]), model.classes_.tolist(), y[TRAINING:].tolist(), 250)
 
 
@@ -159,6 +161,17 @@ nature, predicts each row and then learns it.
 
 #: Read off the tables of the full run.
 READING = """
+- `Dirichlet` has the lowest log loss and Brier score on both streams. It solves for 56 parameters a block; with fewer
+  observations a class, or more classes, this need not be so.
+- `OnlineVectorScaling` comes within 0.006 of it in log loss, for the least time of all, and remembers nothing but its
+  parameters and their curvature.
+- `TemperatureScaling` is far behind on both, and on the cover types hardly better than the scores: one slope cannot
+  repair wrong class frequencies.
+- `OneVsRest(Isotonic)` has the lowest classwise ECE on the cover types, and a log loss that is worse than those of the
+  softmax methods there: steps and the division by the sum cost something that bins do not see.
+- `MulticlassVennAbers`: one against one is better than one against the rest on the cover types and worse on the image
+  segments, where each of the 21 pairs has few observations.
+- `OneVsRest(Beta)` is the slowest here of what is not a softmax, and behind `OneVsRest(Isotonic)` on both streams.
 """
 
 
