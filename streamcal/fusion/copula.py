@@ -51,8 +51,10 @@ class CopulaFusion(AdditiveFusion):
     -----
     The statistic is the table of the cells in use: additive, and with a grid of G cells bounded by G^M rows. Margins
     and likelihood see a tuple at the centre of its cell: seen to move predictions by 0.002 in the root mean square, and
-    0.02 at most, where a class has a standard deviation of four cells (20,000 observations). An observation costs O(M log k), the first prediction after it
-    O(k) for k tuples some 300 times: 50 ms for 500 tuples, so that a stream of predictions wants a `refresh_every`.
+    0.02 at most, where a class has a standard deviation of four cells (20,000 observations).
+
+    An observation costs O(M log k), the first prediction after it O(k) for k tuples some 300 times: 50 ms for 500
+    tuples, so that a stream of predictions wants a `refresh_every`.
 
     A kernel has the width 1.06 σ n^(−1/5), n the weight of the class, and at least 1/128 of the range and a cell.
     Not monotone. Ozdemir, Allen, Choi, Wimalajeewa and Varshney 2017; paper 000, eqs. (4), (5) and §5.
