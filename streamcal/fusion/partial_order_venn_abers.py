@@ -15,7 +15,7 @@ from streamcal.inputs import check_scores_matrix
 from streamcal.portable import POINTS
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.partial_order import PartialOrder
-from streamcal.statistics.vector_table import VectorTable, vector_table
+from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector_table
 
 
 class PartialOrderVennAbers(AdditiveFusion):
@@ -126,10 +126,10 @@ class PartialOrderMap(FusionMap):
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """The pairs at coordinates of shape (n, M); equal tuples are solved once."""
-        distinct, place = np.unique(self._rounded.kept_many(x), axis=0, return_inverse=True)
+        distinct, place = distinct_rows(self._rounded.kept_many(x))
         pairs = [self.interval_at(tuple(one), w) for one in distinct.tolist()]
         lower, upper = np.array(pairs).reshape(-1, 2).T
-        return lower[place.reshape(-1)], upper[place.reshape(-1)]
+        return lower[place], upper[place]
 
     def at(self, x: tuple[float, ...]) -> float:
         low, high = self.interval_at(x)
