@@ -98,6 +98,26 @@ def test_any_weights_give_the_quadratic_program(size, width):
         np.testing.assert_allclose(found, isotonic_regression(mean, sample_weight=weight), rtol=0.0, atol=1e-14)
 
 
+@pytest.mark.parametrize("kind", ["tenths", "decayed", "wild"])
+def test_other_weights_give_it_to_rounding(kind):
+    """Against exact fractions, where many sums are equal but for rounding, or differ by 24 orders of magnitude."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        x = lexicographic(rng.integers(0, 3, (rng.integers(1, 8), 2)))
+        shape, labels = (2, len(x)), rng.integers(0, 2, (2, len(x)))
+        positive, negative = {
+            "tenths": rng.integers(0, 4, shape) * 0.1,
+            "decayed": 0.5 ** (rng.integers(0, 30, shape) / 4) * labels,
+            "wild": 10.0 ** rng.uniform(-12, 12, shape) * labels,
+        }[kind]
+        positive[positive + negative == 0.0] = 0.3
+        pairs = list(zip(map(Fraction, positive), map(Fraction, negative), strict=True))
+        exact = max_min(x, [a for a, _ in pairs], [a + b for a, b in pairs])
+        found = PartialOrder(x).solve(positive, negative).x
+        ratio = (positive + negative).sum() / (positive + negative).min() if kind == "wild" else 1.0
+        np.testing.assert_allclose(found, np.array(exact, dtype=float), rtol=0.0, atol=4e-16 * ratio)
+
+
 def test_light_points_beside_heavy_ones():
     """Weights from 1e-60 to 1e60: monotone to the last bit, and right where a light point is alone with its kind."""
     x = lexicographic([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])  # none comparable
@@ -225,15 +245,15 @@ def test_with_one_score_it_is_venn_abers():
 def test_both_ends_grow_with_every_score(resolution):
     rng = np.random.default_rng(5)
     fused = PartialOrderVennAbers(scale=Interval(0.0, 1.0), resolution=resolution)
-    s = rng.random((150, 2))
-    fused.learn_many(s, rng.random(150) < s.mean(axis=1))
-    steps = np.linspace(0.0, 1.0, 21)
+    s = rng.random((100, 2))
+    fused.learn_many(s, rng.random(100) < s.mean(axis=1))
+    steps = np.linspace(0.0, 1.0, 13)
     grid = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
     ends = fused.predict_interval_many(grid)
     assert (ends[0] <= ends[1]).all()
     for end in (*ends, fused.predict_many(grid)):
         # two block means of the same value may have been summed in two orders
-        assert min(np.diff(end.reshape(21, 21), axis=axis).min() for axis in (0, 1)) >= -1e-15
+        assert min(np.diff(end.reshape(13, 13), axis=axis).min() for axis in (0, 1)) >= -1e-15
 
 
 def test_weights_of_observations_and_of_the_object():
@@ -262,7 +282,7 @@ def test_the_right_one_of_the_pair_is_perfectly_calibrated_and_an_isotonic_fit_i
     """E(Y | p_Y) = p_Y on a partial order too; the same statistic refutes the isotonic fit of the same observations."""
     rng = np.random.default_rng(6)
     right, fits, labels = [], [], []
-    for _ in range(3_000):
+    for _ in range(2_000):
         s = lexicographic(rng.integers(0, 8, (26, 2)) / 8 + 1 / 16)
         s = s[rng.permutation(len(s))]
         y = (rng.random(len(s)) < s.mean(axis=1)).astype(float)

@@ -15,8 +15,9 @@ Mask = NDArray[np.bool_]
 class PartialOrder:
     """min Σ w_i (p_i − ȳ_i)² over p with p_i ≤ p_j wherever point i ≤ point j in every coordinate.
 
-    The answer is made of block means, and is monotone to the last bit. It is exact for weights that are multiples of
-    one number, 2³¹ times as large in sum; others are felt down to 2⁻⁶⁰ of the weights they are weighed against.
+    The answer is made of block means, and is monotone to the last bit. It is exact for weights that are multiples of a
+    power of two, and in sum 2³¹ times that at most. Other weights are rounded against those of their block, and a value
+    is right to about 1e-16 times total weight over lightest weight.
 
     Args:
         x: distinct points in lexicographic order, shape (k, M).
