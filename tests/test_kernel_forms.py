@@ -18,9 +18,11 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
+    "difference_qp": "test_tensor_kernels.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
+    "tensor_bernstein": "test_tensor_kernels.py",
 }
 HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton", "usual"}
 
