@@ -24,7 +24,17 @@ ELSEWHERE = {
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
 }
-HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton", "usual"}
+HERE = {
+    "chebyshev",
+    "grid_cells",
+    "hedging",
+    "jumper",
+    "logistic",
+    "near_isotonic",
+    "online_newton",
+    "partial_order",
+    "usual",
+}
 
 
 def twins(name):
@@ -295,6 +305,33 @@ def test_near_isotonic_path(rows):
     for path in (fast, slow):
         path.advance_to(0.5)
     assert fast.penalty == slow.penalty >= 0.5
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 4)] * 3, *[st.floats(1e-60, 1e60) | st.sampled_from([0.0, 1.0, 2.0])] * 2),
+        min_size=1,
+        max_size=20,
+        unique_by=lambda row: row[:3],
+    ),
+    st.booleans(),
+)
+def test_partial_order(rows, whole):
+    rows = np.array(sorted(rows), dtype=np.float64)
+    x, positive, negative = np.ascontiguousarray(rows[:, :3]), rows[:, 3].copy(), rows[:, 4].copy()
+    if whole:
+        positive, negative = np.ceil(positive.clip(0.0, 3.0)), np.ceil(negative.clip(0.0, 3.0))
+    positive[positive + negative == 0.0] = 1.0
+    found = []
+    for module in twins("partial_order"):
+        lower, upper = (np.array(ends, dtype=int) for ends in module.covers(x))
+        cutter = module.BlockCutter(lower, upper, positive, negative, whole)
+        values = np.zeros(len(x))
+        cutter.fit(values)
+        alone = [module.BlockCutter(lower, upper, positive, negative, whole).fit_at(i) for i in range(len(x))]
+        np.testing.assert_allclose(alone, values, rtol=1e-15)  # sums over a block in another order
+        found.append((lower.tolist(), upper.tolist(), bits(values), bits(alone), cutter.cuts))
+    assert found[0] == found[1]
 
 
 def test_usual_observations_are_those_that_need_no_check():

@@ -96,6 +96,15 @@ def test_logistic_solvers_shortened():
             assert float(row[-2]) < 1e-9
 
 
+def test_fusion_solvers_shortened():
+    done = run("benchmarks.fusion_solvers", "--observations", "40", data=None)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith(("| 1e-05", "| 0."))]
+    assert len(rows) == 12
+    for row in rows:
+        assert float(row[-2]) < (1e-11 if "blocks" in row[2] else 1e-4)
+
+
 def test_rare_events_shortened():
     before = pages()
     done = run("benchmarks.rare_events", "--rows", "4000", "--seeds", "3", data=None)

@@ -66,7 +66,7 @@ class ScoreTable(Statistic):
         for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
             self.update(*one)
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def revert(self, x: Any, y: float, w: float) -> None:
         row = self._rows.get(x, (0.0, 0.0, 0))
         require_held((row[0], row[1], row[2]), x, y, w, self._peak)
         self._count -= 1
@@ -104,7 +104,7 @@ class ScoreTable(Statistic):
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
 
-    def _add(self, x: float, weight: float, positive: float, count: int) -> None:
+    def _add(self, x: Any, weight: float, positive: float, count: int) -> None:
         row = self._rows.get(x)
         if row is None:
             row = self._rows[x] = [0.0, 0.0, 0]
