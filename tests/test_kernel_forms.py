@@ -17,15 +17,12 @@ from streamcal.doctor import kernels
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
-    "chebyshev",
-    "grid_cells",
-    "hedging",
-    "jumper",
-    "logistic",
-    "near_isotonic",
-    "online_newton",
-    "partial_order",
-    "usual",
+    "bernstein": "test_bernstein_kernels.py",
+    "difference_qp": "test_tensor_kernels.py",
+    "hull_tree": "test_hull_tree.py",
+    "monotone_qp": "test_solvers.py",
+    "sigmoid_fit": "test_solvers.py",
+    "tensor_bernstein": "test_tensor_kernels.py",
 }
 HERE = {
     "chebyshev",

@@ -58,7 +58,8 @@ class MeanMap(FusionMap):
         return sum(scale.probability(one) for scale, one in zip(self.scales, x, strict=True)) / len(x)
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        columns = [scale.probabilities(column) for scale, column in zip(self.scales, x.T, strict=True)]
+        each = zip(self.scales, np.ascontiguousarray(x.T), strict=True)
+        columns = [scale.probabilities(column) for scale, column in each]
         mean: FloatArray = np.sum(columns, axis=0) / len(columns)
         return mean
 
