@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import quadprog
 from sklearn.isotonic import isotonic_regression
 
 from streamcal import Decay, InputError, Interval, Logit, RetractionError, VennAbers, Window
+from streamcal.fusion.copula import CopulaFusion
 from streamcal.fusion.mrmic import MRMIC
 from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
@@ -422,3 +424,9 @@ def test_mrmic_solves_whatever_comes(width):
 def test_a_bad_penalty_is_named(penalty):
     with pytest.raises(InputError, match="penalty="):
         MRMIC(penalty)
+
+
+@pytest.mark.parametrize("method", [CopulaFusion, MRMIC, PartialOrderVennAbers])
+def test_the_readme_has_it(method):
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")
+    assert f"| `{method.name}` | `{method.__name__}` | {method.summary} |" in text
