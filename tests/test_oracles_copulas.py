@@ -316,6 +316,16 @@ def test_one_class_and_few_observations():
     assert fused.predict_one([0.4, 0.4]) == 0.0
 
 
+def test_retractions_leave_no_class_behind():
+    """0.1 + 0.2 − 0.1 − 0.2 is not 0, and would be a positive class of its own."""
+    fused = CopulaFusion()
+    fused.learn_many([[0.5, 0.5]] * 3, [0, 1, 1], [1.0, 0.1, 0.2])
+    fused.unlearn_one([0.5, 0.5], 1, 0.1)
+    fused.unlearn_one([0.5, 0.5], 1, 0.2)
+    assert fused._table.columns()[2][0] > 0.0
+    assert fused.predict_one([0.5, 0.5]) == 0.0
+
+
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("resolution", [None, 64])
 def test_whatever_comes_there_is_a_probability(width, resolution):

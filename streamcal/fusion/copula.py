@@ -96,10 +96,9 @@ class CopulaFusion(AdditiveFusion):
 
     def _solve(self, unit: float) -> FusionMap:
         x, weight, positive = self._table.columns()
-        negative = weight - positive
-        negative[negative <= GHOST * weight] = 0.0
+        labels = [np.where(of > GHOST * weight, of, 0.0) for of in (weight - positive, positive)]
         u = kernel_units(self._scales, x)
-        densities = tuple(self._density(u[of > 0.0], of[of > 0.0] / unit) for of in (negative, positive))
+        densities = tuple(self._density(u[of > 0.0], of[of > 0.0] / unit) for of in labels)
         return DensityMap(self._scales, densities)
 
     def _density(self, u: FloatArray, weight: FloatArray) -> ClassDensity | None:

@@ -129,6 +129,11 @@ class BlockCutter:
     def fit(self, values: cython.double[::1]) -> None:
         """The fit at every point, into `values`, shape (k,)."""
         stack: list = [(0, self.size, 0.0, 1.0)]
+        i: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        least: cython.double
+        most: cython.double
         while stack:
             start, stop, least, most = stack.pop()
             mean: cython.double = self.mean(start, stop)
@@ -255,7 +260,10 @@ class BlockCutter:
 
     @cython.cfunc
     def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
-        """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at."""
+        """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at.
+
+        One loop that goes on, pushes or steps back: calls would cost more than what they did.
+        """
         i: cython.Py_ssize_t
         e: cython.Py_ssize_t
         d: cython.Py_ssize_t

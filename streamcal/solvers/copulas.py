@@ -162,9 +162,9 @@ class Copula:
 def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> Copula:
     """The copula of the largest likelihood for probabilities of shape (k, M) with weights above 0, shape (k,).
 
-    For M > 2 the families of ANY_WIDTH alone, their correlations fitted pair by pair and, where they are then no
-    correlations of anything, drawn to the nearest that are. A search has no way to fail: it ends inside the bounds of
-    the parameter or at one of them.
+    For M > 2 the families of ANY_WIDTH alone, their correlations fitted pair by pair and, where no M variables have
+    such correlations, moved to some that exist. A search has no way to fail: it ends inside the bounds of the parameter
+    or at one of them.
     """
     share = weight / weight.sum()
     width = u.shape[1]
