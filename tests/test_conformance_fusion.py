@@ -512,11 +512,19 @@ def test_what_a_method_says_it_can_do_is_so(case):
     cal = case.build()
     assert (cal.merges, cal.unlearns) == (case.policy in ADDING, case.policy in UNLEARNING)
     assert cal.has_interval == hasattr(cal, "predict_interval_one") == hasattr(cal, "predict_interval_many")
-    if cal.bounded_memory:
-        rng, sizes = np.random.default_rng(2), []
-        for _ in range(2):
-            cal.learn_many(rng.random((200, 2)), rng.integers(0, 2, 200), None, np.zeros(200))
-            sizes.append(size_of(cal.state_dict()))
+    if not cal.bounded_memory:
+        return
+    grid = {"resolution": 8} if "resolution" in cal.params() else {}
+    scores, y = np.random.default_rng(2).random((2_000, 2)), np.arange(2_000) % 2  # they reach every cell
+    cal, sizes = case.build(**grid), []
+    for part in (scores, scores[::-1] * 0.999):
+        cal.learn_many(part, y, None, np.zeros(2_000))
+        sizes.append(size_of(cal.state_dict()))
+    if case.policy in ("decay", "time-decay"):  # how many cells have faded varies: none at all is the most
+        full = case.method(**{**cal.params(), "forgetting": Forever()})
+        full.learn_many(scores, y)
+        assert max(sizes) <= size_of(full.state_dict()) + 8
+    else:
         assert sizes[0] == sizes[1]
 
 

@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 
 SAMPLE, ROUNDS, FOLDS = 500, 10, 5
 #: Width of the hidden layer, and weight decay: what the paper tried is not said.
-GRID = [(width, decay) for width in (10, 20) for decay in (0.1, 1.0, 10.0)]
+GRID = [(width, decay) for width in (10, 20) for decay in (1.0, 10.0, 100.0)]
 #: Rows that are made dense at a time.
 CHUNK = 20_000
 

@@ -71,6 +71,8 @@ class Fusion(Learner):
     monotone: ClassVar[bool] = True
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
+    #: M, the number of scores.
+    n_scores: int
 
     @abstractmethod
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:

@@ -2,5 +2,6 @@
 
 from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
 from streamcal.river.brier import Brier
+from streamcal.river.fused import FusedClassifier
 
-__all__ = ["Brier", "CalibratedClassifier", "CrossCalibratedClassifier", "ScoreCalibrator"]
+__all__ = ["Brier", "CalibratedClassifier", "CrossCalibratedClassifier", "FusedClassifier", "ScoreCalibrator"]
