@@ -40,7 +40,7 @@ RUNNABLE = ("Adult", "Census", "Covertypes", "Dota2")
 
 #: The paper's name → what is made for one value of its parameter, and the values five-fold cross-validation tries.
 METHODS: dict[str, tuple[Callable[[Any], Fusion], tuple[Any, ...]]] = {
-    "MR-MIC": (lambda penalty: MRMIC(penalty, forgetting=streamcal.Forever()), (1e-6, 1e-5, 1e-4, 1e-3)),
+    "MR-MIC": (lambda penalty: MRMIC(penalty, forgetting=streamcal.Forever()), (1e-5, 1e-4, 1e-3, 1e-2)),
     "CopulaFusion": (lambda nothing: CopulaFusion(resolution=None), (None,)),
     "BernPolyFusion": (BernsteinFusion, (1, 2, 3, 4, 5, 6, 8)),
 }
