@@ -15,7 +15,7 @@ from streamcal.forgetting import Forever, Forgetting
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import pit, pits
-from streamcal.regression.recalibrated import recalibrated
+from streamcal.regression.recalibrated import IDENTITY, recalibrated
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -90,7 +90,7 @@ class PITCalibrator(AdditiveDistributionCalibrator):
         """R at the PITs `u`, up to each of which the weight `below` of `total` lies."""
 
     def _empty_map(self) -> DistributionMap:
-        return RecalibrationMap(Piecewise([0.0, 1.0], [0.0, 1.0]))
+        return RecalibrationMap(IDENTITY)
 
 
 class RecalibrationMap(DistributionMap):

@@ -17,6 +17,8 @@ _Z = np.linspace(-8.0, 8.0, 65)
 CUTS = np.concatenate(([0.0], Normal(0.0, 1.0).cdf(_Z[_Z <= 0.0]), 1.0 - Normal(0.0, 1.0).cdf(-_Z[_Z > 0.0]), [1.0]))
 #: Gauss-Legendre nodes in each piece.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
+#: Levels as they are.
+IDENTITY = Piecewise([0.0, 1.0], [0.0, 1.0])
 
 
 def recalibrated(distribution: Distribution, ramp: Piecewise) -> CalibratedDistribution:
@@ -27,6 +29,13 @@ def recalibrated(distribution: Distribution, ramp: Piecewise) -> CalibratedDistr
     if isinstance(distribution, Piecewise):
         return _piecewise(distribution, ramp)
     return Recalibrated(check_distribution(distribution), ramp)
+
+
+def complete(distribution: Distribution) -> CalibratedDistribution:
+    """A distribution that answers every question with what the given one can say, itself if it does so already."""
+    if isinstance(distribution, CalibratedDistribution):
+        return distribution
+    return Recalibrated(check_distribution(distribution), IDENTITY)
 
 
 def _piecewise(base: Piecewise, ramp: Piecewise) -> Piecewise:
