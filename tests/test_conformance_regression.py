@@ -51,6 +51,8 @@ SUPPORT = (-4.0, 4.0)
 CLOSED = 1e-12
 #: Newton's method stops at a gradient of 1e-12, and starts where it ended; a mass is divided by the sum of all.
 SOLVED = 1e-7
+#: Where few scores leave the parameters of `Beta` to its ridge of 1e-9, that magnifies the rounding of its gradient.
+RIDGED = 1e-5
 
 #: Each method as functions of a policy, the first with its defaults, and what may differ.
 VARIANTS: dict[str, list[tuple[Any, float]]] = {
