@@ -133,8 +133,8 @@ def each(policies: Any) -> Any:
 
 
 def few(function: Any) -> Any:
-    """As many examples as some fifty cases of each law have time for."""
-    return settings(max_examples=4)(function)
+    """A fifth of the examples of the profile, which is what some fifty cases of each law have time for."""
+    return settings(max_examples=max(settings.default.max_examples // 5, 1))(function)
 
 
 def learned(cal: Any, stream: list[Observation]) -> Any:
@@ -316,6 +316,21 @@ def test_weight_zero_changes_nothing(build, forgetting, policy, within, stream, 
     if cal.unlearns:
         cal.unlearn_one(*nothing._replace(w=0.0))
     assert plain(cal) == before
+
+
+@each(("forever", "time-decay"))
+def test_nothing_is_left_of_a_batch_that_was_taken_back(build, forgetting, policy, within):
+    """What `learn_many` read of normal distributions together, `unlearn_one` finds when it reads them alone."""
+    rng = np.random.default_rng(3)
+    means, sds = rng.normal(size=60), rng.uniform(0.1, 2.0, 60)
+    forecasts = [Normal(m, sd) for m, sd in zip(means.tolist(), sds.tolist(), strict=True)]
+    y, w, t = rng.normal(size=60), rng.uniform(0.1, 5.0, 60), rng.uniform(0.0, 9.0, 60)
+    cal = build(forgetting)
+    cal.learn_many(forecasts, y, w, t)
+    for i in rng.permutation(60).tolist():
+        cal.unlearn_one(forecasts[i], y[i], w[i], t[i])
+    assert cal.n == 0.0
+    np.testing.assert_array_equal(cdfs(cal), cdfs(build(forgetting)))
 
 
 # -- predicting --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
 
 
-@runtime_checkable
 class Distribution(Protocol):
     """What a calibrator takes: `cdf` gives P(Y ≤ t) for a float, and an array of them for an array."""
 

@@ -21,6 +21,8 @@ DOUBLINGS = 1023
 
 def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
     """The cdf at ascending thresholds, shape (m,): in [0, 1] and nondecreasing; `InputError` where it is not."""
+    if type(distribution) is Normal:  # which needs no check
+        return distribution._cdf(thresholds)
     return _as_cdf(_called(distribution, thresholds), distribution)
 
 
@@ -38,6 +40,8 @@ def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> Fl
 
 def pit(distribution: Distribution, y: float) -> float:
     """The probability integral transform F(y), in [0, 1]; `InputError` where the cdf says something else."""
+    if type(distribution) is Normal:  # which needs no check
+        return float(ndtr((y - distribution.mean) / distribution.sd))
     return float(_in_range(_called(distribution, y), distribution))
 
 
@@ -61,17 +65,21 @@ def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
     ppf = getattr(distribution, "ppf", None)
     if callable(ppf):
         return np.asarray(ppf(levels), dtype=np.float64)
+
+    def cdf(t: FloatArray) -> FloatArray:
+        return _in_range(_called(distribution, t), distribution)
+
     low, high = np.full(np.shape(levels), -1.0), np.full(np.shape(levels), 1.0)
     for _ in range(DOUBLINGS):
-        short = (levels > 0.0) & (_called(distribution, low) >= levels)
-        beyond = _called(distribution, high) < levels
+        short = (levels > 0.0) & (cdf(low) >= levels)
+        beyond = cdf(high) < levels
         if not (short | beyond).any():
             break
         low, high = np.where(short, 2.0 * low, low), np.where(beyond, 2.0 * high, high)
-    unbounded = _called(distribution, high) < levels
+    unbounded = cdf(high) < levels
     middle = 0.5 * low + 0.5 * high
     while ((low < middle) & (middle < high)).any():  # until two floats are neighbours
-        there = _called(distribution, middle) >= levels
+        there = cdf(middle) >= levels
         low, high = np.where(there, low, middle), np.where(there, middle, high)
         middle = 0.5 * low + 0.5 * high
     return np.where(levels > 0.0, np.where(unbounded, np.inf, high), -np.inf)
