@@ -15,6 +15,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from streamcal import (
+    REGISTRY,
     Beta,
     CapabilityError,
     Decay,
@@ -528,6 +529,19 @@ def test_parameters_that_are_not_possible(make):
 
 
 # -- what is special ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "cross-venn-abers"])
+def test_every_binary_method_can_be_streamed(name):
+    cal = learned(
+        EmpiricalDensity(name, 3, support=SUPPORT), [Observation(f, y) for f in FORECASTS for y in (-3, 0, 2)]
+    )
+    found = cdfs(cal)
+    assert (np.diff(found) >= 0.0).all()
+    np.testing.assert_allclose(cdfs(type(cal).from_state(json.loads(plain(cal)))), found, rtol=0.0, atol=SOLVED)
+    np.testing.assert_allclose(cdfs(cal.map()), found, rtol=0.0, atol=SOLVED)
+    kind = REGISTRY[name]()
+    assert (cal.merges, cal.unlearns, cal.bounded_memory) == (kind.merges, kind.unlearns, kind.bounded_memory)
 
 
 @pytest.mark.parametrize("cal", SEQUENTIAL, ids=["ops", "ops-discount"])
