@@ -32,6 +32,7 @@ HERE = {
     "logistic",
     "near_isotonic",
     "online_newton",
+    "online_softmax",
     "partial_order",
     "usual",
 }
@@ -345,3 +346,34 @@ def test_usual_observations_are_those_that_need_no_check():
             assert module.usual(0.5, False, w) == (type(w) is float and 1e-60 <= w <= 1e60)
         for y in (0, 1, 1.0, None, np.True_):
             assert not module.usual(0.5, y, 1.0)
+
+
+softmax_steps = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True),
+        st.lists(st.floats(-16.0, 0.0), min_size=4, max_size=4),
+        st.integers(0, 3),
+        st.floats(1e-60, 1e60) | st.floats(0.1, 10.0),
+    ),
+    max_size=30,
+)
+
+
+@given(softmax_steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 0.75]))
+def test_online_softmax(steps, discount, radius):
+    """Also with classes that come later, and outside the ball."""
+    made = [module.OnlineSoftmax(0.1, 100.0, radius, discount) for module in twins("online_softmax")]
+    for places, x, came, w in steps:
+        for newton in made:
+            while newton.classes <= max(places):
+                newton.add_class()
+            newton.step(places, x[: len(places)], came % len(places), w)
+        for one, other in zip(made[0].state()[:2], made[1].state()[:2], strict=True):
+            assert bits(one) == bits(other)
+        assert sum(d * d for d in made[0].state()[0]) <= radius * radius * (1.0 + 1e-9)
+    rows = [[value for row in newton.state()[2] for value in row] for newton in made]
+    assert bits(rows[0]) == bits(rows[1])
+    fresh = twins("online_softmax")[1].OnlineSoftmax(0.1, 100.0, radius, discount)
+    fresh.load(*made[0].state())
+    assert fresh.state() == made[0].state()
+    assert fresh.parameters() == made[0].parameters()
