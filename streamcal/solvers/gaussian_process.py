@@ -3,14 +3,14 @@
     labels      P(b = 1 | f) = 1/(1 + e^−f), f = m + g
     process     g(u, t) ~ GP(0, σ² k((u − u')/ℓᵤ) k((t − t')/ℓₜ)), k(d) = exp(−d²/2)
 
-With inducing inputs Z along one axis, k(Z, Z) = U Λ Uᵀ, and features a(u) = Λ^−½ Uᵀ k(Z, u), a(u)·a(u') is the covariance
-of what g(Z) says of g(u) and g(u'). So g(u, t) = σ a(u)ᵀ C b(t) with a matrix C of independent standard normal entries,
-and a remainder of variance σ² (1 − |a(u)|² |b(t)|²) of which no label says anything. Where both axes have their inducing
-inputs at all the points that have labels this is the process itself.
+With inducing inputs Z along one axis, k(Z, Z) = U Λ Uᵀ, and features a(u) = Λ^−½ Uᵀ k(Z, u), a(u)·a(u') is the
+covariance of what g(Z) says of g(u) and g(u'). So g(u, t) = σ a(u)ᵀ C b(t) with a matrix C of independent standard
+normal entries, and a remainder of variance σ² (1 − |a(u)|² |b(t)|²) of which no label says anything. Where both axes
+have their inducing inputs at all the points that have labels, this is the process itself.
 
-The mode of C given the labels is a logistic regression with a ridge of 1, found by Newton's method (Rasmussen & Williams
-2006, Algorithm 3.1, in the space of the features). The posterior is taken to be normal around it, its precision H the
-second derivatives there, and the evidence that of their eq. (3.32).
+The mode of C given the labels is a logistic regression with a ridge of 1, found by Newton's method (Rasmussen and
+Williams 2006, Algorithm 3.1, in the space of the features). The posterior is taken to be normal around it, its
+precision H the second derivatives there, and the evidence that of their eq. (3.32).
 """
 
 from typing import NamedTuple
@@ -33,8 +33,13 @@ SPACING = 0.4
 #: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
 #: largest of them, the next would move them by its square.
 LAST_STEP = 1e-8
-#: A loss rounds by this much of itself; a smaller gain cannot be seen in it.
+#: A loss rounds by this much of itself; a smaller gain cannot be seen in it. So many full steps in a row without one
+#: are enough, too: where millions of labels stand against a ridge of 1, rounding moves the mode by more than that for
+#: ever.
 ROUNDING = 1e-14
+QUIET_STEPS = 3
+#: More weight than this at a threshold, times σ², and the ridge of 1 is lost in the rounding of the precision.
+LARGEST = 1e12
 MAX_ITERATIONS = 100
 MAX_HALVINGS = 60
 
@@ -105,16 +110,20 @@ class LaplaceProblem:
 
         The objective is convex and its curvature at least 1, so that a full or halved Newton step always gains.
         """
+        if float(self.weight.sum()) * float(np.square(self.columns).sum(axis=1).max()) > LARGEST * len(self.columns):
+            return Solution(start, "too much weight", False, 0, np.inf)
         points = [(point, *self._assess(point)) for point in (np.zeros(start.shape), start)]
         point, terms, value = min(points, key=lambda one: one[2])
-        moved = np.inf
+        moved, quiet = np.inf, 0
         for iteration in range(1, MAX_ITERATIONS + 1):
             gradient = self._gradient(point, terms)
             step = -cho_solve(cho_factor(self._curvature(terms), check_finite=False), gradient, check_finite=False)
+            slope = float(gradient @ step)
             largest = 1.0 + float(np.abs(self._latent(point) + self.offset).max(initial=0.0))
             moved = float(np.abs(self._latent(step)).max(initial=0.0)) / largest
-            point, terms, value, full = self._search(point, value, step, float(gradient @ step))
-            if full and moved <= LAST_STEP:
+            quiet = quiet + 1 if -slope <= ROUNDING * value else 0
+            point, terms, value, full = self._search(point, value, step, slope)
+            if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS):
                 return Solution(point, "solved", True, iteration, moved)
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
 
