@@ -1,6 +1,7 @@
 """Distributions: a predictive distribution → a calibrated distribution."""
 
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
+from streamcal.regression.conformal_predictive import ConformalPredictive
 from streamcal.regression.distributions import (
     CalibratedDistribution,
     Distribution,
@@ -9,18 +10,36 @@ from streamcal.regression.distributions import (
     Quantiles,
     Sample,
 )
+from streamcal.regression.empirical_density import EmpiricalDensity
+from streamcal.regression.isotonic_distributional import IsotonicDistributional
+from streamcal.regression.quantile_recalibration import QuantileRecalibration
+from streamcal.regression.venn_abers_regression import VennAbersRegression
 
 #: The methods of this room: name → class. A new method is one file and one line here.
-METHODS: dict[str, type[DistributionCalibrator]] = {}
+METHODS: dict[str, type[DistributionCalibrator]] = {
+    method.name: method
+    for method in (
+        EmpiricalDensity,
+        QuantileRecalibration,
+        ConformalPredictive,
+        IsotonicDistributional,
+        VennAbersRegression,
+    )
+}
 
 __all__ = [
     "METHODS",
     "CalibratedDistribution",
+    "ConformalPredictive",
     "Distribution",
     "DistributionCalibrator",
     "DistributionMap",
+    "EmpiricalDensity",
+    "IsotonicDistributional",
     "Normal",
     "Piecewise",
+    "QuantileRecalibration",
     "Quantiles",
     "Sample",
+    "VennAbersRegression",
 ]

@@ -15,6 +15,8 @@ from streamcal.regression.distributions import Distribution, Normal
 
 #: A cdf that is a sum of parts may miss [0, 1], or fall, by its rounding: a thousand parts of 1e-16 each, and room.
 CDF_ROUNDING = 1e-12
+#: The search for a quantile doubles its bracket at most so often (all floats), and halves it until that ends.
+DOUBLINGS, HALVINGS = 1023, 1100
 
 
 def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
@@ -51,6 +53,26 @@ def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
     return np.array([pit(one, outcome) for one, outcome in zip(given, y.tolist(), strict=True)], dtype=np.float64)
 
 
+def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
+    """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, where it has none, by bisection of its cdf.
+
+    Beyond what the cdf reaches they are infinite.
+    """
+    ppf = getattr(distribution, "ppf", None)
+    if callable(ppf):
+        return np.asarray(ppf(levels), dtype=np.float64)
+    low, high = np.full(np.shape(levels), -1.0), np.full(np.shape(levels), 1.0)
+    for _ in range(DOUBLINGS):
+        low = np.where(_called(distribution, low) >= levels, 2.0 * low, low)
+        high = np.where(_called(distribution, high) < levels, 2.0 * high, high)
+    below, above = _called(distribution, low) < levels, _called(distribution, high) >= levels
+    for _ in range(HALVINGS):
+        middle = 0.5 * low + 0.5 * high
+        there = _called(distribution, middle) >= levels
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return np.where(~below, -np.inf, np.where(above, high, np.inf))
+
+
 def check_distribution(distribution: Any) -> Distribution:
     """Anything with a `cdf` to be called; `InputError` otherwise."""
     if not callable(getattr(distribution, "cdf", None)):
@@ -69,6 +91,30 @@ def check_distributions(distributions: Any) -> list[Distribution]:
     return [check_distribution(one) for one in distributions]
 
 
+def median(distribution: Distribution) -> float:
+    """The median; `InputError` where it is not finite."""
+    return float(medians([distribution])[0])
+
+
+def medians(distributions: Sequence[Distribution]) -> FloatArray:
+    """`median` of each distribution, shape (n,)."""
+    half = np.array(0.5)
+    given = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
+    found = np.array(given, dtype=np.float64)
+    if not np.isfinite(found).all():
+        place = int(np.argmin(np.isfinite(found)))
+        raise InputError(f"the median of {distributions[place]!r} is {found[place].item()!r}; it must be finite")
+    return found
+
+
+def check_support(support: tuple[float, float]) -> tuple[float, float]:
+    """The ends lo < hi of a support, as finite floats; `InputError` otherwise."""
+    ends = check_scores(support)
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise InputError(f"support={support!r} is not possible; give (lo, hi), finite numbers with lo < hi")
+    return float(ends[0]), float(ends[1])
+
+
 def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
     """The K + 1 edges of K segments of the support, ascending, its two ends among them.
 
@@ -77,15 +123,13 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
     >>> segment_edges(4, (0.0, 2.0)).tolist(), segment_edges([0.5], (0.0, 2.0)).tolist()
     ([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 0.5, 2.0])
     """
-    ends = check_scores(np.array(support, dtype=np.float64)) if np.shape(support) == (2,) else np.empty(0)
-    if len(ends) != 2 or not ends[0] < ends[1]:
-        raise InputError(f"support={support!r} is not possible; give (lo, hi), finite numbers with lo < hi")
+    lo, hi = check_support(support)
     if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
         if thresholds < 2:
             raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, or an array")
-        edges = np.linspace(ends[0], ends[1], int(thresholds) + 1)
+        edges = np.linspace(lo, hi, int(thresholds) + 1)
     else:
-        edges = np.concatenate((ends[:1], check_scores(np.array(thresholds, dtype=np.float64)), ends[1:]))
+        edges = np.concatenate(([lo], check_scores(thresholds), [hi]))
     if len(edges) < 3 or not (np.diff(edges) > 0.0).all():
         raise InputError(
             f"thresholds={thresholds!r} are not possible in the support {support!r}; give strictly increasing ones "
