@@ -1,7 +1,7 @@
 """Figures 1, 4, 5 and 6 of paper 004 (Song, Kull & Flach, "Non-Parametric Calibration of Probabilistic Regression").
 
-    python -m benchmarks.papers.regression_004                    # writes docs/papers/regression_004.md and its pictures
-    python -m benchmarks.papers.regression_004 --quick            # a shortened run: prints only
+    python -m benchmarks.papers.regression_004            # writes docs/papers/regression_004.md and its pictures
+    python -m benchmarks.papers.regression_004 --quick    # a shortened run: prints only
 
 Base models with normal forecasts are trained on two thirds of a training set, calibrators learn on the last third, in
 turn, and the three calibrated densities are averaged, as in §6. All files but Diabetes are read from STREAMCAL_DATA.
@@ -37,9 +37,17 @@ from sklearn.model_selection import KFold
 
 import streamcal
 from streamcal import Interval, Platt, Probability
-from streamcal.regression import EmpiricalDensity, Normal
-from streamcal.regression.base import DistributionCalibrator
-from streamcal.regression.gaussian_process_cdf import RBF, GaussianProcessCDF
+from streamcal.regression import (
+    RBF,
+    ConformalPredictive,
+    DistributionCalibrator,
+    EmpiricalDensity,
+    GaussianProcessCDF,
+    IsotonicDistributional,
+    Normal,
+    QuantileRecalibration,
+    VennAbersRegression,
+)
 
 Array = npt.NDArray[np.float64]
 Support = tuple[float, float]
@@ -79,15 +87,20 @@ def paper_gpc(thresholds: int, support: Support) -> GaussianProcessCDF:
     return GaussianProcessCDF(thresholds, support=support, **options)
 
 
-#: The methods with thresholds: name → (K, support) → calibrator.
+#: The methods of Figure 6: name → (K, support) → calibrator.
 METHODS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
     "e-logistic": lambda k, support: EmpiricalDensity(Platt(scale=Interval(0.0, 1.0)), k, support=support),
     "e-beta": lambda k, support: EmpiricalDensity("beta", k, support=support),
     "GPC, paper": paper_gpc,
     "GPC": lambda k, support: GaussianProcessCDF(k, support=support),
 }
-#: Those without; their forecasts have jumps, so that only the CRPS compares them.
-OTHERS: dict[str, Callable[[Support], DistributionCalibrator]] = {}
+#: Others of streamcal, at one K where they have thresholds.
+OTHERS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
+    "quantile recalibration": lambda k, support: QuantileRecalibration(1.0, resolution=64),
+    "conformal predictive": lambda k, support: ConformalPredictive(resolution=64),
+    "isotonic distributional": lambda k, support: IsotonicDistributional(k, support=support),
+    "Venn-Abers regression": lambda k, support: VennAbersRegression(thresholds=k, support=support),
+}
 
 
 # -- data --------------------------------------------------------------------------------------------------------
@@ -223,7 +236,7 @@ class Task(NamedTuple):
     thresholds: tuple[int, ...]
 
 
-#: (method, K) → a result for each fold; the bare base models have K = 0, as have the methods without thresholds.
+#: (method, K) → a result for each fold; the bare base models have K = 0.
 Results = dict[tuple[str, int], list[Found]]
 
 
@@ -267,17 +280,17 @@ def run(task: Task) -> Results:
         results.setdefault(("base, averaged", 0), []).append(
             assessed([part.asked for part in parts], test.y, support, 0.0)
         )
-        jobs = [(name, k, make, (k, support)) for name, make in METHODS.items() for k in task.thresholds]
-        jobs += [(name, 0, make, (support,)) for name, make in OTHERS.items()]
-        for name, k, make, arguments in jobs:
+        jobs = [(name, k, make) for name, make in METHODS.items() for k in task.thresholds]
+        jobs += [(name, COMPARED, make) for name, make in OTHERS.items()]
+        for name, k, make in jobs:
             start = time.process_time()
-            forecasts = [calibrated(make(*arguments), part) for part in parts]
+            forecasts = [calibrated(make(k, support), part) for part in parts]
             seconds = time.process_time() - start
             results.setdefault((name, k), []).append(assessed(forecasts, test.y, support, seconds))
     return results
 
 
-def calibrated(calibrator: Any, part: Calibrated) -> list[Any]:
+def calibrated(calibrator: DistributionCalibrator, part: Calibrated) -> list[Any]:
     calibrator.learn_many(part.known, part.y)
-    forecasts: list[Any] = calibrator.map().predict_many(part.asked)
+    forecasts: list[Any] = calibrator.predict_many(part.asked)
     return forecasts
