@@ -117,12 +117,16 @@ class _Problem:
         return step, float(gradient @ step)
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one.
+
+        Where the gain to be expected is lost in the rounding of the loss, the loss is no judge, and the full step it
+        is: large parameters that all but cancel make it round by more than ROUNDING.
+        """
         share = 1.0
         for _ in range(MAX_HALVINGS):
             point = np.maximum(delta + share * step, self.lower)
             terms, found = self.assess(point)
-            if found <= loss + 1e-4 * share * slope + ROUNDING * loss:
+            if found <= loss + 1e-4 * share * slope + ROUNDING * loss or -slope <= ROUNDING * loss:
                 break
             share *= 0.5
         return point, terms, found, share == 1.0
