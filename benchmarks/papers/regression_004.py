@@ -13,6 +13,7 @@ import argparse
 import csv
 import datetime
 import gzip
+import json
 import os
 import time
 import warnings
@@ -294,3 +295,14 @@ def calibrated(calibrator: DistributionCalibrator, part: Calibrated) -> list[Any
     calibrator.learn_many(part.known, part.y)
     forecasts: list[Any] = calibrator.predict_many(part.asked)
     return forecasts
+
+
+def resumed(task: Task, folder: Path | None) -> Results:
+    """`run`, or what an earlier run left in the folder."""
+    if folder is None:
+        return run(task)
+    path = folder / f"{task.data_set}-{task.base}-{task.round}-{task.folds}-{len(task.thresholds)}.json"
+    if not path.exists():
+        plain = [[name, k, [list(one) for one in found]] for (name, k), found in run(task).items()]
+        path.write_text(json.dumps(plain), encoding="utf-8")
+    return {(name, k): [Found(*one) for one in found] for name, k, found in json.loads(path.read_text())}
