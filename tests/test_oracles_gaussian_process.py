@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
@@ -270,6 +270,7 @@ forecasts = st.builds(Normal, st.floats(-30.0, 30.0), st.sampled_from([1e-9, 1e-
 )
 
 
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.tuples(forecasts, st.floats(-30.0, 30.0), weights), max_size=8), forecasts)
 @pytest.mark.parametrize("options", [{}, {"mean": "zero", "point": "mean", "scale": Probability()}])
 def test_whatever_comes_the_answer_is_a_distribution(options, learned, asked):

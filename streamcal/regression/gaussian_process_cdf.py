@@ -168,12 +168,13 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
     def _new_statistic(self) -> Statistic:
-        self._tables = ThresholdTables(self._thresholds, self.scale, self.resolution)
+        self._tables = ThresholdTables(len(self._thresholds), self.scale, self.resolution)
         return self._tables
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
         x = self.scale.coordinates(cdf_at(distribution, self._thresholds))
-        return tuple(x.tolist()), y, not self.support[0] <= y <= self.support[1]
+        below = float(np.searchsorted(self._thresholds, y))
+        return tuple(x.tolist()), below, not self.support[0] <= y <= self.support[1]
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
@@ -182,7 +183,8 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         if len(cdfs) != len(y):
             raise InputError(f"distributions and y differ in length: {len(cdfs)} and {len(y)}")
         x = self.scale.coordinates(cdfs.reshape(-1)).reshape(cdfs.shape)
-        return x, y, (y < self.support[0]) | (y > self.support[1])
+        below = np.searchsorted(self._thresholds, y).astype(np.float64)
+        return x, below, (y < self.support[0]) | (y > self.support[1])
 
     # -- the solve -----------------------------------------------------------------------------------------------
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from streamcal.base import FloatArray, Statistic
 from streamcal.scales import Scale
 from streamcal.statistics.score_table import score_table
 
 
 class ThresholdTables(Statistic):
-    """K score tables. An observation (x, y, w): the coordinates x were given to the events "outcome ≤ tⱼ", and the
-    outcome was y; so that table j takes (xⱼ, 1[y ≤ tⱼ], w).
+    """K score tables. An observation (x, y, w): the coordinates x were given to the events "outcome ≤ tⱼ", and y of the
+    thresholds t₀ < t₁ < … lie below the outcome; so that table j takes (xⱼ, 1[y ≤ j], w).
 
     Parameters
     ----------
-    thresholds : array, shape (K,)
+    size : int
+        K.
     scale : Scale
         That of the coordinates.
     resolution : int or None
@@ -23,18 +26,16 @@ class ThresholdTables(Statistic):
 
     Notes
     -----
-    An observation costs K times that of one table. An outcome of a memory is a number here and not a label; the
-    fractional labels of a prior have no place.
+    An observation costs K times that of one table.
     """
 
-    def __init__(self, thresholds: FloatArray, scale: Scale, resolution: int | None) -> None:
-        self.thresholds = thresholds
+    def __init__(self, size: int, scale: Scale, resolution: int | None) -> None:
+        self.size = size
         self.scale = scale
         self.resolution = resolution
         self.bounded = resolution is not None
         first = score_table(scale, resolution)  # the grid, where there is one, is common to all
-        self.tables: list[Any] = [first, *(first.empty() for _ in range(len(thresholds) - 1))]
-        self._cut = thresholds.tolist()
+        self.tables: list[Any] = [first, *(first.empty() for _ in range(size - 1))]
 
     @property
     def n(self) -> float:
@@ -49,18 +50,20 @@ class ThresholdTables(Statistic):
         return any(table.drifts for table in self.tables)
 
     def update(self, x: tuple[float, ...], y: float, w: float) -> None:
-        for table, place, cut in zip(self.tables, x, self._cut, strict=True):
-            table.update(place, 1.0 if y <= cut else 0.0, w)
+        for j, (table, place) in enumerate(zip(self.tables, x, strict=True)):
+            table.update(place, 1.0 if y <= j else 0.0, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        for table, places, cut in zip(self.tables, x.T.copy(), self._cut, strict=True):
-            table.update_many(places, (y <= cut).astype(float), w)
+        for j, (table, places) in enumerate(zip(self.tables, x.T.copy(), strict=True)):
+            table.update_many(places, (y <= j).astype(np.float64), w)
 
     def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
-        labels = [1.0 if y <= cut else 0.0 for cut in self._cut]
-        for table, place, label in zip(self.tables, x, labels, strict=True):  # all of them, or none
+        entries = [
+            (table, place, 1.0 if y <= j else 0.0) for j, (table, place) in enumerate(zip(self.tables, x, strict=True))
+        ]
+        for table, place, label in entries:  # all of them, or none
             table.require(place, label, w)
-        for table, place, label in zip(self.tables, x, labels, strict=True):
+        for table, place, label in entries:
             table.revert(place, label, w)
 
     def merge(self, other: Self) -> None:
@@ -76,7 +79,7 @@ class ThresholdTables(Statistic):
             table.prune(fraction)
 
     def empty(self) -> Self:
-        return type(self)(self.thresholds, self.scale, self.resolution)
+        return type(self)(self.size, self.scale, self.resolution)
 
     def state(self) -> dict[str, Any]:
         return {"tables": [table.state() for table in self.tables]}
