@@ -48,7 +48,8 @@ class VennAbersRegression(MedianCalibrator):
     thresholds are fixed. Learning and predicting cost O(log² k) a threshold for k distinct medians. See
     `MedianCalibrator` for medians outside of the support, and for the start.
 
-    Nouretdinov, Volkhonskiy, Lim, Toccaceli and Gammerman, Inductive Venn-Abers predictive distribution, COPA 2018.
+    Nouretdinov, Volkhonskiy, Lim, Toccaceli and Gammerman, Inductive Venn-Abers predictive distribution, COPA 2018
+    (PMLR 91).
 
     >>> from streamcal.regression import Normal
     >>> cal = VennAbersRegression(thresholds=[0.0], support=(-2.0, 2.0))
