@@ -70,7 +70,7 @@ class CalibratedDistribution(ABC):
     def ppf(self, level: npt.ArrayLike, /) -> FloatArray: ...
     def ppf(self, level: Any, /) -> Any:
         """The quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]; at 0 the lower end of the support."""
-        levels = np.asarray(level, dtype=np.float64)
+        levels = _as_floats(level, "level")
         if not ((levels >= 0.0) & (levels <= 1.0)).all():
             raise InputError(f"level {level!r} is not possible; give levels in [0, 1]")
         return _each(self._ppf, levels, "level")
@@ -334,10 +334,7 @@ def _squared(width: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
 
 def _each(function: Any, given: Any, what: str) -> Any:
     """The function of a float or an array that holds no NaN: a float for a float."""
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} {given!r} is not a number nor an array of numbers") from None
+    values = _as_floats(given, what)
     if np.isnan(values).any():
         raise InputError(f"{what} {given!r} is not a number; give floats without NaN")
     found = function(values)
@@ -346,13 +343,21 @@ def _each(function: Any, given: Any, what: str) -> Any:
 
 def _column(values: npt.ArrayLike, what: str) -> FloatArray:
     """A new float array of shape (m,), all finite."""
-    try:
-        column = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} {values!r} are not numbers") from None
+    column = _as_floats(values, what).copy()
     if column.ndim != 1 or not np.isfinite(column).all():
         raise InputError(f"{what} {values!r} are not possible; give finite numbers, shape (m,)")
     return column
+
+
+def _as_floats(values: Any, what: str) -> FloatArray:
+    """A float array; text is not a number."""
+    try:
+        given = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{what} cannot be read as an array: {error}") from None
+    if given.size and given.dtype.kind not in "biuf":
+        raise InputError(f"{what} {values!r} is not a number nor an array of numbers")
+    return given.astype(np.float64)
 
 
 def _require_rising(values: FloatArray, what: str) -> None:

@@ -46,6 +46,10 @@ class EmpiricalDensity(ThresholdCalibrator):
     (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the masses stay
     as they came.
 
+    A stream sees the mass of its segment alone: distributions that lie above the segment and below it can put the same
+    mass there, and are corrected alike. Where that matters, choose `IsotonicDistributional` or `VennAbersRegression`,
+    which read medians.
+
     With K segments, learning and predicting cost K times those of the binary method, and so does memory; a window
     holds K masses for each observation. Thresholds are fixed: see `ThresholdCalibrator`.
 

@@ -15,8 +15,8 @@ from streamcal.regression.distributions import Distribution, Normal
 
 #: A cdf that is a sum of parts may miss [0, 1], or fall, by its rounding: a thousand parts of 1e-16 each, and room.
 CDF_ROUNDING = 1e-12
-#: The search for a quantile doubles its bracket at most so often (all floats), and halves it until that ends.
-DOUBLINGS, HALVINGS = 1023, 1100
+#: The search for a quantile doubles its bracket at most so often: from ±1 to the end of the floats.
+DOUBLINGS = 1023
 
 
 def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
@@ -56,21 +56,25 @@ def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
 def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
     """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, where it has none, by bisection of its cdf.
 
-    Beyond what the cdf reaches they are infinite.
+    Beyond what the cdf reaches they are infinite, and so is a searched one at level 0.
     """
     ppf = getattr(distribution, "ppf", None)
     if callable(ppf):
         return np.asarray(ppf(levels), dtype=np.float64)
     low, high = np.full(np.shape(levels), -1.0), np.full(np.shape(levels), 1.0)
     for _ in range(DOUBLINGS):
-        low = np.where(_called(distribution, low) >= levels, 2.0 * low, low)
-        high = np.where(_called(distribution, high) < levels, 2.0 * high, high)
-    below, above = _called(distribution, low) < levels, _called(distribution, high) >= levels
-    for _ in range(HALVINGS):
-        middle = 0.5 * low + 0.5 * high
+        short = (levels > 0.0) & (_called(distribution, low) >= levels)
+        beyond = _called(distribution, high) < levels
+        if not (short | beyond).any():
+            break
+        low, high = np.where(short, 2.0 * low, low), np.where(beyond, 2.0 * high, high)
+    unbounded = _called(distribution, high) < levels
+    middle = 0.5 * low + 0.5 * high
+    while ((low < middle) & (middle < high)).any():  # until two floats are neighbours
         there = _called(distribution, middle) >= levels
         low, high = np.where(there, low, middle), np.where(there, middle, high)
-    return np.where(~below, -np.inf, np.where(above, high, np.inf))
+        middle = 0.5 * low + 0.5 * high
+    return np.where(levels > 0.0, np.where(unbounded, np.inf, high), -np.inf)
 
 
 def check_distribution(distribution: Any) -> Distribution:
