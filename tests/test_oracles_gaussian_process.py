@@ -25,7 +25,7 @@ from streamcal.solvers.gaussian_process import LaplaceProblem, axis_over, axis_t
 
 SUPPORT = (-4.0, 9.0)
 KERNEL = RBF(3.0, 0.4, 0.3)
-#: Features leave out 1e-7 of the prior variance and eigenvalues of 1e-10; scikit-learn stops its Newton steps when the
+#: Features leave out 2e-7 of the prior variance and eigenvalues of 1e-10; scikit-learn stops its Newton steps when the
 #: evidence moves by less than 1e-10, near its maximum a step of 1e-5 times the posterior's width.
 SAME = 1e-5
 #: Two solutions of one convex problem, on features that differ by what `NEGLIGIBLE` leaves out (seen: 1e-8).

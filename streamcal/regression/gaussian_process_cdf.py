@@ -99,11 +99,11 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
     Notes
     -----
     *Exact*: with `resolution=None` this is the classifier of the paper with all N (K + 1) points, on features that
-    leave less than 1e-7 of the prior variance open. *Rounded*: the labels of a cell stand at their mean coordinates,
-    one for each label; the error is of second order in the width of a cell (5e-4 in a cdf with 256 cells, a quarter
-    of it with twice as many). *Laplace*: the posterior of f is taken to be normal. *From the paper*: the labels of one
-    observation count as independent, which they are not, so that the posterior is too narrow; `point="mode"` does
-    not read its width. More than 10⁷ observations count as 10⁷.
+    leave less than 2e-7 of the prior variance open. *Rounded*: the labels of a cell stand at their mean coordinates,
+    one for each label; the error is of second order in the width of a cell (seen: 5e-4 in a cdf with 256 cells of the
+    default scale, a quarter of it with twice as many). *Laplace*: the posterior of f is taken to be normal. *From the
+    paper*: the labels of one observation count as independent, which they are not, so that the posterior is too
+    narrow; `point="mode"` does not read its width. More than 10⁷ observations count as 10⁷.
 
     Nothing makes the classifier monotone in t. Its values at the knots are put in order, which is the rearrangement of
     Chernozhukov, Fernández-Val and Galichon (2009): never farther from any cdf than before, in every mean (Lp), and,
@@ -163,6 +163,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         self.resolution = resolution
         self.points = points
         self._knots = np.linspace(*self.support, points)
+        self._knots.flags.writeable = False
         self._axes = [self._axes_of(one) for one in self._kernels]
         self._modes = [np.zeros(along_q.size * along_t.size) for along_q, along_t in self._axes]
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)

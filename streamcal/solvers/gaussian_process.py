@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 #: lost at most for each of them; and Λ^−½ magnifies the rounding of k no further than from 1e-16 to 1e-11.
 NEGLIGIBLE = 1e-10
 #: Inducing inputs over an interval are this share of a length apart and go on for one length beyond both ends. Then
-#: they leave less than 1e-8 of the prior variance open anywhere between.
+#: they leave less than 2e-7 of the prior variance open anywhere between.
 SPACING = 0.4
 #: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
 #: largest of them, the next would move them by its square.
