@@ -1,4 +1,4 @@
-"""River: calibrated classifiers and regressors, and the Brier score, for `evaluate.progressive_val_score` and pipelines."""
+"""River: calibrated classifiers and regressors, and the Brier score, for pipelines and progressive validation."""
 
 from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
 from streamcal.river.brier import Brier
