@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,10 @@ class Seed(NamedTuple):
     x: FloatArray
     y: FloatArray
     w: FloatArray
+
+
+#: A coordinate as memories keep it: a number, or a tuple of numbers where there are several scores.
+Coordinate: TypeAlias = float | tuple[float, ...]
 
 
 class Memory:
@@ -50,7 +54,7 @@ class Memory:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
         return 1.0
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take in one observation; `t` is read by timed memories only."""
         self.statistic.update(x, y, w)
         self.version += 1
@@ -60,7 +64,7 @@ class Memory:
         self.statistic.update_many(x, y, w)
         self.version += 1
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take back one observation; `RetractionError` where it is known never to have been learned."""
         self.statistic.revert(x, y, w)
         self.version += 1
@@ -69,7 +73,7 @@ class Memory:
         """Take in all that a memory under the same policy holds."""
         self.statistic.merge(other.statistic)
         if self.seed is not None:  # both brought it
-            for x, y, w in zip(*(column.tolist() for column in self.seed), strict=True):
+            for x, y, w in zip(coordinates(self.seed.x), self.seed.y.tolist(), self.seed.w.tolist(), strict=True):
                 self.statistic.revert(x, y, w)
         self._merged(other)
 
@@ -83,7 +87,7 @@ class Memory:
         self._own_restore(state)
         self.version += 1
 
-    def _refill(self, entries: list[tuple[float, float, float]]) -> None:
+    def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
         """Replace the content of the statistic by the seed and these observations, and its rounding by none."""
         self.statistic.restore(self.statistic.empty().state())
         if self.seed is not None:
@@ -104,10 +108,17 @@ class Memory:
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """The columns of a sequence of tuples as float arrays."""
-    table = np.array(list(rows), dtype=np.float64).reshape(-1, width)
-    return tuple(np.ascontiguousarray(table[:, column]) for column in range(width))
+    """The columns of a sequence of tuples as float arrays; of a column of tuples, the rows."""
+    rows = list(rows)
+    if not rows:
+        return tuple(np.empty(0) for _ in range(width))
+    return tuple(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
 
 
-def never_learned(x: float, y: float, w: float) -> str:
+def coordinates(x: FloatArray) -> list[Coordinate]:
+    """An array of coordinates as memories keep them: the rows of a matrix become tuples, which can be found again."""
+    return x.tolist() if x.ndim == 1 else [tuple(row) for row in x.tolist()]
+
+
+def never_learned(x: Coordinate, y: float, w: float) -> str:
     return f"nothing equal to (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

@@ -1,0 +1,1 @@
+"""Many classes: a probability vector → a calibrated probability vector."""

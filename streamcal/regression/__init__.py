@@ -1,0 +1,1 @@
+"""Distributions: a predictive distribution → a calibrated distribution."""
