@@ -346,6 +346,10 @@ class HullTree:
         """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
         self._add(float(score) + 0.0, float(w), float(positive), count)  # −0.0 + 0.0 = 0.0
 
+    def update_one(self, score: cython.double, y: cython.double, w: cython.double):
+        """Add an observation with the label y and the weight w."""
+        self._add(float(score) + 0.0, float(w), float(w) * float(y), 1)
+
     @cython.cfunc
     def _add(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong):
         if self._root is None:
@@ -864,9 +868,7 @@ class HullTree:
             k = self._position
             if side == _RIGHT:
                 k = cython.cast(Leaf, self._home).n - k - self._tied
-            self._scan(
-                cython.cast(Leaf, self._home), side, self._position + (-1 if side == _LEFT else self._tied), k
-            )
+            self._scan(cython.cast(Leaf, self._home), side, self._position + (-1 if side == _LEFT else self._tied), k)
             w, p = self._near_w, self._near_p
         else:
             self._find_end_again(cython.cast(Inner, self._beside[side][start]), side)

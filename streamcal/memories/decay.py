@@ -32,6 +32,8 @@ class _DecayingMemory(Memory):
     RESCALE_HALF_LIVES, everything is halved a whole number of times, which is exact, and `halvings` counts them.
     """
 
+    steady = False
+
     def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
         super().__init__(statistic, seed)
         self._half_life = half_life
