@@ -129,6 +129,8 @@ class MonotoneQP:
     coefficients = cython.declare(object, visibility="readonly")
     kkt = cython.declare(cython.double, visibility="readonly")
     iterations = cython.declare(cython.int, visibility="readonly")
+    _moments: cython.const[cython.double][::1]
+    _cross: cython.const[cython.double][::1]
     _m: cython.Py_ssize_t  # n + 1
     _size: cython.Py_ssize_t  # of F
     _full: cython.bint
@@ -168,6 +170,7 @@ class MonotoneQP:
         self._free = np.zeros(m, dtype=np.intp).data
         self._is_free, self._known = np.zeros(m, dtype=np.int8).data, np.zeros(m, dtype=np.int8).data
         self._barred = np.zeros(m, dtype=np.int8).data
+        self.watch(np.zeros(2 * m - 1), np.zeros(m))
         self._give_up(_NO_DATA)
 
     def active_set(self):
@@ -193,20 +196,30 @@ class MonotoneQP:
         weight: cython.double,
     ):
         """Solve for the 2n+1 moments and n+1 cross sums of `BernsteinSums`; O(n²) while the active set holds."""
+        self.watch(moments, cross)
+        return self.solve_watched(weight)
+
+    def watch(self, moments: cython.const[cython.double][::1], cross: cython.const[cython.double][::1]):
+        """Take the arrays that `solve_watched` reads: handing them over takes as long as a quarter of a solve."""
         m = self._m
         if moments.shape[0] != 2 * m - 1 or cross.shape[0] != m:
             raise ValueError(
                 f"degree {self.degree} needs {2 * m - 1} moments and {m} cross sums,"
                 f" got {moments.shape[0]} and {cross.shape[0]}"
             )
+        self._moments, self._cross = moments, cross
+
+    def solve_watched(self, weight: cython.double) -> cython.int:
+        """`solve` for what now stands in the arrays given to `watch`."""
+        m = self._m
         if not weight > 0.0:
             return self._give_up(_NO_DATA)
         for j in range(2 * m - 1):
-            self._scaled[j] = moments[j] / weight * self._inverse[j]
+            self._scaled[j] = self._moments[j] / weight * self._inverse[j]
         _accumulate_gram(self._sums, self._scaled, self._binomial, m)
         total = 0.0
         for j in range(m - 1, -1, -1):
-            total = total + cross[j] / weight
+            total = total + self._cross[j] / weight
             self._g[j] = total
             self._known[j] = 0
             self._barred[j] = 0
