@@ -217,9 +217,7 @@ class BernsteinSums:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _add(
-        self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong
-    ) -> cython.void:
+    def _add(self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong) -> cython.void:
         n: cython.Py_ssize_t = self.degree
         _fill_powers(self._rising, self._falling, 2 * n, u)
         _add_basis(self._moments, w, _BINOMIAL, 2 * n, self._rising, self._falling, 0)
