@@ -36,8 +36,7 @@ are allocated one by one, so that no step ever copies the whole.
 Masses are measured from the cut (in a query: from the score) outwards and are sums of positive numbers only, so that
 light groups beside heavy ones keep their digits; no difference of prefix sums is ever taken. Two slopes are compared
 by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other weights, of
-however many magnitudes, the fits are right to a few 1e-14 (see `TIE`), as long as the product of two weights
-neither overflows nor underflows: between 1e-150 and 1e150.
+however many magnitudes between LIGHTEST and HEAVIEST, the fits are right to a few 1e-14 (see `TIE`).
 """
 
 from __future__ import annotations
@@ -76,6 +75,11 @@ different slopes tie below N = 3e7.
 
 EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and may be taken apart again
 
+LIGHTEST, HEAVIEST = 1e-150, 1e150
+"""The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups: under
+decay they are what a pause of hundreds of half-lives has left. A test object is never taken to be heavier: it
+outweighs what decayed weights can add up to by 70 orders of magnitude, so that the fits are 0 and 1 to 1e-70."""
+
 LEFT, RIGHT = 0, 1
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
@@ -86,6 +90,7 @@ _ROTATION = cython.declare(cython.int, ROTATION)
 _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
 _HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
+_HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _TIE = cython.declare(cython.double, TIE)
 _TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
 _INFINITY = cython.declare(cython.double, math.inf)
@@ -394,6 +399,8 @@ class HullTree:
         if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
         slack, rest, rest_p = _MASS_TOLERANCE * self._heaviest, leaf.w[i] - w, leaf.p[i] - p
+        if self._exact and _whole(w) and _whole(p):  # no rounding that could excuse anything
+            slack = 0.0
         if count == leaf.count[i] and rest > slack:
             return False
         return rest >= -slack and rest_p >= -slack and rest - rest_p >= -slack
@@ -448,6 +455,8 @@ class HullTree:
             else:
                 # What is left is known only to within the rounding of what was there, and is positive, for
                 # observations remain.
+                if leaf.w[i] + self._dw <= 0.0:  # only where the other weights of the group were lost in rounding
+                    self._set_exact(False)
                 leaf.w[i] = max(leaf.w[i] + self._dw, leaf.w[i] * _HALF_ULP)
                 leaf.p[i] = min(max(leaf.p[i] + self._dp, 0.0), leaf.w[i])
                 leaf.count[i] += self._dc
@@ -794,7 +803,7 @@ class HullTree:
     @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
         """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
-        score, w = float(score), float(w)
+        score, w = float(score), min(float(w), _HEAVIEST)
         if self._root is None:
             return 0.0, 1.0
         p0 = self._lower_at(score, w)
@@ -959,10 +968,11 @@ class HullTree:
         x = np.ascontiguousarray(scores, dtype=np.float64)
         p0, p1 = np.zeros(len(x)), np.ones(len(x))
         lower, upper = p0, p1
+        w = min(float(w), _HEAVIEST)
         if self._root is not None:
             for i in range(len(x)):
-                lower[i] = self._lower_at(float(x[i]), float(w))
-                upper[i] = max(lower[i], self._upper(float(w)))
+                lower[i] = self._lower_at(float(x[i]), w)
+                upper[i] = max(lower[i], self._upper(w))
         return p0, p1
 
     @cython.locals(x=cython.double[::1], values=cython.double[::1], i=cython.Py_ssize_t)
@@ -1060,9 +1070,11 @@ class HullTree:
         return scores[starts[:n]], scores[ends], positive[:n] / weight[:n]
 
     def multiply(self, factor: cython.double):
-        """Scale every weight by a positive factor. O(k)."""
+        """Scale every weight by a positive factor; groups that come out below LIGHTEST are dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        self.rebuild(scores, w * factor, positive * factor, count, self._heaviest * factor)
+        kept = w * factor >= LIGHTEST
+        columns = scores[kept], w[kept] * factor, positive[kept] * factor, count[kept]
+        self.rebuild(*columns, self._heaviest * factor)
 
     def prune(self, threshold: cython.double):
         """Drop the groups with less weight than `threshold`; returns how many observations went. O(k)."""
