@@ -16,7 +16,7 @@ from streamcal.memories.memory import Coordinate, Memory, Seed, coordinates, nev
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
-#: A decayed weight below this is not held: the product of two such weights, by which fits are compared, would underflow.
+#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
 SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
