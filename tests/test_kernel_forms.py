@@ -230,7 +230,8 @@ def edges_and_finders(kind, cells):
     edges = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
     if kind == "logarithmic":
         edges = 1.0 / (1.0 + np.exp(-edges))
-    return edges, [module.CellFinder(edges, kind == "logarithmic") for module in twins("grid_cells")]
+    centres = np.arange(cells) / 7.0
+    return edges, [module.CellFinder(edges, centres, kind == "logarithmic") for module in twins("grid_cells")]
 
 
 @pytest.mark.parametrize("kind", ["linear", "logarithmic"])
@@ -254,6 +255,7 @@ def test_grid_cells(kind, cells, data):
     expected, sums, values = np.searchsorted(edges, x, side="right").tolist(), [], np.arange(cells) / 3.0
     for finder in finders:
         assert [finder.find(one) for one in x.tolist()] == expected
+        assert [finder.round(one) for one in x.tolist()] == [cell / 7.0 for cell in expected]
         assert np.asarray(finder.find_many(x)).tolist() == expected
         assert np.asarray(finder.take(values, x)).tolist() == values[expected].tolist()
         sums.append(np.zeros((cells, 5)))
@@ -262,6 +264,8 @@ def test_grid_cells(kind, cells, data):
             finder.add(x, y, w, sums[-1].T.copy())
         with pytest.raises(ValueError, match="values for"):
             finder.take(values[1:], x)
+        with pytest.raises(ValueError, match="centres for"):
+            type(finder)(edges, values[1:], kind == "logarithmic")
     assert bits(sums[0]) == bits(sums[1])
     assert sums[0][:, 2].tolist() == np.bincount(expected, minlength=cells).tolist()
 
@@ -337,15 +341,20 @@ def test_partial_order(rows, whole):
 
 def test_usual_observations_are_those_that_need_no_check():
     edges = [1e-60, 1e60, math.nextafter(1e-60, 0.0), math.nextafter(1e60, math.inf), 0.0, -1.0, math.nan, math.inf, 1]
-    finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308]
+    finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308, 1.0, math.nextafter(1.0, 2.0)]
     scores = [*finite, math.inf, -math.inf, math.nan, 1, True, "0.5", np.float64(0.5)]
     for module in twins("usual"):
-        for score in scores:
-            assert module.usual(score, True, 1.0) == any(score is one for one in finite)
-        for w in [*edges, "1.0", None, np.float64(1.0)]:
-            assert module.usual(0.5, False, w) == (type(w) is float and 1e-60 <= w <= 1e60)
-        for y in (0, 1, 1.0, None, np.True_):
-            assert not module.usual(0.5, y, 1.0)
+        for lo, hi in [(0.0, 1.0), (-math.inf, math.inf), (math.inf, -math.inf)]:
+            for score in scores:
+                usual = any(score is one for one in finite)
+                plain = usual and lo <= score <= hi
+                expected = module.PLAIN if plain else module.USUAL if usual else module.UNUSUAL
+                assert module.usual(score, True, 1.0, lo, hi) == expected
+            for w in [*edges, "1.0", None, np.float64(1.0)]:
+                found = module.usual(0.5, False, w, lo, hi)
+                assert (found != module.UNUSUAL) == (type(w) is float and 1e-60 <= w <= 1e60)
+            for y in (0, 1, 1.0, None, np.True_):
+                assert module.usual(0.5, y, 1.0, lo, hi) == module.UNUSUAL
 
 
 softmax_steps = st.lists(
