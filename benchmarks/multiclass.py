@@ -161,8 +161,8 @@ nature, predicts each row and then learns it.
 
 #: Read off the tables of the full run.
 READING = """
-- `Dirichlet` has the lowest Brier score on both streams, and the lowest log loss, on the cover types by less than can be
-  relied on. It solves for 56 parameters a block; with fewer observations a class this need not be so.
+- `Dirichlet` has the lowest Brier score on both streams, and the lowest log loss, on the cover types by less than can
+  be relied on. It solves for 56 parameters a block; with fewer observations a class this need not be so.
 - `OnlineVectorScaling` comes within 0.006 of it in log loss, for the least time of all, and remembers nothing but its
   parameters and their curvature.
 - `TemperatureScaling` is far behind on both, and on the cover types hardly better than the scores: one slope cannot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ class Memory:
     retractions of what was already forgotten, `late` observations that came too late to be kept.
     """
 
+    #: Whether `as_of` is always 1, and asking it moves nothing.
+    steady: ClassVar[bool] = True
+
     def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
         self.statistic = statistic
         self.seed = seed
@@ -37,6 +40,7 @@ class Memory:
             statistic.update_many(*seed)
         # What of the statistic is the seed's, and does not count.
         self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
+        self._update = statistic.updater()
         self.version = 0
         self.missed = 0
         self.late = 0
@@ -63,7 +67,7 @@ class Memory:
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take in one observation; `t` is read by timed memories only."""
-        self.statistic.update(x, y, w)
+        self._update(x, y, w)
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
