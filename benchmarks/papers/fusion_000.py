@@ -40,9 +40,9 @@ RUNNABLE = ("Adult", "Census", "Covertypes", "Dota2")
 
 #: The paper's name → what is made for one value of its parameter, and the values five-fold cross-validation tries.
 METHODS: dict[str, tuple[Callable[[Any], Fusion], tuple[Any, ...]]] = {
-    "MR-MIC": (lambda penalty: MRMIC(penalty, forgetting=streamcal.Forever()), (1e-5, 1e-4, 1e-3, 1e-2)),
+    "MR-MIC": (lambda penalty: MRMIC(penalty, forgetting=streamcal.Forever()), (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
     "CopulaFusion": (lambda nothing: CopulaFusion(resolution=None), (None,)),
-    "BernPolyFusion": (BernsteinFusion, (1, 2, 3, 4, 5, 6, 8)),
+    "BernPolyFusion": (BernsteinFusion, (1, 2, 3, 4, 5, 6, 8, 10)),
 }
 #: Table 1 in percent: mean ± standard deviation by measure and method; Adult, Census, Covertypes, Dota2, SUSY.
 PUBLISHED = {
@@ -241,8 +241,8 @@ def times(one: Round, stream: int) -> str:
 def draw(rows: Rows, path: Path) -> str:
     """The contours of three functions of one sample, and how far each falls where it should rise; by method."""
     order = np.random.default_rng(0).permutation(len(rows.y))
-    train, rest = order[:200], order[200:600]
-    networks = [Network(rows, train, [(width, 10.0)], 0) for width in (10, 20)]
+    first, second, rest = order[:200], order[200:400], order[400:800]
+    networks = [Network(rows, sample, [(width, 1.0)], 0) for width, sample in ((10, first), (20, second))]
     scores = np.column_stack([one.scores(rest) for one in networks])
     one = ranked(Round(scores, rows.y[rest], scores, rows.y[rest]))
     figure = Figure(figsize=(11.0, 3.9), layout="constrained")
@@ -273,10 +273,11 @@ def draw(rows: Rows, path: Path) -> str:
 PAGE_TEXT = """# Paper 000: Table 1, running times and contours of three ways to fuse two classifiers
 
 Wang and Liu, *Multivariate Probability Calibration with Isotonic Bernstein Polynomials* (IJCAI 2020), §5. In each of
-{rounds} rounds two networks are trained on 500 rows each, a fusion learns the ranks of their scores on 500 more, and
-all other rows are the test. Parameters are chosen by five-fold cross-validation on the sample they are used on: width
-and weight decay of a network ({networks}), λ of MR-MIC ({penalties}), degree K₁ = K₂ of BernPolyFusion ({degrees}); the
-copulas are chosen by likelihood. All figures are percentages, mean ± standard deviation over the rounds.
+{rounds} rounds two networks are trained on 500 rows each, a fusion learns the ranks of their scores on 500 more, and all
+other rows are the test. Parameters are chosen by five-fold cross-validation on the sample they are used on: a network's
+width ({widths}) and weight decay ({decays}), λ of MR-MIC ({penalties}), the degree K₁ = K₂ of BernPolyFusion
+({degrees}); the copulas are chosen by likelihood. All figures are percentages, mean ± standard deviation over the
+rounds.
 
 MCE and ECE are the largest and the mean distance, at the centres of the cells of a 10 × 10 grid of ranks, between the
 fused probability and the rate of positives among the test rows in the cell; cells of fewer than 1,000 test rows do not
@@ -304,9 +305,10 @@ for every pair. For the stream CopulaFusion has its default grid of margins; for
 
 ![contours]({figure})
 
-Networks of 10 and 20 hidden units on 200 rows, a fusion on 400, λ = 1e-5, K = 5: the setting of Figure 1, on Covertypes
-instead of SUSY. Blue: negatives, red: positives. By how much each function falls, at most, from one point of a grid of
-101 × 101 to the next along an axis: {falls}.
+Networks of 10 and 20 hidden units, a fusion on 400 rows, λ = 1e-5, K = 5: the setting of Figure 1, on Covertypes instead
+of SUSY; and each network has 200 rows of its own, since on the same 200 the two agree too well to draw. Blue: negatives,
+red: positives. By how much each function falls, at most, from one point of a grid of 101 × 101 to the next along an axis:
+{falls}.
 
 ---
 
@@ -338,7 +340,36 @@ def orders(result: Result) -> str:
 
 READING = """{orders}
 
+- **The order**: BernPolyFusion has the lowest mean in {best} of {comparisons} comparisons here, as published in
+  {best_published}.
+- **The figures themselves are not those of the paper**, and neither is what they can be. Whoever predicts the rate of
+  positives has a Brier score of 18.2 on Adult, 5.8 on Census, 25.0 on Covertypes and 24.9 on Dota2. The published 19 to
+  20 on Census, 6.2 % of which are positive, cannot come from these rows as they are. On Dota2 500 rows hardly teach a
+  network to beat the rate: 24.6 here, 16.8 to 19.3 there. Adult is 3.6 to 5.3 lower here, Covertypes about 1 higher or
+  2 lower. Which rows, features and networks the paper used is not said, and there is no code.
+- **MCE and ECE** are larger here on Covertypes under every method, MCE by a factor of four and more. Here {covertypes} of
+  the 100 cells hold 1,000 test rows, also far from the diagonal, where 500 rows say nothing about the truth: a fusion is
+  measured where it must guess. How many cells counted in the paper is not said. By luck alone the rate of a cell of
+  1,000 rows is off by up to 1.6 points, and the largest of 50 such by about 4.
+- **CopulaFusion** has the largest MCE on every set. Its quotient of two densities has no reason to rise, and far from
+  the diagonal both are extrapolations of a family chosen near it: the picture below shows it.
+- **Cross-validation chose** low degrees: {degrees_chosen}.
 """
+
+
+def reading(result: Result) -> str:
+    """What the tables show; the words were written for the full run."""
+    lines = orders(result).splitlines()[2:]
+    cells = [line.strip("| ").split(" | ")[1:] for line in lines]
+    chosen = [f"{name} {np.mean(result.chosen[name, 'BernPolyFusion']):.1f}" for name in result.cells]
+    return READING.format(
+        orders=orders(result),
+        best=sum(row[1::2].count("BernPolyFusion") for row in cells),
+        best_published=sum(row[::2].count("BernPolyFusion") for row in cells),
+        comparisons=sum(len(row) // 2 for row in cells),
+        covertypes=round(np.mean(result.cells["Covertypes"])),
+        degrees_chosen=", ".join(chosen) + " on average",
+    )
 
 
 def page(result: Result, rounds: int, cache: Path | None, figure: Path) -> str:
@@ -346,12 +377,13 @@ def page(result: Result, rounds: int, cache: Path | None, figure: Path) -> str:
     covertypes = ranked(scored(SETS["Covertypes"], "Covertypes", 0, cache, False))
     return PAGE_TEXT.format(
         rounds=rounds,
-        networks=", ".join(f"{width} units with {decay:g}" for width, decay in GRID),
+        widths=" or ".join(f"{width}" for width in sorted({width for width, _ in GRID})),
+        decays=", ".join(f"{decay:g}" for decay in sorted({decay for _, decay in GRID})),
         penalties=", ".join(f"{value:g}" for value in METHODS["MR-MIC"][1]),
         degrees=", ".join(map(str, METHODS["BernPolyFusion"][1])),
         cells=", ".join(f"{name} {np.mean(counts):.0f}" for name, counts in result.cells.items()),
         tables="\n\n".join(table(result, measure) for measure in MEASURES),
-        reading=READING.format(orders=orders(result)),
+        reading=reading(result),
         times=times(covertypes, STREAM),
         stream=STREAM,
         figure=figure.name,
@@ -379,7 +411,7 @@ def main(arguments: list[str] | None = None) -> None:
         print("\n\n".join(table(result, measure) for measure in MEASURES))
         return
     text = page(result, given.rounds, given.cache, given.out.with_name(FIGURE))
-    print(text, result.chosen, sep="\n\n")
+    print(text)
     given.out.write_text(text, encoding="utf-8")
 
 
