@@ -10,8 +10,7 @@ from streamcal.base import FloatArray, InputError, SolverError, Statistic
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.kernels.bernstein import MAX_DEGREE
-from streamcal.kernels.tensor_bernstein import evaluate, evaluate_many
-from streamcal.maps.base import frozen
+from streamcal.kernels.tensor_bernstein import TensorPolynomial
 from streamcal.scales import Probability, Scale
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
@@ -116,15 +115,14 @@ class TensorMap(FusionMap):
         super().__init__(scales)
         self.degrees = degrees
         self.gap = gap
-        self._flat = frozen(flat)
-        self.coefficients = self._flat.reshape([degree + 1 for degree in degrees])
+        self._polynomial = TensorPolynomial(flat, degrees)
+        self.coefficients = self._polynomial.coefficients.reshape([degree + 1 for degree in degrees])
 
     def at(self, x: tuple[float, ...]) -> float:
-        u = [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]
-        return float(evaluate(self._flat, self.degrees, u))
+        return float(self._polynomial.at([scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]))
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        found: FloatArray = evaluate_many(self._flat, self.degrees, units(self.scales, x))
+        found: FloatArray = self._polynomial.at_many(units(self.scales, x))
         return found
 
 
