@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -83,6 +83,10 @@ class Statistic(ABC):
     @abstractmethod
     def update(self, x: Any, y: float, w: float) -> None:
         """Add one observation."""
+
+    def updater(self) -> Callable[[Any, float, float], None]:
+        """What `update` comes down to: `update` itself, or a function of a kernel that a memory may call directly."""
+        return self.update
 
     @abstractmethod
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:

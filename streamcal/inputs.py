@@ -216,3 +216,19 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
     if bad.any():
         place = int(np.argmax(bad))
         raise InputError(f"{what}[{place}] = {values[place].item()!r} is {why}")
+
+
+def check_outcome(y: Any) -> float:
+    """A real outcome: a finite float; `InputError` otherwise."""
+    value = _number(y, "outcome", "give a finite float")
+    if not math.isfinite(value):
+        raise InputError(f"outcome {y!r} is not finite; drop the observation")
+    return value
+
+
+def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
+    outcomes = _as_floats(y, "y")
+    _refuse(~np.isfinite(outcomes), outcomes, "y", "not finite; drop the observation")
+    _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
+    return outcomes, weights

@@ -187,3 +187,31 @@ def test_fusion_000_shortened(tmp_path):
     assert without.returncode == 1
     assert "SUSY is not in" in without.stderr
     assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
+    not all(
+        (DATA / f"{name}.csv.gz").exists()
+        for name in ("boston_housing", "airfoil_self_noise", "forest_fires", "concrete_strength")
+    ),
+    reason="needs the four regression files (.csv.gz): set STREAMCAL_DATA to their folder",
+)
+def test_regression_004_shortened():
+    before = pages()
+    done = run("benchmarks.papers.regression_004", "--quick")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    compared = {row[0]: row[1:] for row in rows[1:10]}
+    for name in ("e-beta", "GPC, paper", "GPC"):
+        gain, ratio = float(compared[name][0]), float(compared[name][2])
+        assert gain > 0.0, "the finding, on one fold"
+        assert ratio < 1.0
+    found = {row[0]: float(row[1].strip("*")) for row in rows[11:]}
+    assert found["GPC, K = 32"] - found["base"] == pytest.approx(float(compared["GPC"][0]), abs=2e-3)
+    assert pages() == before, "a shortened run writes no page"
+
+
+def test_regression_004_says_what_it_needs(tmp_path):
+    done = run("benchmarks.papers.regression_004", data=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "boston_housing.csv.gz is needed: put it into a folder, and set STREAMCAL_DATA to that\n"

@@ -52,6 +52,13 @@ def takes(estimator: base.Estimator, name: str) -> bool:
     return isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
 
 
+def takes_to_predict(estimator: base.Estimator, name: str) -> bool:
+    """Whether `predict_one` has a parameter of this name; a pipeline hands it to its last step."""
+    if isinstance(estimator, compose.Pipeline):
+        return takes_to_predict(list(estimator.steps.values())[-1], name)
+    return name in inspect.signature(estimator.predict_one).parameters
+
+
 def rounded(p: float) -> float:
     """The probability, put back on the end of [0, 1] it misses by rounding; anything else is left to be refused."""
     if -ROUNDING <= p < 0.0:
