@@ -247,23 +247,31 @@ class Learner(ABC):
 
 
 def _parameters_of(learner: Learner) -> dict[str, Any]:
-    """The parameters as plain data. One that is itself a learner is written as its class and parameters."""
-    return {
-        name: {"learner": type(value).__name__, "params": _parameters_of(value)}
-        if isinstance(value, Learner)
-        else encode(value)
-        for name, value in learner.params().items()
-    }
+    """The parameters as plain data."""
+    return {name: _plain(value) for name, value in learner.params().items()}
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as plain data. One that is itself a learner is written as its class and parameters."""
+    if isinstance(value, Learner):
+        return {"learner": type(value).__name__, "params": _parameters_of(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return encode(value)
 
 
 def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
     """The parameters that `_parameters_of` wrote."""
-    return {
-        name: Learner._known[value["learner"]](**_parameters_in(value["params"]))
-        if isinstance(value, dict) and "learner" in value
-        else decode(value)
-        for name, value in plain.items()
-    }
+    return {name: _read(value) for name, value in plain.items()}
+
+
+def _read(value: Any) -> Any:
+    """The parameter that `_plain` wrote."""
+    if isinstance(value, dict) and "learner" in value:
+        return Learner._known[value["learner"]](**_parameters_in(value["params"]))
+    if isinstance(value, list):
+        return tuple(_read(item) for item in value)
+    return decode(value)
 
 
 class Calibrator(Learner):

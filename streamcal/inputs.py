@@ -140,7 +140,7 @@ def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
         given = np.asarray(scores)
     except ValueError as error:
         raise InputError(f"scores cannot be read as an array: {error}") from None
-    if given.size == 0 and given.ndim < 3:
+    if given.ndim < 3 and given.shape[:1] == (0,):
         return np.empty((0, width))
     if given.ndim != 2 or given.shape[1] != width:
         raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
@@ -216,3 +216,19 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
     if bad.any():
         place = int(np.argmax(bad))
         raise InputError(f"{what}[{place}] = {values[place].item()!r} is {why}")
+
+
+def check_outcome(y: Any) -> float:
+    """A real outcome: a finite float; `InputError` otherwise."""
+    value = _number(y, "outcome", "give a finite float")
+    if not math.isfinite(value):
+        raise InputError(f"outcome {y!r} is not finite; drop the observation")
+    return value
+
+
+def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
+    outcomes = _as_floats(y, "y")
+    _refuse(~np.isfinite(outcomes), outcomes, "y", "not finite; drop the observation")
+    _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
+    return outcomes, weights

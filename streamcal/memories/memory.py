@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.base import FloatArray, Statistic
 
@@ -17,8 +18,9 @@ class Seed(NamedTuple):
     w: FloatArray
 
 
-#: A coordinate as memories keep it: a number, or a tuple of numbers where there are several scores.
-Coordinate: TypeAlias = float | tuple[float, ...]
+#: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
+#: (of texts and numbers) where an observation names its own labels. Memories compare them, and look no further.
+Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
 class Memory:
@@ -53,6 +55,11 @@ class Memory:
         if self.statistic.count == self._seed_count:
             return 0.0
         return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that is held is the seed, as of the present view."""
+        return self.statistic.count == self._seed_count
 
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
@@ -116,7 +123,19 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     rows = list(rows)
     if not rows:
         return tuple(np.empty(0) for _ in range(width))
-    return tuple(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    return tuple(_column(values) for values in zip(*rows, strict=True))
+
+
+def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
+    first = values[0]
+    if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
+        return np.fromiter((_hashable(value) for value in values), dtype=object, count=len(values))
+    return np.array(values, dtype=np.float64)
+
+
+def _hashable(plain: Any) -> Any:
+    return tuple(map(_hashable, plain)) if isinstance(plain, (list, tuple)) else plain
 
 
 def coordinates(x: FloatArray) -> list[Coordinate]:

@@ -69,6 +69,11 @@ class ScoreTree(Statistic):
         """The coordinates held, ascending. O(k)."""
         return np.asarray(self._tree.to_arrays()[0])
 
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """The coordinates held, ascending, and their weights. O(k)."""
+        x, weight, _, _ = self._tree.to_arrays()
+        return np.asarray(x), np.asarray(weight)
+
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
         return self._tree.blocks()
