@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import pickle
 import sys
 from pathlib import Path
 
@@ -98,15 +99,22 @@ def test_values_are_those_of_the_formula(degrees):
     problem = IsotonicTensor(degrees)
     c = problem.repaired(rng.normal(0.4, 0.3, problem.size))
     u = np.vstack([stream(degrees, 60)[0], np.zeros((1, len(degrees))), np.ones((1, len(degrees)))])
-    values = tensor_bernstein.evaluate_many(c, degrees, u)
+    polynomial = tensor_bernstein.TensorPolynomial(c, degrees)
+    values = polynomial.at_many(u)
     np.testing.assert_allclose(values, basis(degrees, u) @ c, rtol=0, atol=1e-14)
-    assert values.tolist() == [tensor_bernstein.evaluate(c, degrees, row) for row in u.tolist()]
+    assert values.tolist() == [polynomial.at(row) for row in u.tolist()]
     assert values[-2] == c[0]
     assert values[-1] == c[-1]
-    flat = np.full(problem.size, 0.3)
-    assert set(tensor_bernstein.evaluate_many(flat, degrees, u).tolist()) == {0.3}
+    flat = tensor_bernstein.TensorPolynomial(np.full(problem.size, 0.3), degrees)
+    assert set(flat.at_many(u).tolist()) == {0.3}
+    assert pickle.loads(pickle.dumps(polynomial)).at_many(u).tolist() == values.tolist()
     with pytest.raises(ValueError, match="do not fit"):
-        tensor_bernstein.evaluate(c[1:], degrees, u[0])
+        tensor_bernstein.TensorPolynomial(c[1:], degrees)
+    with pytest.raises(ValueError, match=r"degrees must lie in 1\.\.50"):
+        tensor_bernstein.TensorPolynomial(c, (51,))
+    for call in (polynomial.at, lambda wrong: polynomial.at_many(np.array([wrong]))):
+        with pytest.raises(ValueError, match="scores are needed"):
+            call([0.5] * (len(degrees) + 1))
 
 
 rows = st.lists(
@@ -129,7 +137,7 @@ def test_both_forms_of_the_tensor_kernel(degrees, rows):
         sums = module.TensorSums(degrees)
         sums.update_many(u, w, positive)
         sums.revert(u[0].tolist(), w[0], positive[0])
-        values = module.evaluate_many(c, degrees, u)
+        values = module.TensorPolynomial(c, degrees).at_many(u)
         found.append(np.concatenate([*map(np.atleast_1d, sums.state()), values]).tobytes())
     assert found[0] == found[1]
 
