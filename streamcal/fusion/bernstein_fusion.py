@@ -16,7 +16,7 @@ from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
-#: Most coefficients. A solve costs their third power, seconds for so many; and its matrices hold 8 MB each.
+#: Most coefficients. A solve costs their third power, ten seconds for so many; and its matrices hold 8 MB each.
 MAX_COEFFICIENTS = 1_000
 
 
