@@ -46,8 +46,8 @@ class BernsteinFusion(AdditiveFusion):
     Notes
     -----
     An observation costs O(Π(2Kₘ + 1)), and memory is fixed: 121 + 36 sums for two scores of degree 5, 1,331 + 216 for
-    three. A solve does not depend on how much was learned: 0.1 ms for M = 2 and K = 5 (0.3 ms with OSQP), 10 to 20 ms for
-    M = 3 and K = 5, 216 coefficients, with either solver; there `refresh_every` helps.
+    three. A solve does not depend on how much was learned: 0.1 ms for M = 2 and K = 5 (0.3 ms with OSQP), 10 to 20 ms
+    for M = 3 and K = 5, 216 coefficients, with either solver; there `refresh_every` helps.
 
     Every solution comes with a certified bound: its fitted values lie within √(2·gap) of the optimum in mean square
     over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; the active set never left more than 3e-11, of 20,000
