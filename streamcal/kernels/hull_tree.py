@@ -139,17 +139,15 @@ class Leaf(Node):
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(low=cython.int, high=cython.int, middle=cython.int)
+    @cython.locals(i=cython.int)
     def position(self, score: cython.double) -> cython.int:
-        """How many groups lie below `score`."""
-        low, high = 0, self.n
-        while low < high:
-            middle = (low + high) >> 1
-            if self.scores[middle] < score:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        """How many groups lie below `score`. Loads that do not wait for one another beat a search by halves."""
+        i = 0
+        while i + 8 <= self.n and self.scores[i + 7] < score:
+            i += 8
+        while i < self.n and self.scores[i] < score:
+            i += 1
+        return i
 
     @cython.cfunc
     @cython.exceptval(check=False)
