@@ -97,8 +97,8 @@ _INFINITY = cython.declare(cython.double, math.inf)
 
 MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
 
-# A node that is only looked at, while nothing changes: a bare pointer, since counting references takes longer than the
-# look. Every descent goes by these; what may drop a node holds it as an object.
+# A node that is only looked at, while nothing changes: a bare pointer, since counting references would write to every
+# node on the way. Every descent goes by these; what may drop a node holds it as an object.
 Borrowed = cython.typedef(cython.p_void)
 if not cython.compiled:
     Borrowed = object
