@@ -29,7 +29,7 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
 With k distinct scores a descent costs O(log k). An update is one descent, and for each pool that must be searched
 two more per step of Newton's method: at a million scores 2 pools of 15, one or two steps each. A query is one descent,
 and for each step at most one more for every pool that reaches over the score, O(log² k). The bracket bounds the
-steps; streams of 0/1 labels never took more than 10, weights made to mislead (over 10¹⁰⁰) up to 95. Memory: 32 bytes
+steps; streams of 0/1 labels never took more than 12, weights made to mislead (over 10¹⁰⁰) up to 95. Memory: 32 bytes
 for each place in a leaf, of which random arrivals fill 70 % and sorted ones all, and 4 for the nodes. Leaves and nodes
 are allocated one by one, so that no step ever copies the whole.
 
@@ -97,8 +97,8 @@ _INFINITY = cython.declare(cython.double, math.inf)
 
 MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
 
-# A node that is only looked at, while nothing changes: a bare pointer, since counting references takes longer than the
-# look. Every descent goes by these; what may drop a node holds it as an object.
+# A node that is only looked at, while nothing changes: a bare pointer, since counting references would write to every
+# node on the way. Every descent goes by these; what may drop a node holds it as an object.
 Borrowed = cython.typedef(cython.p_void)
 if not cython.compiled:
     Borrowed = object
