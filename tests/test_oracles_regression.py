@@ -379,7 +379,7 @@ def test_what_is_no_distribution_and_no_question(make):
 RAMP = Piecewise([0.0, 0.1, 0.3, 0.35, 0.8, 1.0], [0.0, 0.3, 0.35, 0.35, 0.9, 1.0])
 
 
-@pytest.mark.parametrize("base", [stats.norm(0.5, 2.0), stats.expon(), stats.t(5.0), stats.beta(0.5, 3.0)])
+@pytest.mark.parametrize("base", [stats.norm(0.5, 2.0), stats.expon(), stats.t(5.0), stats.beta(2.0, 3.0)])
 def test_recalibrated_distributions_by_numerical_integration(base):
     found = recalibrated(base, RAMP)
     kinks = base.ppf(RAMP.knots)
