@@ -88,6 +88,11 @@ class AdditiveLearner(Learner, Generic[Map]):
     def n(self) -> float:
         return self._memory.n
 
+    def holds_nothing(self, t: Time | None = None) -> bool:
+        """Whether nothing that was learned is held, as of time `t`. O(1), and as much as the window has to move."""
+        self._memory.as_of(None if t is None else check_time(t))
+        return self._memory.holds_nothing
+
     def tally(self) -> dict[str, int]:
         """Counts of what was quietly handled: retractions of what forgetting had dropped already (`missed`), and
         observations that came too late to be kept (`late`)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -83,6 +83,10 @@ class Statistic(ABC):
     @abstractmethod
     def update(self, x: Any, y: float, w: float) -> None:
         """Add one observation."""
+
+    def updater(self) -> Callable[[Any, float, float], None]:
+        """What `update` comes down to: `update` itself, or a function of a kernel that a memory may call directly."""
+        return self.update
 
     @abstractmethod
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
@@ -243,23 +247,31 @@ class Learner(ABC):
 
 
 def _parameters_of(learner: Learner) -> dict[str, Any]:
-    """The parameters as plain data. One that is itself a learner is written as its class and parameters."""
-    return {
-        name: {"learner": type(value).__name__, "params": _parameters_of(value)}
-        if isinstance(value, Learner)
-        else encode(value)
-        for name, value in learner.params().items()
-    }
+    """The parameters as plain data."""
+    return {name: _plain(value) for name, value in learner.params().items()}
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as plain data. One that is itself a learner is written as its class and parameters."""
+    if isinstance(value, Learner):
+        return {"learner": type(value).__name__, "params": _parameters_of(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return encode(value)
 
 
 def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
     """The parameters that `_parameters_of` wrote."""
-    return {
-        name: Learner._known[value["learner"]](**_parameters_in(value["params"]))
-        if isinstance(value, dict) and "learner" in value
-        else decode(value)
-        for name, value in plain.items()
-    }
+    return {name: _read(value) for name, value in plain.items()}
+
+
+def _read(value: Any) -> Any:
+    """The parameter that `_plain` wrote."""
+    if isinstance(value, dict) and "learner" in value:
+        return Learner._known[value["learner"]](**_parameters_in(value["params"]))
+    if isinstance(value, list):
+        return tuple(_read(item) for item in value)
+    return decode(value)
 
 
 class Calibrator(Learner):

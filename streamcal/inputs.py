@@ -140,7 +140,7 @@ def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
         given = np.asarray(scores)
     except ValueError as error:
         raise InputError(f"scores cannot be read as an array: {error}") from None
-    if given.size == 0 and given.ndim < 3:
+    if given.ndim < 3 and given.shape[:1] == (0,):
         return np.empty((0, width))
     if given.ndim != 2 or given.shape[1] != width:
         raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")

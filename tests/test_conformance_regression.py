@@ -35,9 +35,11 @@ from streamcal import (
 )
 from streamcal.regression import (
     METHODS,
+    RBF,
     CalibratedDistribution,
     ConformalPredictive,
     EmpiricalDensity,
+    GaussianProcessCDF,
     IsotonicDistributional,
     Normal,
     Piecewise,
@@ -84,6 +86,15 @@ VARIANTS: dict[str, list[tuple[Any, float]]] = {
         (
             lambda p: VennAbersRegression("self-consistent", [-1.0, 1.0], support=SUPPORT, forgetting=p, resolution=16),
             CLOSED,
+        ),
+    ],
+    "gaussian-process-cdf": [
+        (lambda p: GaussianProcessCDF(4, support=SUPPORT, resolution=64, points=33, forgetting=p), SOLVED),
+        (
+            lambda p: GaussianProcessCDF(
+                [0.0], support=SUPPORT, kernel=RBF(), mean="zero", point="mean", resolution=None, points=9, forgetting=p
+            ),
+            SOLVED,
         ),
     ],
 }

@@ -11,7 +11,7 @@ from streamcal.additive import AdditiveLearner, require
 from streamcal.base import Calibrator, FloatArray, Label, Time
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
-from streamcal.kernels.usual import usual
+from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.memories.memory import Seed
 from streamcal.prior import Prior
@@ -50,6 +50,7 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         self.resolution = resolution
         self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+        self._lo, self._hi = scale.plain
 
     def _seed(self) -> Seed | None:
         return None if self.prior is None else self.prior.seed(self.scale)
@@ -62,17 +63,20 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if usual(score, y, w) and t is None and not self._timed:
-            s, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
+        case = UNUSUAL if self._timed or t is not None else usual(score, y, w, self._lo, self._hi)
+        if case == PLAIN:
+            x, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
         else:
-            s, label, weight, time = self._checked(score, y, w, t)
-        x = self.scale.coordinate(s)
-        if weight == 0.0:
-            return
+            s, label, weight, time = (
+                self._checked(score, y, w, t) if case == UNUSUAL else (score, 1.0 if y else 0.0, w, 0.0)
+            )
+            x = self.scale.coordinate(s)
+            if weight == 0.0:
+                return
         self._memory.learn(x, label, weight, time)
         if self.refresh_every > 1:  # asked here too: a call costs more than the question
             self._changed(1)
-        if x == self.scale.lo or x == self.scale.hi:
+        if case != PLAIN and (x == self.scale.lo or x == self.scale.hi):
             self._clamped += self.scale.clamps(s)
 
     def learn_many(

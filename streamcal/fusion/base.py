@@ -58,7 +58,8 @@ class MeanMap(FusionMap):
         return sum(scale.probability(one) for scale, one in zip(self.scales, x, strict=True)) / len(x)
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        columns = [scale.probabilities(column) for scale, column in zip(self.scales, x.T, strict=True)]
+        each = zip(self.scales, np.ascontiguousarray(x.T), strict=True)
+        columns = [scale.probabilities(column) for scale, column in each]
         mean: FloatArray = np.sum(columns, axis=0) / len(columns)
         return mean
 
@@ -70,6 +71,8 @@ class Fusion(Learner):
     monotone: ClassVar[bool] = True
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
+    #: M, the number of scores.
+    n_scores: int
 
     @abstractmethod
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -168,7 +171,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
         times = self._times(t, len(labels))
         self._learn_many(coordinates(self._scales, s), labels, weights, times)
-        kept = s[weights > 0.0].T
+        kept = np.ascontiguousarray(s[weights > 0.0].T)
         self._clamped += sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:

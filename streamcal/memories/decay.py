@@ -16,8 +16,8 @@ from streamcal.memories.memory import Coordinate, Memory, Seed, coordinates, nev
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
-#: A decayed weight below this is not held: sums of it would lose their precision to the smallest floats.
-SMALLEST_HELD = 1e-200
+#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
+SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
 #: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
@@ -31,6 +31,8 @@ class _DecayingMemory(Memory):
     of all the old ones shrinking, so that a step stays O(1). When the exponent of the clock reaches
     RESCALE_HALF_LIVES, everything is halved a whole number of times, which is exact, and `halvings` counts them.
     """
+
+    steady = False
 
     def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
         super().__init__(statistic, seed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.base import FloatArray, Statistic
 
@@ -17,8 +18,9 @@ class Seed(NamedTuple):
     w: FloatArray
 
 
-#: A coordinate as memories keep it: a number, or a tuple of numbers where there are several scores.
-Coordinate: TypeAlias = float | tuple[float, ...]
+#: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
+#: (of texts and numbers) where an observation names its own labels. Memories compare them, and look no further.
+Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
 class Memory:
@@ -28,6 +30,9 @@ class Memory:
     retractions of what was already forgotten, `late` observations that came too late to be kept.
     """
 
+    #: Whether `as_of` is always 1, and asking it moves nothing.
+    steady: ClassVar[bool] = True
+
     def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
         self.statistic = statistic
         self.seed = seed
@@ -35,6 +40,7 @@ class Memory:
             statistic.update_many(*seed)
         # What of the statistic is the seed's, and does not count.
         self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
+        self._update = statistic.updater()
         self.version = 0
         self.missed = 0
         self.late = 0
@@ -50,13 +56,18 @@ class Memory:
             return 0.0
         return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that is held is the seed, as of the present view."""
+        return self.statistic.count == self._seed_count
+
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
         return 1.0
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take in one observation; `t` is read by timed memories only."""
-        self.statistic.update(x, y, w)
+        self._update(x, y, w)
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
@@ -112,7 +123,19 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     rows = list(rows)
     if not rows:
         return tuple(np.empty(0) for _ in range(width))
-    return tuple(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    return tuple(_column(values) for values in zip(*rows, strict=True))
+
+
+def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
+    first = values[0]
+    if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
+        return np.fromiter((_hashable(value) for value in values), dtype=object, count=len(values))
+    return np.array(values, dtype=np.float64)
+
+
+def _hashable(plain: Any) -> Any:
+    return tuple(map(_hashable, plain)) if isinstance(plain, (list, tuple)) else plain
 
 
 def coordinates(x: FloatArray) -> list[Coordinate]:

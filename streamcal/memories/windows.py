@@ -120,6 +120,8 @@ class TimeWindow(Memory):
     later time moves the edge forward and a later call moves it back, so that predicting changes nothing one can see.
     """
 
+    steady = False
+
     def __init__(self, statistic: Statistic, seed: Seed | None, size: float) -> None:
         super().__init__(statistic, seed)
         self._size = size

@@ -9,6 +9,7 @@ from streamcal.metrics.distribution import DistributionMetric
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_likelihood import LogLikelihood
 from streamcal.metrics.log_loss import LogLoss
+from streamcal.metrics.multiclass import ClasswiseECE, MulticlassBrier, MulticlassLogLoss
 from streamcal.metrics.pit_histogram import PITHistogram
 from streamcal.metrics.reliability import ReliabilityBin, ReliabilityData
 
@@ -16,12 +17,15 @@ __all__ = [
     "CRPS",
     "Brier",
     "CalibrationRatio",
+    "ClasswiseECE",
     "DistributionMetric",
     "EqualMassECE",
     "IntervalCoverage",
     "LogLikelihood",
     "LogLoss",
     "Metric",
+    "MulticlassBrier",
+    "MulticlassLogLoss",
     "PITHistogram",
     "Pinball",
     "ReliabilityBin",

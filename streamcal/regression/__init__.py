@@ -11,6 +11,7 @@ from streamcal.regression.distributions import (
     Sample,
 )
 from streamcal.regression.empirical_density import EmpiricalDensity
+from streamcal.regression.gaussian_process_cdf import RBF, GaussianProcessCDF
 from streamcal.regression.isotonic_distributional import IsotonicDistributional
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.venn_abers_regression import VennAbersRegression
@@ -24,17 +25,20 @@ METHODS: dict[str, type[DistributionCalibrator]] = {
         ConformalPredictive,
         IsotonicDistributional,
         VennAbersRegression,
+        GaussianProcessCDF,
     )
 }
 
 __all__ = [
     "METHODS",
+    "RBF",
     "CalibratedDistribution",
     "ConformalPredictive",
     "Distribution",
     "DistributionCalibrator",
     "DistributionMap",
     "EmpiricalDensity",
+    "GaussianProcessCDF",
     "IsotonicDistributional",
     "Normal",
     "Piecewise",

@@ -1,7 +1,17 @@
-"""River: calibrated classifiers and regressors and the Brier score, for `progressive_val_score` and pipelines."""
+"""River: calibrated classifiers and regressors, and the Brier score, for pipelines and progressive validation."""
 
 from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
 from streamcal.river.brier import Brier
+from streamcal.river.fused import FusedClassifier
+from streamcal.river.multiclass import CalibratedMulticlassClassifier
 from streamcal.river.regressor import CalibratedRegressor
 
-__all__ = ["Brier", "CalibratedClassifier", "CalibratedRegressor", "CrossCalibratedClassifier", "ScoreCalibrator"]
+__all__ = [
+    "Brier",
+    "CalibratedClassifier",
+    "CalibratedMulticlassClassifier",
+    "CalibratedRegressor",
+    "CrossCalibratedClassifier",
+    "FusedClassifier",
+    "ScoreCalibrator",
+]
