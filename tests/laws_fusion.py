@@ -42,7 +42,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
 }
 SCALES = [{"scale": (Logit(), Interval(-1.0, 2.0))}]
 #: As many as make the suite last seconds: the memories have met their laws in `test_conformance.py`.
-few = settings(max_examples=max(2, settings.default.max_examples // 3))
+few = settings(max_examples=max(2, settings.default.max_examples // 4))
 
 
 @dataclass(frozen=True)

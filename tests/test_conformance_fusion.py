@@ -419,10 +419,10 @@ def test_what_a_method_says_it_can_do_is_so(case):
     if not cal.bounded_memory:
         return
     grid = {"resolution": 8} if "resolution" in cal.params() else {}
-    scores, y = np.random.default_rng(2).random((2_000, 2)), np.arange(2_000) % 2  # they reach every cell
+    scores, y = np.random.default_rng(2).random((800, 2)), np.arange(800) % 2  # they reach every cell
     cal, sizes = case.build(**grid), []
     for part in (scores, scores[::-1] * 0.999):
-        cal.learn_many(part, y, None, np.zeros(2_000))
+        cal.learn_many(part, y, None, np.zeros(800))
         sizes.append(size_of(cal.state_dict()))
     if case.policy in ("decay", "time-decay"):  # how many cells have faded varies: none at all is the most
         full = case.method(**{**cal.params(), "forgetting": Forever()})

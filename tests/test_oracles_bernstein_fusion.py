@@ -176,6 +176,15 @@ def test_a_gap_is_a_bound_for_any_multipliers():
         assert 0.5 * c @ p @ c - r @ c - (0.5 * best @ p @ best - r @ best) <= gap + 1e-12
 
 
+def test_a_gap_counts_what_is_not_stationary_and_what_is_not_tight():
+    """By hand, for ½|c|² − rᵀc over 0 ≤ c₀ ≤ c₁ ≤ 1; in both cases c costs ¼ above the optimum."""
+    problem, square = IsotonicTensor((1,)), np.eye(2)
+    # r = 0, the optimum is 0: λ = (½, 1, 0) of (c₁ ≥ c₀, c₀ ≥ 0, c₁ ≤ 1) makes c stationary, and c₀ ≥ 0 is ½ from tight
+    assert problem.gap(square, np.zeros(2), np.full(2, 0.5), np.array([0.5, 1.0, 0.0])) == 0.5
+    # r = ½, the optimum is ½: without multipliers the gradient is −½ twice, and the way to c* may be as long as 1
+    assert problem.gap(square, np.full(2, 0.5), np.zeros(2), np.zeros(3)) == 1.0
+
+
 def test_ranks_by_a_fixed_empirical_distribution():
     """What is learned and asked as raw scores on these scales is what is learned and asked as ranks."""
     scores, y = sample(300, 2, 10)
