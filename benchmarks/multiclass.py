@@ -45,7 +45,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "multiclass.md"
 COVERTYPE = "covtype.csv.gz"
 #: Rows the model of the cover types learns: they are balanced, the rest is not.
 TRAINING = 15_120
-COVERTYPE_ROWS = 60_000
+COVERTYPE_ROWS = 20_000
 WINDOW = Window(5_000)
 Array = npt.NDArray[np.float64]
 
@@ -78,7 +78,9 @@ def covertype(folder: Path, rows: int) -> Stream:
         next(reader)
         table = np.array([row for _, row in zip(range(TRAINING + rows), reader, strict=False)], dtype=np.float64)
     x, y = table[:, :-1], table[:, -1].astype(int)
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(x[:TRAINING], y[:TRAINING])
+    model = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")).fit(
+        x[:TRAINING], y[:TRAINING]
+    )
     return Stream(model.predict_proba(x[TRAINING:]), model.classes_.tolist(), y[TRAINING:].tolist(), 250)
 
 
@@ -159,6 +161,17 @@ nature, predicts each row and then learns it.
 
 #: Read off the tables of the full run.
 READING = """
+- `Dirichlet` has the lowest Brier score on both streams, and the lowest log loss, on the cover types by less than can
+  be relied on. It solves for 56 parameters a block; with fewer observations a class this need not be so.
+- `OnlineVectorScaling` comes within 0.006 of it in log loss, for the least time of all, and remembers nothing but its
+  parameters and their curvature.
+- `TemperatureScaling` is far behind on both, and on the cover types hardly better than the scores: one slope cannot
+  repair wrong class frequencies.
+- `OneVsRest(Isotonic)` has the lowest classwise ECE on the cover types, and yet a higher log loss there than vector and
+  Dirichlet scaling, online or not: a low ECE alone says little.
+- `MulticlassVennAbers`: one against one is better than one against the rest on the cover types and worse on the image
+  segments, where a pair has some 660 observations at the end.
+- `OneVsRest(Beta)` is the slowest here of what is not a softmax, and behind `OneVsRest(Isotonic)` on both streams.
 """
 
 

@@ -18,6 +18,7 @@ CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
     "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
+    "fusing_two_models.py": ("logistic regression, calibrated", "both, fused"),
     "many_classes.py": ("pipeline, raw", "calibrated: OnlineVectorScaling"),
     "served_scores.py": ("served score, raw", "calibrated"),
 }

@@ -167,6 +167,29 @@ def test_venn_abers_003_shortened():
 
 
 @pytest.mark.skipif(
+    not (DATA / "adult_train.csv.gz").exists(), reason="needs adult_*.csv.gz: set STREAMCAL_DATA to their folder"
+)
+def test_fusion_000_shortened(tmp_path):
+    before = pages()
+    short = ("--rounds", "1", "--sets", "Adult", "--quick", "--cache", str(tmp_path))
+    done = run("benchmarks.papers.fusion_000", *short)
+    assert done.returncode == 0, done.stderr
+    for measure, text in zip(("MCE", "ECE", "Brier"), done.stdout.split("\n\n"), strict=True):
+        for name in ("MR-MIC", "CopulaFusion", "BernPolyFusion"):
+            row = next(line for line in text.splitlines() if line.startswith(f"| {name}")).split(" | ")
+            assert 0.0 < float(row[2]) < 60.0
+            assert row[-1].removesuffix(" |") == row[4] == "not run"
+            if measure == "Brier":
+                assert float(row[2]) < 14.0, "the rate alone has 18.3: .24 times .76"
+    again = run("benchmarks.papers.fusion_000", *short, data=tmp_path)  # without the data: the scores were kept
+    assert again.stdout == done.stdout
+    without = run("benchmarks.papers.fusion_000", "--rounds", "1", "--sets", "SUSY", "--quick", data=tmp_path)
+    assert without.returncode == 1
+    assert "SUSY is not in" in without.stderr
+    assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
     not all(
         (DATA / f"{name}.csv.gz").exists()
         for name in ("boston_housing", "airfoil_self_noise", "forest_fires", "concrete_strength")

@@ -16,7 +16,7 @@ from streamcal.river import CalibratedRegressor
 
 BASES = {
     "linear regression": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
-    "Bayesian linear regression": lambda: linear_model.BayesianLinearRegression(),
+    "Bayesian linear regression": lambda: preprocessing.StandardScaler() | linear_model.BayesianLinearRegression(),
     "Hoeffding tree": lambda: tree.HoeffdingTreeRegressor(),
 }
 ROWS = list(datasets.TrumpApproval().take(300))

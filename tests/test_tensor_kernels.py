@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import streamcal.kernels
+from streamcal import Interval, Probability, RetractionError
 from streamcal.doctor import kernels
 from streamcal.kernels import tensor_bernstein
 from streamcal.kernels.difference_qp import DifferenceQP
 from streamcal.solvers.tensor import IsotonicTensor
+from streamcal.statistics.tensor_moments import TensorMoments
 
 DEGREES = [(1,), (5,), (2, 3), (5, 5), (2, 1, 3)]
 
@@ -98,15 +102,22 @@ def test_values_are_those_of_the_formula(degrees):
     problem = IsotonicTensor(degrees)
     c = problem.repaired(rng.normal(0.4, 0.3, problem.size))
     u = np.vstack([stream(degrees, 60)[0], np.zeros((1, len(degrees))), np.ones((1, len(degrees)))])
-    values = tensor_bernstein.evaluate_many(c, degrees, u)
+    polynomial = tensor_bernstein.TensorPolynomial(c, degrees)
+    values = polynomial.at_many(u)
     np.testing.assert_allclose(values, basis(degrees, u) @ c, rtol=0, atol=1e-14)
-    assert values.tolist() == [tensor_bernstein.evaluate(c, degrees, row) for row in u.tolist()]
+    assert values.tolist() == [polynomial.at(row) for row in u.tolist()]
     assert values[-2] == c[0]
     assert values[-1] == c[-1]
-    flat = np.full(problem.size, 0.3)
-    assert set(tensor_bernstein.evaluate_many(flat, degrees, u).tolist()) == {0.3}
+    flat = tensor_bernstein.TensorPolynomial(np.full(problem.size, 0.3), degrees)
+    assert set(flat.at_many(u).tolist()) == {0.3}
+    assert pickle.loads(pickle.dumps(polynomial)).at_many(u).tolist() == values.tolist()
     with pytest.raises(ValueError, match="do not fit"):
-        tensor_bernstein.evaluate(c[1:], degrees, u[0])
+        tensor_bernstein.TensorPolynomial(c[1:], degrees)
+    with pytest.raises(ValueError, match=r"degrees must lie in 1\.\.50"):
+        tensor_bernstein.TensorPolynomial(c, (51,))
+    for call in (polynomial.at, lambda wrong: polynomial.at_many(np.array([wrong]))):
+        with pytest.raises(ValueError, match="scores are needed"):
+            call([0.5] * (len(degrees) + 1))
 
 
 rows = st.lists(
@@ -129,7 +140,7 @@ def test_both_forms_of_the_tensor_kernel(degrees, rows):
         sums = module.TensorSums(degrees)
         sums.update_many(u, w, positive)
         sums.revert(u[0].tolist(), w[0], positive[0])
-        values = module.evaluate_many(c, degrees, u)
+        values = module.TensorPolynomial(c, degrees).at_many(u)
         found.append(np.concatenate([*map(np.atleast_1d, sums.state()), values]).tobytes())
     assert found[0] == found[1]
 
@@ -175,3 +186,35 @@ def test_the_dual_active_set_refuses_what_does_not_fit():
         DifferenceQP(3, [3], [0], [0.0])
     with pytest.raises(ValueError, match="inverse factor"):
         DifferenceQP(3, [1], [0], [0.0]).solve(np.eye(2), np.zeros(3))
+
+
+def test_tensor_moments_are_the_gram_matrix_of_what_is_held():
+    """After learning, merging, retracting and fading: to rounding of the sums, which retractions leave behind."""
+    degrees, scales = (2, 3), (Probability(), Interval(-1.0, 3.0))
+    u, w, positive = stream(degrees, 60, seed=3)
+    x = u * [1.0, 4.0] - [0.0, 1.0]
+    one, other = TensorMoments(degrees, scales), TensorMoments(degrees, scales)
+    y = positive / w
+    one.update_many(x[:30], y[:30], w[:30])
+    other.update_many(x[30:], y[30:], w[30:])
+    one.merge(other)
+    for k in range(10, 20):
+        one.revert(tuple(x[k].tolist()), y[k], w[k])
+    one.decay(0.25)
+    held = np.r_[0:10, 20:60]
+    v = basis(degrees, u[held])
+    problem = IsotonicTensor(degrees, ridge=0.0)
+    expected = v.T @ (w[held, None] * v) / w[held].sum()
+    assert (one.n, one.count) == (pytest.approx(0.25 * w[held].sum(), rel=1e-12), 50)
+    np.testing.assert_allclose(problem.quadratic(one.sums.moments, one.n), expected, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(one.sums.cross, 0.25 * v.T @ positive[held], rtol=1e-11, atol=1e-13)
+    twin = one.empty()
+    twin.restore(json.loads(json.dumps(one.state())))
+    assert twin.state() == one.state()
+    with pytest.raises(RetractionError):
+        one.revert(tuple(x[0].tolist()), 1.0, 1e3)
+    assert twin.state() == one.state()
+    for k in held:
+        twin.revert(tuple(x[k].tolist()), y[k], 0.25 * w[k])
+    assert twin.n == 0.0
+    assert not twin.sums.moments.any()

@@ -29,8 +29,48 @@ VIOLATION = cython.declare(cython.double, 1e-12)
 # A normal depends on those of A if this fraction of its square, or less, is left beside them. Rounding leaves 1e-30; a
 # condition number of G of 1e12 at the most leaves 1e-12 of an independent one.
 DEPENDENT = cython.declare(cython.double, 1e-22)
-# Constraints entering and leaving, in units of their number: a multiple of what was ever seen (1.3).
+# Constraints entering and leaving, in units of their number: four times what was seen in 20,000 random programs.
 ROUNDS = cython.declare(cython.int, 20)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_row(
+    y: cython.double[::1], a: cython.double, matrix: cython.double[::1], row: cython.Py_ssize_t, n: cython.Py_ssize_t
+) -> cython.void:
+    """y += a · a row of a flat matrix. (Arrays handed over as arguments are what the compiler vectorises.)"""
+    i: cython.Py_ssize_t
+    for i in range(n):
+        y[i] += a * matrix[row * n + i]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_to_row(
+    matrix: cython.double[::1], row: cython.Py_ssize_t, a: cython.double, y: cython.double[::1], n: cython.Py_ssize_t
+) -> cython.void:
+    """A row of a flat matrix += a · y."""
+    i: cython.Py_ssize_t
+    for i in range(n):
+        matrix[row * n + i] += a * y[i]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _rotate(
+    matrix: cython.double[::1], row: cython.Py_ssize_t, c: cython.double, s: cython.double, n: cython.Py_ssize_t
+) -> cython.void:
+    """Turn a row of a flat matrix and the next one: (a, b) ← (c·a + s·b, c·b − s·a)."""
+    i: cython.Py_ssize_t
+    a: cython.double
+    b: cython.double
+    for i in range(row * n, row * n + n):
+        a, b = matrix[i], matrix[i + n]
+        matrix[i] = c * a + s * b
+        matrix[i + n] = c * b - s * a
 
 
 @cython.cclass
@@ -55,7 +95,7 @@ class DifferenceQP:
     _u: cython.double[::1]
     _a: cython.Py_ssize_t[::1]  # A, in the order of the columns of R
     _out: cython.char[::1]  # 1 for what may not enter: it is in A, or rounding alone calls it violated
-    _jt: cython.double[:, ::1]
+    _jt: cython.double[::1]  # flat, row after row
     _columns: cython.double[:, ::1]  # row k is column k of R
     _d: cython.double[::1]
     _r: cython.double[::1]
@@ -91,16 +131,16 @@ class DifferenceQP:
         total: cython.double
         if inverse_factor.shape[0] != n or inverse_factor.shape[1] != n or linear.shape[0] != n:
             raise ValueError(f"{n} variables need an {n} x {n} inverse factor and {n} linear terms")
-        self._jt = np.array(inverse_factor).data
+        self._jt = np.array(inverse_factor).reshape(-1).data
         for i in range(n):  # x = L⁻ᵀ (L⁻¹ a)
             total = 0.0
             for j in range(i + 1):
-                total = total + self._jt[i, j] * linear[j]
+                total = total + self._jt[i * n + j] * linear[j]
             self._d[i] = total
             self._x[i] = 0.0
         for i in range(n):
             for j in range(i + 1):
-                self._x[j] += self._d[i] * self._jt[i, j]
+                self._x[j] += self._d[i] * self._jt[i * n + j]
         self._q = 0
         self.iterations = 0
         for i in range(self._constraints):
@@ -199,9 +239,9 @@ class DifferenceQP:
         for k in range(n):
             value = 0.0
             if self._above[p] >= 0:
-                value = value + self._jt[k, self._above[p]]
+                value = value + self._jt[k * n + self._above[p]]
             if self._below[p] >= 0:
-                value = value - self._jt[k, self._below[p]]
+                value = value - self._jt[k * n + self._below[p]]
             self._d[k] = value
             if k < q:
                 inside = inside + value * value
@@ -209,9 +249,7 @@ class DifferenceQP:
                 square = square + value * value
             self._z[k] = 0.0
         for k in range(q, n):
-            value = self._d[k]
-            for i in range(n):
-                self._z[i] += value * self._jt[k, i]
+            _add_row(self._z, self._d[k], self._jt, k, n)
         for k in range(q):
             self._r[k] = self._d[k]
         for k in range(q - 1, -1, -1):
@@ -239,13 +277,10 @@ class DifferenceQP:
         factor = 1.0 / (
             square + length * self._d[q]
         )  # 2/vᵀv with v = d_{q..} + length·e_q, and so vᵀJᵀ = z + length·J_q
-        for i in range(n):
-            self._z[i] += length * self._jt[q, i]
+        _add_row(self._z, length, self._jt, q, n)
         self._d[q] += length
         for k in range(q, n):
-            length = factor * self._d[k]
-            for i in range(n):
-                self._jt[k, i] -= length * self._z[i]
+            _add_to_row(self._jt, k, -(factor * self._d[k]), self._z, n)
         self._a[q] = p
         self._u[q] = multiplier
         self._out[p] = 1
@@ -275,7 +310,4 @@ class DifferenceQP:
                 a, b = self._columns[i, k], self._columns[i, k + 1]
                 self._columns[i, k] = c * a + s * b
                 self._columns[i, k + 1] = c * b - s * a
-            for i in range(n):
-                a, b = self._jt[k, i], self._jt[k + 1, i]
-                self._jt[k, i] = c * a + s * b
-                self._jt[k + 1, i] = c * b - s * a
+            _rotate(self._jt, k, c, s, n)

@@ -51,83 +51,85 @@ def _powers(
         down = down * v
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _contract(
-    coefficients: cython.const[cython.double][::1],
-    degrees: cython.const[cython.Py_ssize_t][::1],
-    u: cython.const[cython.double][::1],
-    work: cython.double[::1],
-    rising: cython.double[::1],
-    falling: cython.double[::1],
-) -> cython.double:
-    """B(u), measured from the smallest coefficient: all terms have one sign, and a flat surface is flat exactly."""
-    size: cython.Py_ssize_t = coefficients.shape[0]
-    lowest: cython.double = coefficients[0]
-    highest: cython.double = coefficients[size - 1]
-    total: cython.double
-    m: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    n: cython.Py_ssize_t
-    for i in range(size):
-        work[i] = coefficients[i] - lowest
-    for m in range(degrees.shape[0] - 1, -1, -1):
-        n = degrees[m]
-        _powers(rising, falling, n, u[m])
-        for k in range(n + 1):
-            rising[k] = _BINOMIAL[n, k] * rising[k] * falling[k]
-        size = size // (n + 1)
+@cython.cclass
+class TensorPolynomial:
+    """B, for flat coefficients that do not fall along any axis. Immutable; every call works in memory of its own."""
+
+    degrees = cython.declare(tuple, visibility="readonly")
+    coefficients = cython.declare(object, visibility="readonly")
+    _longest: cython.Py_ssize_t
+    _degrees: cython.Py_ssize_t[::1]
+    _coefficients: cython.const[cython.double][::1]
+
+    def __init__(self, coefficients, degrees):
+        self.degrees = tuple(int(degree) for degree in degrees)
+        if not self.degrees or not all(1 <= degree <= MAX_DEGREE for degree in self.degrees):
+            raise ValueError(f"degrees must lie in 1..{MAX_DEGREE}, got {degrees!r}")
+        self.coefficients = np.array(coefficients, dtype=np.float64)
+        self.coefficients.setflags(write=False)
+        if self.coefficients.shape != (int(np.prod([degree + 1 for degree in self.degrees])),):
+            raise ValueError(f"degrees {self.degrees} do not fit coefficients of shape {self.coefficients.shape}")
+        self._degrees = np.array(self.degrees, dtype=np.intp).data
+        self._coefficients = self.coefficients.data
+        self._longest = max(self.degrees) + 1
+
+    def at(self, u):
+        """B(u) at one point u, a sequence of M numbers in [0, 1].
+
+        The value lies between the first and the last coefficient; its error is a few times K_1 + … + K_M ulps of their
+        difference. Points closer than that may come out in either order. O(M + Π(K_m + 1)).
+        """
+        point = np.array(u, dtype=np.float64)
+        if point.shape != (len(self.degrees),):
+            raise ValueError(f"{len(self.degrees)} scores are needed, got shape {point.shape}")
+        work = np.empty(self._coefficients.shape[0] + 2 * self._longest)
+        return self._contract(point.data, work.data)
+
+    def at_many(self, u: cython.const[cython.double][:, ::1]):
+        """`at` for every row of u, shape (n, M); returns a new array."""
+        i: cython.Py_ssize_t
+        if u.shape[1] != self._degrees.shape[0]:
+            raise ValueError(f"{self._degrees.shape[0]} scores are needed, got {u.shape[1]} columns")
+        work: cython.double[::1] = np.empty(self._coefficients.shape[0] + 2 * self._longest).data
+        result = np.empty(u.shape[0])
+        out: cython.double[::1] = result.data
+        for i in range(u.shape[0]):
+            out[i] = self._contract(u[i], work)
+        return result
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _contract(self, u: cython.const[cython.double][::1], work: cython.double[::1]) -> cython.double:
+        """B(u), measured from the smallest coefficient: all terms have one sign, and a flat surface is flat exactly."""
+        size: cython.Py_ssize_t = self._coefficients.shape[0]
+        lowest: cython.double = self._coefficients[0]
+        highest: cython.double = self._coefficients[size - 1]
+        rising: cython.double[::1] = work[size : size + self._longest]
+        falling: cython.double[::1] = work[size + self._longest :]
+        total: cython.double
+        m: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t
         for i in range(size):
-            total = 0.0
+            work[i] = self._coefficients[i] - lowest
+        for m in range(self._degrees.shape[0] - 1, -1, -1):
+            n = self._degrees[m]
+            _powers(rising, falling, n, u[m])
             for k in range(n + 1):
-                total = total + work[i * (n + 1) + k] * rising[k]
-            work[i] = total
-    total = lowest + work[0]
-    return total if total <= highest else highest
+                rising[k] = _BINOMIAL[n, k] * rising[k] * falling[k]
+            size = size // (n + 1)
+            for i in range(size):
+                total = 0.0
+                for k in range(n + 1):
+                    total = total + work[i * (n + 1) + k] * rising[k]
+                work[i] = total
+        total = lowest + work[0]
+        return total if total <= highest else highest
 
-
-def _check(size, degrees, width):
-    """Degrees as an array; ValueError unless they fit the coefficients and the number of scores."""
-    found = np.array(degrees, dtype=np.intp)
-    if found.ndim != 1 or len(found) < 1 or found.min() < 1 or found.max() > MAX_DEGREE:
-        raise ValueError(f"degrees must lie in 1..{MAX_DEGREE}, got {degrees!r}")
-    if size != np.prod(found + 1) or width != len(found):
-        raise ValueError(f"degrees {tuple(degrees)!r} do not fit {size} coefficients and {width} scores")
-    return found
-
-
-def evaluate(coefficients: cython.const[cython.double][::1], degrees, u):
-    """B(u) for flat coefficients that do not fall along any axis and one point u, a sequence of M numbers in [0, 1].
-
-    The value lies between the first and the last coefficient; its error is a few times K_1 + … + K_M ulps of their
-    difference. Points closer than that may come out in either order. O(M + Π(K_m + 1)).
-    """
-    size: cython.Py_ssize_t = coefficients.shape[0]
-    found = _check(size, degrees, len(u))
-    longest = int(found.max()) + 1
-    point = np.array(u, dtype=np.float64)
-    return _contract(
-        coefficients, found.data, point.data, np.empty(size).data, np.empty(longest).data, np.empty(longest).data
-    )
-
-
-def evaluate_many(coefficients: cython.const[cython.double][::1], degrees, u: cython.const[cython.double][:, ::1]):
-    """`evaluate` for every row of u, shape (n, M); returns a new array."""
-    size: cython.Py_ssize_t = coefficients.shape[0]
-    i: cython.Py_ssize_t
-    found = _check(size, degrees, u.shape[1])
-    longest = int(found.max()) + 1
-    along: cython.Py_ssize_t[::1] = found.data
-    work: cython.double[::1] = np.empty(size).data
-    rising: cython.double[::1] = np.empty(longest).data
-    falling: cython.double[::1] = np.empty(longest).data
-    result = np.empty(u.shape[0])
-    out: cython.double[::1] = result.data
-    for i in range(u.shape[0]):
-        out[i] = _contract(coefficients, along, u[i], work, rising, falling)
-    return result
+    def __reduce__(self):
+        return TensorPolynomial, (self.coefficients, self.degrees)
 
 
 @cython.cclass

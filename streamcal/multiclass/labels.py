@@ -35,7 +35,11 @@ def check_class(label: Any) -> ClassLabel:
 
 def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
     """Texts first, then numbers, each in their order: one order for any mixture, whichever came first."""
-    return sorted(labels, key=_rank)
+    found: list[Any] = list(labels)
+    try:
+        return sorted(found)
+    except TypeError:  # texts and numbers
+        return sorted(found, key=_rank)
 
 
 def _rank(label: ClassLabel) -> tuple[bool, Any]:
@@ -46,7 +50,12 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
     """The scores in [0, 1] by label, labels in order; `InputError` naming what cannot be used."""
     if not isinstance(scores, Mapping) or not scores:
         raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
-    read = {check_class(label): _in_unit_interval(score, label) for label, score in scores.items()}
+    read: dict[ClassLabel, float] = {}
+    for label, score in scores.items():
+        if score.__class__ is float and 0.0 < score <= 1.0 and label.__class__ is str:  # the usual case, without a call
+            read[label] = score
+        else:
+            read[check_class(label)] = _in_unit_interval(score, label)
     if sums_to_one:
         _check_sum(math.fsum(read.values()), "the scores")
     return {label: read[label] for label in in_order(read)}
@@ -87,12 +96,19 @@ def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool
 
 def read_labels(labels: Any) -> list[ClassLabel]:
     """The labels of columns: at least one, and each of them once."""
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
-        raise InputError(f"labels {labels!r} are not a list; give the label of each column")
-    found = [check_class(label) for label in labels]
+    found = _listed(labels, "labels", "the label of each column")
     if not found or len(set(found)) < len(found):
         raise InputError(f"labels {labels!r} cannot name columns; give at least one label, and none twice")
     return found
+
+
+def _listed(labels: Any, what: str, allowed: str) -> list[ClassLabel]:
+    """The labels in a list, a tuple or whatever numpy reads as an array of shape (n,)."""
+    given = np.asarray(labels) if hasattr(labels, "__array__") else labels
+    flat = given.ndim == 1 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
+    if not flat or isinstance(given, (str, bytes)):
+        raise InputError(f"{what}={labels!r} is not a list; give {allowed}, shape (n,)")
+    return [check_class(label) for label in given]
 
 
 class Batch(NamedTuple):
@@ -122,9 +138,7 @@ def read_batch(
 ) -> Batch:
     """Scores, outcomes and weights of one length; `InputError` naming the first bad place."""
     table = read_table(P, labels, sums_to_one)
-    if isinstance(y, (str, bytes)) or not isinstance(y, (Sequence, np.ndarray)) or np.ndim(y) != 1:
-        raise InputError(f"y is not one label for each row; give shape (n,), not {y!r}")
-    outcomes = [check_class(label) for label in y]
+    outcomes = _listed(y, "y", "the label that came for each row")
     n = len(table.scores)
     _, _, weights = check_batch(np.zeros(n), np.zeros(n), w)
     if len(outcomes) != n:

@@ -23,8 +23,8 @@ class OneVsRest(BinaryQuestions):
 
     Notes
     -----
-    An observation costs what the binary method costs, once for each of its labels. The sum of all c is not 1, and
-    dividing by it undoes some of the calibration: with many labels prefer `VectorScaling`. Zadrozny and Elkan 2002.
+    An observation costs what the binary method costs, once for each of its labels. Each c is calibrated on its own;
+    their sum is not 1, and what division by it makes of them is not. Zadrozny and Elkan 2002.
 
     >>> cal = OneVsRest("isotonic")
     >>> for scores, y in [({"a": 0.6, "b": 0.3, "c": 0.1}, "a"), ({"a": 0.5, "b": 0.25, "c": 0.25}, "c")]:

@@ -215,9 +215,8 @@ class BinaryQuestions(MulticlassCalibrator):
         given = dict(zip(batch.labels, batch.scores.T, strict=True))
         for question in self._strategy.questions(batch.labels):
             own = [place[label] for label in question]
-            rows = batch.present[:, own].all(axis=1)
-            if len(own) > 1:
-                rows &= np.isin(batch.outcome, own)
+            answered = np.array([self._strategy.answered(question, label) for label in batch.labels])
+            rows = batch.present[:, own].all(axis=1) & answered[batch.outcome]
             if rows.any():
                 scores = self._strategy.score_many(question, given)
                 yield question, rows, scores[rows], batch.outcome[rows] == own[-1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,8 +24,8 @@ class Strategy(ABC):
         """All questions about these labels."""
 
     @abstractmethod
-    def answered(self, question: Question, y: Any) -> Any:
-        """Whether the outcome `y` answers a question about its observation; of an array of places, where it does."""
+    def answered(self, question: Question, y: ClassLabel) -> bool:
+        """Whether the outcome `y` answers a question about its observation."""
 
     @abstractmethod
     def score(self, question: Question, scores: Mapping[ClassLabel, float]) -> float:
@@ -49,7 +50,7 @@ class OneAgainstRest(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(label,) for label in labels]
 
-    def answered(self, question: Question, y: Any) -> Any:
+    def answered(self, question: Question, y: ClassLabel) -> bool:
         return True
 
     def score(self, question: Question, scores: Mapping[ClassLabel, float]) -> float:
@@ -76,7 +77,7 @@ class OneAgainstOne(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(first, second) for i, first in enumerate(labels) for second in labels[i + 1 :]]
 
-    def answered(self, question: Question, y: Any) -> Any:
+    def answered(self, question: Question, y: ClassLabel) -> bool:
         return y in question
 
     def score(self, question: Question, scores: Mapping[ClassLabel, float]) -> float:
@@ -90,20 +91,23 @@ class OneAgainstOne(Strategy):
         return np.divide(own, total, out=np.full_like(total, 0.5), where=total > 0.0)
 
     def votes(self, labels: Sequence[ClassLabel], answers: Mapping[Question, float]) -> list[float]:
-        matrix = self.votes_many(labels, {question: np.array([p]) for question, p in answers.items()})
-        votes: list[float] = matrix[0].tolist()
-        return votes
+        wins: dict[ClassLabel, list[float]] = {label: [] for label in labels}
+        for (other, own), p in answers.items():
+            wins[own].append(p)
+            wins[other].append(1.0 - p)
+        return [coupled(wins[label]) for label in labels]
 
     def votes_many(self, labels: Sequence[ClassLabel], answers: Mapping[Question, FloatArray]) -> FloatArray:
         wins = {(own, other): p for (other, own), p in answers.items()}
         wins |= {(other, own): 1.0 - p for (other, own), p in answers.items()}
-        return np.column_stack([coupled([wins[own, other] for other in labels if other != own]) for own in labels])
+        votes = np.ones((len(next(iter(answers.values()))) if answers else 1, len(labels)))
+        for column, own in enumerate(labels if answers else []):
+            rivals = [wins[own, other] for other in labels if other != own]
+            with np.errstate(divide="ignore"):
+                votes[:, column] = 1.0 / (sum(1.0 / r for r in rivals) - (len(rivals) - 1))
+        return votes
 
 
-def coupled(wins: Sequence[FloatArray]) -> FloatArray:
-    """1 / (Σ 1/r − (K − 2)) for the K − 1 arrays r: 0 where one of them is 0; rising in each of them."""
-    if not wins:
-        return np.ones(1)
-    with np.errstate(divide="ignore"):
-        vote: FloatArray = 1.0 / (np.sum([1.0 / r for r in wins], axis=0) - (len(wins) - 1))
-    return vote
+def coupled(wins: Sequence[float]) -> float:
+    """1 / (Σ 1/r − (K − 2)) for the K − 1 numbers r: 0 where one of them is 0; rising in each of them."""
+    return 1.0 / (math.fsum(1.0 / r for r in wins) - (len(wins) - 1)) if all(wins) else 0.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-import numpy as np
-
 from streamcal.base import InputError, Time
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Forever, Forgetting
@@ -95,8 +93,7 @@ class MulticlassVennAbers(BinaryQuestions):
         for (other, own), (lower, upper) in found.items():
             ends[own].append((lower, upper))
             ends[other].append((1.0 - upper, 1.0 - lower))
-        return {label: (_coupled_end(pairs, 0), _coupled_end(pairs, 1)) for label, pairs in ends.items()}
-
-
-def _coupled_end(pairs: list[tuple[float, float]], end: int) -> float:
-    return float(coupled([np.array([pair[end]]) for pair in pairs])[0])
+        return {
+            label: (coupled([low for low, _ in pairs]), coupled([high for _, high in pairs]))
+            for label, pairs in ends.items()
+        }

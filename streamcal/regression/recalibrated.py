@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from streamcal.base import CapabilityError, FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
@@ -59,9 +60,10 @@ class Recalibrated(CalibratedDistribution):
 
     Notes
     -----
-    cdf, pdf and ppf are exact: R(F(t)), R′(F(t))·f(t), F⁻¹(R⁻¹(q)). The mean, ∫ F⁻¹(u) dR(u), and the CRPS,
-    2∫ (1[u ≥ F(y)] − R(u))·(F⁻¹(u) − y) dR(u), are sums of Gauss-Legendre quadratures between the knots of R: right to
-    1e-10 of the standard deviation for normal distributions, and to less where quantiles grow faster at the ends.
+    cdf, pdf and ppf are exact: R(F(t)), R′(F(t))·f(t), F⁻¹(R⁻¹(q)); so is the mean of a `Normal`. Other means,
+    ∫ F⁻¹(u) dR(u), and the CRPS, 2∫ (1[u ≥ F(y)] − R(u))·(F⁻¹(u) − y) dR(u), are sums of Gauss-Legendre quadratures
+    between the knots of R: right to 1e-10 of the standard deviation for normal distributions, and to less where
+    quantiles grow faster at the ends.
 
     >>> ramp = Piecewise([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
     >>> skewed = Recalibrated(Normal(0.0, 1.0), ramp)
@@ -78,8 +80,16 @@ class Recalibrated(CalibratedDistribution):
 
     @property
     def mean(self) -> float:
+        if isinstance(self.base, Normal):
+            return self.base.mean + self.base.sd * self._mean_of_standard_normal()
         u, share = self._levels(np.empty(0))
         return float(np.sum(share * self._quantiles(u)))
+
+    def _mean_of_standard_normal(self) -> float:
+        """∫ Φ⁻¹(u) dR(u): between two knots the mean of z is −Δφ/Δu, and rounding must not move it out of them."""
+        z = ndtri(self.ramp.knots)
+        inside = -np.diff(Normal(0.0, 1.0).pdf(z)) / np.diff(self.ramp.knots)
+        return float(np.sum(np.diff(self.ramp.levels) * np.clip(inside, z[:-1], z[1:])))
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         return self.ramp._cdf(self._base_cdf(t))

@@ -36,26 +36,32 @@ class ClassTable(Statistic):
         self._rows: dict[_Coordinate, list[float]] = {}
         self._count = 0
         self._peak = 0.0  # the largest weight ever summed in a row, see `holds`
+        self._n: float | None = 0.0  # the total weight; None where it has to be summed again
 
     @property
     def n(self) -> float:
-        return math.fsum(weight for row in self._rows.values() for weight in row[:-1])
+        if self._n is None:
+            self._n = math.fsum(weight for row in self._rows.values() for weight in row[:-1])
+        return self._n
 
     @property
     def count(self) -> int:
         return self._count
 
     def points(self) -> list[ClassPoints]:
-        """The table, a part for each set of labels; in an order that does not depend on that of the observations."""
-        parts: dict[tuple[Any, Any], list[tuple[tuple[float, ...], list[float]]]] = {}
-        for texts, numbers, scores in sorted(self._rows):
-            parts.setdefault((texts, numbers), []).append((scores, self._rows[texts, numbers, scores][:-1]))
+        """The table, a part for each set of labels."""
+        parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}
+        for (texts, numbers, scores), row in self._rows.items():
+            part = parts.setdefault((texts, numbers), ([], []))
+            part[0].append(scores)
+            part[1].append(row[:-1])
         return [
-            ClassPoints(texts + numbers, np.array([x for x, _ in rows]), np.array([weights for _, weights in rows]))
-            for (texts, numbers), rows in parts.items()
+            ClassPoints(texts + numbers, np.array(scores), np.array(weights))
+            for (texts, numbers), (scores, weights) in sorted(parts.items())
         ]
 
     def update(self, x: _Coordinate, y: float, w: float) -> None:
+        self._n = None
         row = self._rows.get(x)
         if row is None:
             row = self._rows[x] = [0.0] * len(x[2]) + [0]
@@ -73,6 +79,7 @@ class ClassTable(Statistic):
         place = int(y)
         if row is None or not holds((math.fsum(row[:-1]), row[place], int(row[-1])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
+        self._n = None
         self._count -= 1
         if row[-1] == 1:
             del self._rows[x]
@@ -81,6 +88,7 @@ class ClassTable(Statistic):
         row[-1] -= 1
 
     def merge(self, other: Self) -> None:
+        self._n = None
         for x, theirs in list(other._rows.items()):
             row = self._rows.setdefault(x, [0.0] * len(x[2]) + [0])
             for place, value in enumerate(theirs):
@@ -90,12 +98,14 @@ class ClassTable(Statistic):
         self._peak = max(self._peak, other._peak)
 
     def decay(self, factor: float) -> None:
+        self._n = None
         self._peak *= factor
         for row in self._rows.values():
             row[:-1] = [weight * factor for weight in row[:-1]]
 
     def prune(self, fraction: float) -> None:
         threshold = fraction * self.n / max(len(self._rows), 1)
+        self._n = None
         for x in [x for x, row in self._rows.items() if math.fsum(row[:-1]) < threshold]:
             self._count -= int(self._rows.pop(x)[-1])
 
@@ -107,6 +117,7 @@ class ClassTable(Statistic):
         return {"rows": rows, "peak": self._peak}
 
     def restore(self, state: dict[str, Any]) -> None:
+        self._n = None
         self._rows = {
             (tuple(texts), tuple(numbers), tuple(scores)): [*weights, int(count)]
             for texts, numbers, scores, *weights, count in state["rows"]
