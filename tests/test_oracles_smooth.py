@@ -358,17 +358,17 @@ def test_where_the_ridge_alone_decides_rounding_does_not_go_on_for_ever():
     assert fit_bernstein_logistic(u, neg, pos, MonotoneLeastSquares(20), np.zeros(21), 20).solved
 
 
-@pytest.mark.parametrize("seed", [0, 14, 27, 31, 36, 181])
+@pytest.mark.parametrize("seed", [1, 26, 31, 36, 72, 109])
 def test_one_positive_above_all_negatives_is_fitted(seed):
     """Found on one segment of a distribution: the parameters are in the hundreds, and the loss too rough for a search
-    along the last steps. One such table in six ended at the iteration limit."""
+    along the last steps. One such table in seven ended at the iteration limit."""
     rng = np.random.default_rng(seed)
     scores = np.sort(0.93 * rng.beta(0.5, 0.5, int(rng.integers(50, 300))))
-    cal = Beta()
+    cal = Beta(resolution=None)
     cal.learn_many(scores, np.arange(len(scores)) == len(scores) - 1)
     p = cal.predict_many(scores)
-    assert p.sum() == pytest.approx(1.0, abs=2e-2)  # the score equation of c, which is free; cells round the scores
-    assert p[-1] == p.max()
+    # The score equation of c, which is free, up to a ridge of 1e-9 a unit of weight on parameters of 1e3 (seen: 4e-4).
+    assert p.sum() == pytest.approx(1.0, abs=1e-3)
     assert (np.diff(p) >= 0.0).all()
 
 
