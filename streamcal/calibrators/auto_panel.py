@@ -31,13 +31,13 @@ SCORES: FloatArray = sigmoids(KNOTS)
 
 #: Features, see `streamcal.kernels.experts.Panel`. A score that is clamped, such as the 0 of a forest, says nothing
 #: linear: it has an offset of its own.
-LINE, CURVE, BETA, LABELS = (0, 1, 2, 3), (4, 5), (6, 7, 1), (8, 9, 10, 11, 12)
+LINE, CURVE, BEND, BETA, LABELS = (0, 1, 2, 3), (4, 5), (4, 6), (7, 8, 1), (9, 10, 11, 12, 13)
 #: Fading means of the labels: the last two or so, the last 100, and three between.
 RATES = (0.7, 0.3, 0.1, 0.03, 0.01)
 #: The score itself is where each starts, held as firmly as by 16 observations of even odds (curvature ¼ each) for
 #: the slope and 4 for the offset; a clamped score starts at log-odds ±6.
-START = {0: 1.0, 1: 0.0, 2: -6.0, 3: 6.0, 4: 0.0, 5: 0.0, 6: 1.0, 7: 1.0}
-PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 4.0, 7: 4.0}
+START = {0: 1.0, 2: -6.0, 3: 6.0, 7: 1.0, 8: 1.0}
+PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 1.0, 7: 4.0, 8: 4.0}
 LABEL_PRECISION = 4.0
 #: Velocities are changes in 2,000 observations, and begin near 0.
 PACE, VELOCITY_PRECISION = 5e-4, (30.0, 10.0)
@@ -65,6 +65,10 @@ def _curved(keep: float, shape: float, trend: bool = False) -> _Regression:
     return _Regression(LINE + CURVE, (keep,) * 4 + (shape,) * 2, trend)
 
 
+def _bent(keep: float, shape: float, trend: bool = False) -> _Regression:
+    return _Regression(LINE + BEND, (keep,) * 4 + (shape,) * 2, trend)
+
+
 def _echo(keep: float) -> _Regression:
     return _Regression(LINE + CURVE + LABELS, (keep,) * 11)
 
@@ -77,12 +81,12 @@ REGRESSIONS: dict[str, tuple[_Regression, float]] = {
     "platt .99": (_platt(0.99), 0.3),
     "platt .97": (_platt(0.97), 0.3),
     "platt .9": (_platt(0.9), 0.3),
-    "cubic .998": (_curved(0.998, 0.9995), 2.0),
+    "bent .998": (_bent(0.998, 0.9995), 2.0),
     "cubic .995": (_curved(0.995, 0.999), 0.3),
     "cubic .98": (_curved(0.98, 0.99), 0.3),
     "beta .998": (_Regression(BETA, (0.998,) * 3), 0.3),
-    "trend .999": (_curved(0.999, 0.9995, trend=True), 2.0),
-    "trend .997": (_curved(0.997, 0.999, trend=True), 0.3),
+    "trend .999": (_bent(0.999, 0.9995, trend=True), 2.0),
+    "trend .997": (_bent(0.997, 0.999, trend=True), 0.3),
     "labels 1": (_echo(1.0), 0.3),
     "labels .999": (_echo(0.999), 0.3),
     "labels .997": (_echo(0.997), 0.3),

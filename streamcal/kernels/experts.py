@@ -31,12 +31,12 @@ HEAVIEST = cython.declare(cython.double, 1e6)
 PIVOT = cython.declare(cython.double, 1e-9)
 """Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
 STEPS = cython.declare(cython.int, 100)
-"""Newton steps, halved where they leave the bracket, of an equation in one unknown; 5 are usual."""
+"""Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 are usual."""
 ROUNDING = cython.declare(cython.double, 1e-12)
-"""A step as small as this ends them."""
+"""A step as small as this, relative to the root where that is large, ends them."""
 FULL = cython.declare(cython.double, 1e100)
 """Where the growing unit of a smoother is scaled back to 1."""
-SCORE_FEATURES = cython.declare(cython.int, 8)
+SCORE_FEATURES = cython.declare(cython.int, 9)
 
 
 @cython.cfunc
@@ -74,7 +74,8 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
     low: cython.double = z if y > 0.0 else z - c * p
     high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
     excess: cython.double
-    moved: cython.double
+    step: cython.double
+    last: cython.double = 2.0 * (high - low)
     for _ in range(STEPS):
         p = _sigmoid(m)
         excess = m - z - c * (y - p)
@@ -82,12 +83,13 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
             high = m
         else:
             low = m
-        moved = m - excess / (1.0 + c * p * (1.0 - p))
-        if not low <= moved <= high:
-            moved = 0.5 * (low + high)
-        if abs(moved - m) <= ROUNDING:
-            return moved
-        m = moved
+        step = -excess / (1.0 + c * p * (1.0 - p))
+        if not low <= m + step <= high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - m
+        m += step
+        last = abs(step)
+        if last <= ROUNDING * max(1.0, abs(m)):
+            break
     return m
 
 
@@ -247,8 +249,8 @@ class Tracker:
 class Panel:
     """Trackers of chosen features, and local smoothers, over knots of equal distance in log-odds.
 
-    Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, ln s and
-    −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
+    Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, 2s − 1,
+    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
     `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
@@ -304,8 +306,9 @@ class Panel:
         self._phi[3] = 1.0 if x >= LARGEST else 0.0
         self._phi[4] = u * u
         self._phi[5] = u * u * u
-        self._phi[6] = min(x, 0.0) - rest
-        self._phi[7] = max(x, 0.0) + rest
+        self._phi[6] = 2.0 * _sigmoid(x) - 1.0
+        self._phi[7] = min(x, 0.0) - rest
+        self._phi[8] = max(x, 0.0) + rest
         for k in range(self._rates.shape[0]):
             self._phi[SCORE_FEATURES + k] = means[k]
 
