@@ -16,7 +16,7 @@ from streamcal.forgetting import Decay, Window
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.experts import Panel, Tracker
 from streamcal.kernels.jumper import Jumper
-from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability
@@ -100,12 +100,12 @@ SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
 }
 ANCHOR, ANCHORED = list(REGRESSIONS).index("platt .99"), 2.0
 #: The other experts: prior weights.
-OTHERS = {"venn-abers": 0.3, "smooth-isotonic": 0.3, "bernstein": 0.3, "protected": 0.3, "identity": 1.0}
+OTHERS = {"smooth-isotonic": 0.3, "bernstein": 0.3, "venn-abers": 0.3, "protected": 0.3, "identity": 1.0}
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
 MEMORY = 1_000
 DEGREE = 12
 #: The curves of the isotonic and the Bernstein expert are drawn anew every so many observations.
-REFRESH = 64
+CURVES, REFRESH = 2, 64
 JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
 
 NAMES = (*REGRESSIONS, *SMOOTHERS, *OTHERS)
@@ -118,7 +118,7 @@ class ExpertPanel:
     def __init__(self, delay: int) -> None:
         regressions = [one.tracker() for one, _ in REGRESSIONS.values()]
         smoothers = [size for size, _ in SMOOTHERS.values()]
-        self._panel = Panel(regressions, smoothers, RATES, KNOTS_A_UNIT, ANCHOR, ANCHORED, delay)
+        self._panel = Panel(regressions, smoothers, CURVES, RATES, KNOTS_A_UNIT, ANCHOR, ANCHORED, delay)
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         self._jumper = Jumper(slopes, offsets, JUMP_RATES, PASSIVE)
         self._tree = ScoreTree()
@@ -127,18 +127,12 @@ class ExpertPanel:
         self._decay = Decay(MEMORY).start(self._moments, None)
         self._qp = MonotoneQP(DEGREE)
         self._learned = 0
-        self._curves: list[list[float]] = [KNOTS.tolist(), KNOTS.tolist()]
 
     def forecast(self, knot: int, out: FloatArray) -> None:
         """Write the log-odds of each expert at a knot to `out`, in the order of `NAMES`."""
-        self._panel.forecast(knot, out)
         x = knot / KNOTS_A_UNIT - LOGIT_LIMIT
-        low, high = self._tree.interval(x, 1.0)
-        p = self._jumper.predict(x)
-        out[-5] = clamped(logit(high / (1.0 - low + high))) if self._learned else x
-        out[-4], out[-3] = self._curves[0][knot], self._curves[1][knot]
-        out[-2] = clamped(logit(p))
-        out[-1] = x
+        lower, upper = self._tree.interval(x, 1.0)
+        self._panel.forecast(knot, lower, upper, self._jumper.predict(x), out)
 
     def learn(self, x: float, y: float, w: float) -> None:
         """Learn the label y at the log-odds x, with weight w > 0."""
@@ -154,11 +148,11 @@ class ExpertPanel:
         """Draw the curves of the smooth isotonic fit and of the Bernstein polynomial anew."""
         _, _, centre, value = self._tree.centred_blocks()
         smooth = CubicMap(Logit(), centre, value, *pchip(centre, value)).at_many(KNOTS)
-        self._curves[0] = _beside_the_score(smooth, self._tree.n)
+        self._panel.draw(0, _beside_the_score(smooth, self._tree.n))
         sums = self._moments.sums
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays
             polynomial = np.clip(evaluate_many(self._qp.coefficients, SCORES), 0.0, 1.0)
-            self._curves[1] = _beside_the_score(polynomial, self._decay.n)
+            self._panel.draw(1, _beside_the_score(polynomial, self._decay.n))
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain data, for `restore`."""
@@ -168,7 +162,6 @@ class ExpertPanel:
             "window": self._window.state(),
             "decay": self._decay.state(),
             "learned": self._learned,
-            "curves": [list(curve) for curve in self._curves],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -178,18 +171,8 @@ class ExpertPanel:
         self._window.restore(state["window"])
         self._decay.restore(state["decay"])
         self._learned = int(state["learned"])
-        curves = np.array(state["curves"], dtype=np.float64)
-        if curves.shape != (2, len(KNOTS)):
-            raise ValueError(f"expected 2 curves over {len(KNOTS)} knots, not shape {curves.shape}")
-        self._curves = curves.tolist()
 
 
-def clamped(z: float) -> float:
-    """Log-odds within ±16."""
-    return min(max(z, -LOGIT_LIMIT), LOGIT_LIMIT)
-
-
-def _beside_the_score(p: FloatArray, n: float) -> list[float]:
+def _beside_the_score(p: FloatArray, n: float) -> FloatArray:
     """Log-odds at the knots of the mean of n observations of p and one of the score: a fit to few may say 0 or 1."""
-    z: FloatArray = np.clip(logits((n * p + SCORES) / (n + 1.0)), -LOGIT_LIMIT, LOGIT_LIMIT)
-    return z.tolist()
+    return logits((n * p + SCORES) / (n + 1.0))
