@@ -31,7 +31,7 @@ SCORES: FloatArray = sigmoids(KNOTS)
 
 #: Features, see `streamcal.kernels.experts.Panel`. A score that is clamped, such as the 0 of a forest, says nothing
 #: linear: it has an offset of its own.
-LINE, CURVE, BEND, BETA, LABELS = (0, 1, 2, 3), (4, 5), (4, 6), (7, 8, 1), (9, 10, 11, 12, 13)
+LINE, BEND, CUBIC, BETA, LABELS = (0, 1, 2, 3), (4, 6), (4, 5), (7, 8, 1), (9, 10, 11, 12, 13)
 #: Fading means of the labels: the last two or so, the last 100, and three between.
 RATES = (0.7, 0.3, 0.1, 0.03, 0.01)
 #: The score itself is where each starts, held as firmly as by 16 observations of even odds (curvature ¼ each) for
@@ -41,55 +41,59 @@ PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 1.0, 7: 4.0, 8: 
 LABEL_PRECISION = 4.0
 #: Velocities are changes in 2,000 observations, and begin near 0.
 PACE, VELOCITY_PRECISION = 5e-4, (30.0, 10.0)
+FIRM = 100.0
 
 
 class _Regression(NamedTuple):
-    """A logistic regression on features, what it keeps of each at a step, and whether its line has a velocity."""
+    """A logistic regression: its features, what it keeps of each at a step, how its line moves, how firm its slope is."""
 
     features: tuple[int, ...]
     keep: tuple[float, ...]
-    trend: bool = False
+    trends: int = 0
+    slope_precision: float = PRECISION[0]
 
     def tracker(self) -> Tracker:
-        start = [START.get(k, 0.0) for k in self.features] + [0.0, 0.0] * self.trend
-        precision = [PRECISION.get(k, LABEL_PRECISION) for k in self.features] + [*VELOCITY_PRECISION] * self.trend
-        keep = [*self.keep] + [self.keep[0]] * 2 * self.trend
-        return Tracker(self.features, keep, precision, start, 2 * self.trend, PACE)
+        start = [START.get(k, 0.0) for k in self.features] + [0.0] * self.trends
+        precision = [PRECISION.get(k, LABEL_PRECISION) for k in self.features] + [*VELOCITY_PRECISION[: self.trends]]
+        precision[0] = self.slope_precision
+        keep = [*self.keep] + [self.keep[0]] * self.trends
+        return Tracker(self.features, keep, precision, start, self.trends, PACE)
 
 
-def _platt(keep: float) -> _Regression:
+def _line(keep: float) -> _Regression:
     return _Regression(LINE, (keep,) * 4)
 
 
-def _curved(keep: float, shape: float, trend: bool = False) -> _Regression:
-    return _Regression(LINE + CURVE, (keep,) * 4 + (shape,) * 2, trend)
+def _shift(keep: float, trends: int = 0) -> _Regression:
+    """A line whose slope hardly moves."""
+    return _Regression(LINE, (keep,) * 4, trends, FIRM)
 
 
-def _bent(keep: float, shape: float, trend: bool = False) -> _Regression:
-    return _Regression(LINE + BEND, (keep,) * 4 + (shape,) * 2, trend)
+def _curve(keep: float, shape: float, features: tuple[int, ...] = BEND, trends: int = 0) -> _Regression:
+    return _Regression(LINE + features, (keep,) * 4 + (shape,) * len(features), trends)
 
 
-def _echo(keep: float) -> _Regression:
-    return _Regression(LINE + CURVE + LABELS, (keep,) * 11)
+def _labels(keep: float) -> _Regression:
+    return _Regression(LINE + CUBIC + LABELS, (keep,) * 11)
 
 
 #: Name → regression and prior weight. The number in a name is what a step keeps of the past.
 REGRESSIONS: dict[str, tuple[_Regression, float]] = {
-    "platt 1": (_platt(1.0), 0.5),
-    "platt .999": (_platt(0.999), 0.3),
-    "platt .997": (_platt(0.997), 1.0),
-    "platt .99": (_platt(0.99), 0.3),
-    "platt .97": (_platt(0.97), 0.3),
-    "platt .9": (_platt(0.9), 0.3),
-    "bent .998": (_bent(0.998, 0.9995), 2.0),
-    "cubic .995": (_curved(0.995, 0.999), 0.3),
-    "cubic .98": (_curved(0.98, 0.99), 0.3),
+    "line .997": (_line(0.997), 1.0),
+    "line .99": (_line(0.99), 0.3),
+    "line .97": (_line(0.97), 0.3),
+    "line .9": (_line(0.9), 0.3),
+    "shift .997": (_shift(0.997), 1.0),
+    "shift, trend .999": (_shift(0.999, trends=2), 1.0),
+    "bend 1": (_curve(1.0, 1.0), 1.0),
+    "bend .998": (_curve(0.998, 0.9995), 2.0),
+    "cubic .995": (_curve(0.995, 0.999, CUBIC), 0.3),
+    "cubic .98": (_curve(0.98, 0.99, CUBIC), 0.3),
     "beta .998": (_Regression(BETA, (0.998,) * 3), 0.3),
-    "trend .999": (_bent(0.999, 0.9995, trend=True), 2.0),
-    "trend .997": (_bent(0.997, 0.999, trend=True), 0.3),
-    "labels 1": (_echo(1.0), 0.3),
-    "labels .999": (_echo(0.999), 0.3),
-    "labels .997": (_echo(0.997), 0.3),
+    "trend .999": (_curve(0.999, 0.9995, trends=2), 2.0),
+    "trend .997": (_curve(0.997, 0.999, trends=2), 0.3),
+    "labels .999": (_labels(0.999), 0.3),
+    "labels .997": (_labels(0.997), 0.3),
 }
 #: Name → (half width in log-odds, memory in observations), prior weight.
 SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
@@ -98,7 +102,7 @@ SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
     "local 1, 80": ((1.0, 80.0), 0.3),
     "local 1, 300": ((1.0, 300.0), 0.5),
 }
-ANCHOR, ANCHORED = list(REGRESSIONS).index("platt .99"), 2.0
+ANCHOR, ANCHORED = list(REGRESSIONS).index("line .99"), 2.0
 #: The other experts: prior weights.
 OTHERS = {"smooth-isotonic": 0.3, "bernstein": 0.3, "venn-abers": 0.3, "protected": 0.3, "identity": 1.0}
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
