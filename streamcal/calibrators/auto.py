@@ -19,8 +19,8 @@ from streamcal.scales import LOGIT_LIMIT, Logit
 STACK = "stack"
 #: Of the initial capital, and of what is shared; the rest goes to the others as `PRIOR` says.
 STACK_PRIOR = 0.1
-#: Share rates: calm spells of 100,000 observations down to 100.
-RATES = (1e-5, 1e-4, 1e-3, 1e-2)
+#: Share rates: calm spells of 100,000 observations, and of 1,000.
+RATES = (1e-5, 1e-3)
 #: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
 #: which are many, less so in its slope and offset.
 STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
