@@ -62,7 +62,8 @@ class Auto(SequentialCalibrator):
     .0003 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in
     stakes and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
-    O(1) per observation: 4 µs to predict and 23 µs to learn, about twice that with a delay, and memory for 1,000 observations beside the delayed ones.
+    O(1) per observation: 4 µs to predict and 23 µs to learn, 40 µs in all with a delay, and memory for 1,000
+    observations and those whose labels are late. `map()` is exact, for 257 forecasts.
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998, for fixed share; Vovk, Competitive
     on-line statistics, 2001, for mixtures under log loss; Kulis and Bartlett, Implicit online learning, ICML 2010, for
     the steps of the regressions.

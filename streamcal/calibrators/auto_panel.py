@@ -45,7 +45,7 @@ FIRM = 100.0
 
 
 class _Regression(NamedTuple):
-    """A logistic regression: its features, what it keeps of each at a step, how its line moves, how firm its slope is."""
+    """A logistic regression: features, what a step keeps of each, how many of them move, and how firm the slope is."""
 
     features: tuple[int, ...]
     keep: tuple[float, ...]
@@ -79,6 +79,7 @@ def _labels(keep: float) -> _Regression:
 
 #: Name → regression and prior weight. The number in a name is what a step keeps of the past.
 REGRESSIONS: dict[str, tuple[_Regression, float]] = {
+    "line 1": (_line(1.0), 1.0),
     "line .997": (_line(0.997), 1.0),
     "line .99": (_line(0.99), 0.3),
     "line .97": (_line(0.97), 0.1),
@@ -104,7 +105,7 @@ SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
 }
 ANCHOR, ANCHORED = list(REGRESSIONS).index("line .99"), 2.0
 #: The other experts: prior weights.
-OTHERS = {"smooth-isotonic": 0.1, "bernstein": 1.0, "venn-abers": 0.1, "protected": 0.1, "identity": 1.0}
+OTHERS = {"smooth-isotonic": 0.1, "bernstein": 1.0, "venn-abers": 0.1, "protected": 0.1, "identity": 3.0}
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
 MEMORY = 1_000
 DEGREE = 12
