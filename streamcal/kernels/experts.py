@@ -262,7 +262,7 @@ class Panel:
     """Trackers of chosen features, and local smoothers, over knots of equal distance in log-odds.
 
     Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, 2s − 1,
-    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
+    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by it.
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
     `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
