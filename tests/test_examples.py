@@ -16,6 +16,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: Two rows of the table of each example: the log loss of the second is the lower one.
 CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
+    "auto_weights.py": ("served score, raw", "Auto"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
     "served_scores.py": ("served score, raw", "calibrated"),
 }

@@ -22,7 +22,17 @@ ELSEWHERE = {
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
 }
-HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton", "usual"}
+HERE = {
+    "chebyshev",
+    "experts",
+    "grid_cells",
+    "hedging",
+    "jumper",
+    "logistic",
+    "near_isotonic",
+    "online_newton",
+    "usual",
+}
 
 
 def twins(name):

@@ -193,8 +193,8 @@ def test_the_unit_of_a_smoother_is_scaled_back_without_a_trace():
 class MixtureByHand:
     """Capital at every rate, as it is; the stack as a regression by hand."""
 
-    def __init__(self, rates, prior, stack):
-        self.rates, self.prior, self.stack = rates, np.array(prior), stack
+    def __init__(self, rates, prior, stack, stake):
+        self.rates, self.prior, self.stack, self.stake = rates, np.array(prior), stack, stake
         self.capital = np.tile(self.prior, (len(rates), 1))
 
     def features(self, z):
@@ -213,20 +213,19 @@ class MixtureByHand:
     def step(self, left, right, share, y, w):
         loss = [log_loss(self.experts(z), y) for z in (left, right)]
         phi = (1.0 - share) * self.features(left) + share * self.features(right)
-        self.capital = self.capital * np.exp(-w * ((1.0 - share) * loss[0] + share * loss[1]))
+        self.capital = self.capital * np.exp(-w * self.stake * ((1.0 - share) * loss[0] + share * loss[1]))
         spread = np.outer(self.capital.sum(axis=1), self.prior)
         self.capital = (1.0 - self.rates[:, None]) * self.capital + self.rates[:, None] * spread
         self.stack.learn(phi, y, w)
 
 
-def test_the_mixture_stakes_and_shares():
+@pytest.mark.parametrize("stake", [1.0, 0.25])
+def test_the_mixture_stakes_and_shares(stake):
     rng = np.random.default_rng(7)
     rates, prior = np.array([1e-4, 0.05]), np.array([0.2, 0.3, 0.4, 0.1])
     given = ([0.99] * 5, [10.0, 30.0, 30.0, 30.0, 10.0], [1.0, 0.0, 0.0, 0.0, 0.0])
-    mixture, by_hand = (
-        Mixture(rates, prior, Tracker(range(5), *given)),
-        MixtureByHand(rates, prior, TrackerByHand(*given)),
-    )
+    mixture = Mixture(rates, prior, Tracker(range(5), *given), stake)
+    by_hand = MixtureByHand(rates, prior, TrackerByHand(*given), stake)
     for _ in range(250):
         left, right = rng.normal(0.0, 2.0, (2, 3))
         share, y, w = rng.random(), float(rng.random() < 0.4), float(rng.choice([0.3, 1.0, 2.0]))
