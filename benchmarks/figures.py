@@ -162,7 +162,7 @@ def _draw_node(axes: Axes, node: Any, depth: int, start: float, stop: float, out
 def _fits(tree: Any) -> tuple[tuple[float, float], list[list[float]]]:
     """The interval of the test object, and the slopes that Newton's method tried for each of its two fits."""
     tried: list[list[float]] = []
-    fit, step = type(tree)._fit_with, type(tree)._step
+    fit, step = type(tree)._newton, type(tree)._step
 
     def fitted(self: Any, p: float, w: float) -> float:
         tried.append([])
@@ -172,7 +172,7 @@ def _fits(tree: Any) -> tuple[tuple[float, float], list[list[float]]]:
         tried[-1].append(self._slope)
         return bool(step(self, p, w))
 
-    type(tree)._fit_with, type(tree)._step = fitted, stepped
+    type(tree)._newton, type(tree)._step = fitted, stepped
     return tree.interval(TEST_SCORE, TEST_WEIGHT), tried
 
 

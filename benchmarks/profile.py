@@ -14,7 +14,7 @@ from benchmarks.plan import Plan
 from benchmarks.streams import Stream
 from benchmarks.timing import BATCH
 from streamcal import Bernstein, OnlinePlatt, VennAbers
-from streamcal.kernels.bernstein import BernsteinSums, evaluate
+from streamcal.kernels.bernstein import BernsteinSums, Curve
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.kernels.monotone_qp import MonotoneQP
 
@@ -50,9 +50,10 @@ def _tree(stream: Stream) -> list[Verb]:
     cal.learn_many(scores, labels)
     tree.rebuild(scores[order], ones, labels[order].astype(np.float64), ones.astype(np.int64))
     mass = lambda _query, score, y: (score, 1.0, float(y), 1)  # noqa: E731
+    one = lambda _query, score, y: (score, float(y), 1.0)  # noqa: E731
     return [
         Verb("predict_interval_one", cal.predict_interval_one, _query, tree.interval, lambda q, _s, _y: (q, 1.0)),
-        Verb("learn_one", cal.learn_one, _observation, tree.update, mass),
+        Verb("learn_one", cal.learn_one, _observation, tree.update_one, one),
         Verb("unlearn_one", cal.unlearn_one, _observation, tree.revert, mass),
     ]
 
@@ -63,15 +64,17 @@ def _bernstein(stream: Stream, degree: int) -> list[Verb]:
     scores, labels = stream.start()
     cal.learn_many(scores, labels)
     sums.update_many(scores, np.ones(len(scores)), labels.astype(np.float64))
+    program.watch(sums.moments, sums.cross)
+    curve = Curve(program.coefficients)
 
     def public(query: float, score: float, y: bool) -> None:
         cal.learn_one(score, y)
         cal.predict_one(query)
 
     def kernel(query: float, score: float, y: float) -> None:
-        sums.update(score, 1.0, y)
-        program.solve(sums.moments, sums.cross, sums.weight)
-        evaluate(program.coefficients, query)
+        sums.update_one(score, y, 1.0)
+        program.solve_watched(sums.weight)
+        curve.at(query)
 
     return [Verb("learn_one + predict_one", public, _all, kernel, lambda q, s, y: (q, s, float(y)))]
 

@@ -28,7 +28,7 @@ COUNTED = {
     "_find_pool": "pools searched",
     "_find_end": "descents",
     "_step": "steps of Newton's method",
-    "_fit_with": "fits",
+    "_newton": "fits",
 }
 
 
@@ -59,7 +59,7 @@ class Counts:
 
         def wrapped(*arguments: Any) -> Any:
             self.seen[name] += 1
-            if name in ("_find_pool", "_fit_with"):
+            if name in ("_find_pool", "_newton"):
                 self._steps = 0
             elif name == "_step":
                 self._steps += 1
@@ -138,7 +138,7 @@ def count_misleading(size: int, queries: int) -> None:
         ask, longest_fit = counts.take()
         print(
             f"  {name:30s} {learn['_step'] / learn['_find_pool']:6.2f} {longest:4d}"
-            f"  {ask['_step'] / ask['_fit_with']:6.2f} {longest_fit:4d}"
+            f"  {ask['_step'] / ask['_newton']:6.2f} {longest_fit:4d}"
         )
 
 

@@ -3,4 +3,10 @@
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
 sys.path.append(str(Path(__file__).parents[1]))  # last: a source tree holds no compiled kernels
+
+# A deadline would fail whoever runs the tests on a busy machine.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")

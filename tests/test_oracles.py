@@ -296,6 +296,17 @@ def test_platt_keeps_the_slope_at_zero_where_scores_mislead():
     assert cal.predict_one(0.3) == pytest.approx(1.0 / (1.0 + math.exp(-offset)), abs=1e-7)  # L-BFGS-B, as above
 
 
+@pytest.mark.parametrize("w", [1e15, 1e17, 1e60])
+@pytest.mark.parametrize("y", [0, 1])
+def test_platt_of_one_heavy_label_is_its_target(w, y):
+    """Whose distance from 1 is less than rounding."""
+    cal = Platt()
+    cal.learn_one(0.9, y, w)
+    p = cal.predict_one(0.9)
+    wrong = 1.0 - p if y else p
+    assert wrong == pytest.approx(1.0 / w, rel=1e-9, abs=3e-16 if y else 0.0)
+
+
 def test_platt_of_margins_on_a_window_is_scipys_minimum_of_the_suffix():
     """The counts k₊ and k₋ are those of the window too, and every solve but the first starts warm."""
     s, y, w = observations(np.random.default_rng(23), 900, weights="whole")

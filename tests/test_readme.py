@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streamcal.fusion import METHODS
 from streamcal.registry import REGISTRY
 
 README = Path(__file__).parent.parent / "README.md"
@@ -14,13 +15,13 @@ TEXT = README.read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["python", "river"])
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"block {k}" for k in range(len(BLOCKS))])
 def test_the_code_runs(block):
     exec(compile(block, str(README), "exec"), {})
 
 
 def test_every_method_is_in_the_table():
-    for name, method in REGISTRY.items():
+    for name, method in {**REGISTRY, **METHODS}.items():
         assert f"| `{name}` | `{method.__name__}` | {method.summary} |" in TEXT
 
 

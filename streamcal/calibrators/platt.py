@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from streamcal.base import SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
@@ -11,6 +13,9 @@ from streamcal.prior import Prior
 from streamcal.scales import Logit, Scale
 from streamcal.solvers.newton import fit_sigmoid
 from streamcal.statistics.score_table import score_table
+
+#: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
+LARGEST_TARGET = math.nextafter(1.0, 0.0)
 
 
 class Platt(AdditiveCalibrator):
@@ -67,7 +72,7 @@ class Platt(AdditiveCalibrator):
     def _solve(self, unit: float) -> ScaledMap:
         x, negative, positive = self._table.points()
         negative, positive = negative / unit, positive / unit
-        target_plus = (positive.sum() + 1.0) / (positive.sum() + 2.0)
+        target_plus = min((positive.sum() + 1.0) / (positive.sum() + 2.0), LARGEST_TARGET)
         target_minus = 1.0 / (negative.sum() + 2.0)
         solution = fit_sigmoid(x, negative, positive, float(target_plus), float(target_minus), self._start)
         if not solution.solved:
