@@ -16,6 +16,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: Two rows of the table of each example: the log loss (the CRPS of distributions) of the second is the lower one.
 CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
+    "auto_weights.py": ("served score, raw", "Auto"),
     "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
     "fusing_two_models.py": ("logistic regression, calibrated", "both, fused"),
