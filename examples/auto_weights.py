@@ -13,6 +13,7 @@ many steps late.
 import argparse
 import csv
 import gzip
+import time
 from statistics import fmean
 
 from river import tree
@@ -59,6 +60,15 @@ def run(name: str, calibrator: Calibrator, stream: list[tuple[float, bool]], del
     return [{name: fmean(one[name] for one in piece) for name in piece[0]} for piece in weights if piece]
 
 
+def microseconds(calibrator: Calibrator, stream: list[tuple[float, bool]]) -> float:
+    """Time of the processor per observation, predicted and learned."""
+    start = time.process_time()
+    for score, y in stream:
+        calibrator.predict_one(score)
+        calibrator.learn_one(score, y)
+    return 1e6 * (time.process_time() - start) / len(stream)
+
+
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--elec2")
 arguments.add_argument("--picture")
@@ -75,6 +85,7 @@ run("OnlinePlatt", OnlinePlatt(), stream, given.delay)
 history = run("Auto", Auto(delay=given.delay), stream, given.delay)
 if given.delay:
     run("Auto, delay not told", Auto(), stream, given.delay)
+print(f"\n{microseconds(Auto(delay=given.delay), stream):.0f} µs per observation of Auto, to predict and to learn")
 steps = [(k + 0.5) * len(stream) / PIECES for k in range(PIECES)]
 trusted = weights_over_time(steps, history)
 print("\nweight".ljust(25) + "".join(f"{title:>10}" for title in ("all", "1st", "2nd", "3rd", "4th")))
