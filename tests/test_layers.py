@@ -17,7 +17,7 @@ TABLE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encod
 EDGES = {"datasets", "report", "plot", "river", "sklearn", "demo", "doctor", "cli"}
 HOSTS = {
     "river": {"river", "demo"},
-    "sklearn": {"sklearn"},
+    "sklearn": {"sklearn", "datasets"},
     "matplotlib": {"plot"},
     "typer": {"cli"},
     "rich": EDGES,
