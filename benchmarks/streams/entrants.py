@@ -13,8 +13,10 @@ from benchmarks.streams.tables import Array, Flags
 from streamcal import Calibrator
 from streamcal.registry import REGISTRY
 
-#: A prediction of online-cp sorts its whole window; one of protected-classification takes 3 ms.
-LONGEST_ONLINE_CP, LONGEST_PROTECTED = 60_000, 6_000
+#: Steps between two refreshes of our methods that solve for milliseconds: a hundredth of the stream, at least 100.
+SHORTEST_REFRESH, REFRESHES = 100, 100
+#: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
+LONGEST = 6_000
 
 
 class Entrant(NamedTuple):
@@ -35,7 +37,8 @@ def _ours(method: type[Calibrator]) -> Callable[[Array, Flags, int], Array]:
     solves = "refresh_every" in inspect.signature(method).parameters
 
     def run(scores: Array, y: Flags, delay: int) -> Array:
-        return stepwise(method(**{"refresh_every": peers.every(len(y))} if solves else {}), scores, y, delay)
+        every = max(SHORTEST_REFRESH, len(y) // REFRESHES)
+        return stepwise(method(**{"refresh_every": every} if solves else {}), scores, y, delay)
 
     return run
 
@@ -57,9 +60,9 @@ ENTRANTS: dict[str, Entrant] = {
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),
-    "online-cp, refitted": Entrant(peers.refitted(peers.online_cp), longest=LONGEST_ONLINE_CP),
+    "online-cp, refitted": Entrant(peers.refitted(peers.online_cp), longest=LONGEST),
     "River logistic": Entrant(peers.river),
-    "protected-classification": Entrant(peers.protected, longest=LONGEST_PROTECTED, late=False),
+    "protected-classification": Entrant(peers.protected, longest=LONGEST, late=False),
     "score-blind": Entrant(peers.score_blind),
 }
 #: Entrant → the module it needs, of the extra `bench`.

@@ -16,7 +16,7 @@ from benchmarks.streams.tables import Array, Flags
 
 #: A refit uses the last pairs that are there, a twentieth of the stream, at least this many.
 SMALLEST_WINDOW = 2_000
-#: Refits, and refreshes of methods that solve for milliseconds, per stream; in a short one, one in 100 steps.
+#: Refits per stream; in a short one, one in 100 steps.
 REFITS, SHORTEST = 200, 100
 #: The log-odds of 0 and 1 are those of these.
 LOWEST = 1e-7
