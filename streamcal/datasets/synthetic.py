@@ -380,6 +380,6 @@ SETTINGS: dict[str, Setting] = {
     "warp": Setting(_warp, "logistic", 50, 0.01),
     **{
         f"clicks-{rate}": Setting(_clicks(rate), "logistic", 1_000, 0.01, STEPS_CLICKS, TRAIN_CLICKS)
-        for rate in (0.0005, 0.002, 0.01, 0.05, 0.005)
+        for rate in (0.0005, 0.005, 0.05)
     },
 }
