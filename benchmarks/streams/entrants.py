@@ -13,8 +13,8 @@ from benchmarks.streams.tables import Array, Flags
 from streamcal import Calibrator
 from streamcal.registry import REGISTRY
 
-#: Steps between two refreshes of our methods that solve for milliseconds: a hundredth of the stream, at least 100.
-SHORTEST_REFRESH, REFRESHES = 100, 100
+#: Steps between two refreshes of our methods that solve for milliseconds: a fortieth of the stream, at least 100.
+SHORTEST_REFRESH, REFRESHES = 100, 40
 #: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
 LONGEST = 6_000
 
