@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.streams import catalogue, peers
 from benchmarks.streams.__main__ import main
-from benchmarks.streams.entrants import ENTRANTS, stepwise
+from benchmarks.streams.entrants import ENTRANTS, blockwise, stepwise
 from benchmarks.streams.page import table
 from benchmarks.streams.race import ORACLE, Key, Results, measures
 from benchmarks.streams.standings import Standings, _squared_errors
 from benchmarks.streams.tables import SOURCES
-from streamcal import Calibrator, Identity, OnlinePlatt
+from streamcal import Calibrator, Identity, OnlinePlatt, Platt
 from streamcal.doctor import kernel_form
 from streamcal.metrics import DebiasedECE
 
@@ -122,6 +122,17 @@ def test_stepwise_is_the_plain_loop():
         assert predicted[i] == cal.predict_one(score)
         if i >= 48:
             cal.learn_one(float(SCORES[i - 48]), bool(LABELS[i - 48]))
+
+
+@pytest.mark.parametrize("delay", [0, 48])
+def test_blockwise_knows_at_the_start_of_a_block_what_has_come(delay):
+    predicted = blockwise(Platt(), SCORES, LABELS, delay)
+    for start, end in ((0, 50), (50, 100), (100, 150), (150, 225), (225, 325), (525, 625), (625, 700)):
+        cal = Platt()
+        known = max(0, start - delay)
+        cal.learn_many(SCORES[:known], LABELS[:known])
+        # Moments in bulk and in parts: the last digits of sums, and the tolerance of the solve.
+        assert predicted[start:end] == pytest.approx(cal.predict_many(SCORES[start:end]), rel=1e-6)
 
 
 def test_a_short_stream_is_predicted_whole():

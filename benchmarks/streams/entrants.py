@@ -13,8 +13,9 @@ from benchmarks.streams.tables import Array, Flags
 from streamcal import Calibrator
 from streamcal.registry import REGISTRY
 
-#: Steps between two refreshes of our methods that solve for milliseconds: a fortieth of the stream, at least 100.
-SHORTEST_REFRESH, REFRESHES = 100, 40
+#: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
+#: at most a fiftieth of the stream, or 100.
+SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
 LONGEST = 6_000
 
@@ -33,14 +34,22 @@ class Entrant(NamedTuple):
 
 
 def _ours(method: type[Calibrator]) -> Callable[[Array, Flags, int], Array]:
-    """A method of the registry with its defaults; those that solve for milliseconds refresh at intervals."""
+    """A method of the registry with its defaults; those that solve for milliseconds predict blocks with one map."""
     solves = "refresh_every" in inspect.signature(method).parameters
+    return lambda scores, y, delay: (blockwise if solves else stepwise)(method(), scores, y, delay)
 
-    def run(scores: Array, y: Flags, delay: int) -> Array:
-        every = max(SHORTEST_REFRESH, len(y) // REFRESHES)
-        return stepwise(method(**{"refresh_every": every} if solves else {}), scores, y, delay)
 
-    return run
+def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
+    """Predict a block, then learn what has come by its end: one solve for each block, the first made of the score."""
+    predicted, end, learned = np.empty(len(y)), 0, 0
+    longest = max(LEAST_LONGEST, len(y) // LONGEST_PART)
+    while end < len(y):
+        start, end = end, end + min(max(SHORTEST, end // 2), longest)
+        predicted[start:end] = cal.predict_many(scores[start:end])
+        known = slice(learned, max(learned, min(end, len(y)) - delay))
+        cal.learn_many(scores[known], y[known])
+        learned = known.stop
+    return predicted
 
 
 def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:

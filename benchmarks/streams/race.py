@@ -90,11 +90,8 @@ def _run(keys: list[Key], racing: dict[str, Entrant], data: Stream, results: Res
 def measures(predicted: Array, data: Stream) -> Result:
     """The measures of one entrant on one stream."""
     log_loss, brier, ece, ratio = LogLoss(), Brier(), DebiasedECE(), CalibrationRatio()
-    for p, y in zip(predicted.tolist(), data.y.tolist(), strict=True):
-        log_loss.update(p, y)
-        brier.update_checked(p, y, 1.0)
-        ece.update_checked(p, y, 1.0)
-        ratio.update_checked(p, y, 1.0)
+    for measure in (log_loss, brier, ece, ratio):
+        measure.update_many(predicted, data.y)
     return {
         "rows": len(data.y),
         "positives": int(data.y.sum()),
