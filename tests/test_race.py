@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.streams import catalogue, peers
+from benchmarks.streams import bases, catalogue, peers
 from benchmarks.streams.__main__ import main
 from benchmarks.streams.entrants import ENTRANTS, blockwise, stepwise
 from benchmarks.streams.page import table
 from benchmarks.streams.race import ORACLE, Key, Results, measures
 from benchmarks.streams.standings import Standings, _squared_errors
-from benchmarks.streams.tables import SOURCES
+from benchmarks.streams.tables import SOURCES, Table
+from benchmarks.streams.tables import table as table_of
 from streamcal import Calibrator, Identity, OnlinePlatt, Platt
 from streamcal.doctor import kernel_form
 from streamcal.metrics import DebiasedECE
@@ -25,9 +29,20 @@ SCORES = RNG.random(700)
 LABELS = RNG.random(700) < SCORES**2
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A cache that holds the scores of the stream that is raced."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        catalogue.stream(STREAM, 0, ROWS)
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
+def cache(made, tmp_path, monkeypatch):
     """A cache of its own, and no data: what is run here needs none."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("STREAMCAL_DATA", raising=False)
     return tmp_path
@@ -211,3 +226,43 @@ def test_squared_errors_are_those_of_the_measure():
 def test_identity_is_the_raw_score():
     assert isinstance(Identity(), Calibrator)
     assert np.array_equal(ENTRANTS["identity"].run(SCORES, LABELS, 0), SCORES)
+
+
+# -- the real tables -------------------------------------------------------------------------------------------------
+
+DATA = Path(os.environ.get("STREAMCAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+SIZES = {"elec2": 7, "bank_full": 15, "adult": 14, "covtype": 54, "bank_additional": 19, "spambase": 57, "census": 40,
+         "dota2": 116, "coil2000": 85}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_tables(name, monkeypatch):
+    """Columns are numbers or words; what is left out is left out; both classes come."""
+    if not all((DATA / f"{file}.csv.gz").exists() for file in SOURCES[name].files):
+        pytest.skip("needs the data sets: set STREAMCAL_DATA to their folder")
+    monkeypatch.setenv("STREAMCAL_DATA", str(DATA))
+    read = table_of(name, 1_500)
+    assert len(read.numbers) + len(read.words) == SIZES[name]
+    assert not {SOURCES[name].target, *SOURCES[name].left_out} & {*read.numbers, *read.words}
+    assert set(SOURCES[name].words) <= set(read.words)
+    assert set(SOURCES[name].numbers) <= set(read.numbers)
+    assert len(read.y) == 1_500
+    assert 0.0 < read.y.mean() < 1.0
+    assert all(len(column) == 1_500 for column in (*read.numbers.values(), *read.words.values()))
+
+
+def test_bases_know_nothing_of_what_comes():
+    """Later labels do not change the frozen base's scores, nor the online one's before they have come."""
+    x = RNG.standard_normal((600, 2))
+    y = RNG.random(600) < 1 / (1 + np.exp(-3 * x[:, 0]))
+    words = [str(int(v > 0)) for v in x[:, 1]]
+    other = y.copy()
+    other[400:] = ~other[400:]
+    one, two = (Table({"a": x[:, 0], "b": x[:, 1]}, {"c": words}, labels) for labels in (y, other))
+    for frozen in (bases.frozen, bases.frozen_tree):
+        assert np.array_equal(frozen(one, 300), frozen(two, 300))
+        assert frozen(one, 300).shape == (300,)
+    for delay in (0, 48):
+        first, second = (bases.online(table, 300, delay) for table in (one, two))
+        assert np.array_equal(first[: 101 + delay], second[: 101 + delay])
+        assert not np.array_equal(first, second)
