@@ -83,7 +83,7 @@ last column is the loss of `auto` minus its, with the confidence sequence.
 ## The generators: gap closed
 
 (ops − method)/(ops − oracle) in log loss, in percent: 100 is the probability of one who knows the world, below 0 is
-worse than `ops`. Courses on which the oracle is less than .005 nats below `ops` are left out.
+worse than `ops`. The gap is in nats: where it is small, luck decides the percentage, and the median counts.
 
 {gaps}
 
@@ -192,14 +192,15 @@ def _gaps(standings: Standings) -> str:
     medians = {e: standings.median_gap_closed(e, 0) for e in standings.ranked}
     leaders = sorted((e for e, m in medians.items() if m is not None), key=lambda e: -(medians[e] or 0.0))
     shown = [REFERENCE, *[e for e in leaders if e != REFERENCE][:5]]
-    lines = [f"| stream | delay | {' | '.join(map(_name, shown))} |", "|---|---:|" + "---:|" * len(shown)]
+    lines = [f"| stream | delay | gap | {' | '.join(map(_name, shown))} |", "|---|---:|---:|" + "---:|" * len(shown)]
     for course in standings.generated():
-        closed = [standings.gap_closed(course, entrant) for entrant in shown]
-        if closed[0] is not None:
-            lines.append(f"| {course[0]} | {course[1]} | {' | '.join(_percent(c) for c in closed)} |")
+        ops, oracle = (standings.get(course, name, "log_loss") for name in (OPS, ORACLE))
+        gap = DASH if ops is None or oracle is None else f"{ops - oracle:.4f}"
+        cells = " | ".join(_percent(standings.gap_closed(course, entrant)) for entrant in shown)
+        lines.append(f"| {course[0]} | {course[1]} | {gap} | {cells} |")
     for delay in catalogue.DELAYS:
         cells = " | ".join(_percent(standings.median_gap_closed(entrant, delay)) for entrant in shown)
-        lines.append(f"| **median** | {delay} | {cells} |")
+        lines.append(f"| **median** | {delay} | | {cells} |")
     return "\n".join(lines)
 
 
@@ -221,15 +222,18 @@ def _notes(parts: dict[str, Standings]) -> str:
     """What is plain to see of the defeats."""
     lines = []
     for name, standings in parts.items():
-        lost = [
-            f"{_course(course)} to {_name(entrant)}"
+        lost = {
+            course: [_name(e) for e in standings.entrants if _lost(standings, course, e)]
             for course in standings.courses
-            for entrant in standings.entrants
-            if entrant != REFERENCE and (d := standings.difference(course, entrant)) is not None and d.lost
-        ]
-        text = "; ".join(lost) if lost else "none"
+        }
+        text = "; ".join(f"{_course(course)}: to {', '.join(to)}" for course, to in lost.items() if to) or "none"
         lines.append(f"- Defeats of `auto` that are no chance, {_title(name).lower()}: {text}.")
     return "\n".join(lines)
+
+
+def _lost(standings: Standings, course: Course, entrant: str) -> bool:
+    difference = None if entrant == REFERENCE else standings.difference(course, entrant)
+    return difference is not None and difference.lost
 
 
 # -- the full tables -------------------------------------------------------------------------------------------------

@@ -17,8 +17,6 @@ from streamcal.metrics import LogLossDifference
 #: What everything is compared with.
 REFERENCE = "auto"
 RAW, OPS, TOPS, SCORE_BLIND = "identity", "ops", "tops", "score-blind"
-#: Where the oracle is less than so many nats below `ops`, there is no gap worth dividing by.
-SMALLEST_GAP = 0.005
 #: For the standard error of a difference of calibration errors: blocks of neighbours, drawn anew so many times.
 BLOCKS, DRAWS, BINS = 100, 1_000, 15
 
@@ -98,9 +96,9 @@ class Standings:
         return max(harms, default=None)
 
     def gap_closed(self, course: Course, entrant: str) -> float | None:
-        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where the gap is small."""
+        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where by luck there is no gap."""
         ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
-        if ops is None or mine is None or oracle is None or ops - oracle < SMALLEST_GAP:
+        if ops is None or mine is None or oracle is None or ops <= oracle:
             return None
         return (ops - mine) / (ops - oracle)
 
