@@ -15,9 +15,10 @@ from streamcal.inputs import check_batch, check_label
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 
-#: The sum of squared deviations, in nats², at which the interval is tightest: 10,000 differences of deviation 0.1. It
-#: has to be fixed before the data; a hundred times more or less widens the interval by a fifth or so.
-TIGHTEST_AT = 100.0
+#: The sum of squared deviations, in nats², about which the interval is tightest: 100,000 differences of deviation 0.1.
+#: It has to be fixed before the data. With the default clip, sums a hundred times larger or smaller get intervals wider
+#: by less than a third than if this had been chosen for them.
+TIGHTEST_AT = 1_000.0
 
 
 class LogLossDifference:
@@ -39,8 +40,8 @@ class LogLossDifference:
     confidence : float
         Between 0 and 1, default 0.95.
     clip : float
-        Probability in (0, 1), default `LOG_LOSS_CLIP`, as in `LogLoss`. A smaller one widens the interval, by about
-        −10 log(clip)/n.
+        Probability in (0, 1), default `LOG_LOSS_CLIP`, as in `LogLoss`. No interval is shorter than some
+        −15 log(clip)/n, for a difference of −log(clip) may come at any time.
 
     Notes
     -----
