@@ -21,6 +21,7 @@ from streamcal.base import (
     StreamcalError,
 )
 from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
@@ -59,6 +60,7 @@ __all__ = [
     "ENIR",
     "REGISTRY",
     "AdaptiveCalibration",
+    "Auto",
     "Bernstein",
     "BernsteinLogistic",
     "Beta",

@@ -242,6 +242,7 @@ KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
     "chebyshev": lambda x, map, scale: np.clip(chebyshev(unit(x, scale), map["coefficients"]), 0.0, 1.0),
     "steps": lambda x, map, scale: steps(x, map["cuts"], map["values"]),
     "lines": lambda x, map, scale: lines(x, map["knots"], map["values"]),
+    "log-odds-lines": lambda x, map, scale: sigmoid(lines(x, map["knots"], map["log_odds"])),
     "cubics": lambda x, map, scale: cubics(x, map["knots"], map["values"], map["rises"], map["falls"]),
     "interval": lambda x, map, scale: POINTS[map["point"]](*interval(x, map)),
     "cross-interval": lambda x, map, scale: cross_interval(x, map),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamcal.base import Calibrator
 from streamcal.calibrators.adaptive import AdaptiveCalibration
+from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
@@ -57,5 +58,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         TrackingOPS,
         HedgedOPS,
         Protected,
+        Auto,
     )
 }

@@ -1,4 +1,4 @@
-"""Maps between knots: linear and cubic."""
+"""Maps between knots: linear, linear in log-odds, and cubic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from streamcal import sql
 from streamcal.base import FloatArray
-from streamcal.maps.base import Pieces, constant, frozen
+from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
 from streamcal.maps.steps import RoundedMap
 from streamcal.portable import cubic, cubics, lines
 from streamcal.scales import Scale
@@ -45,6 +46,31 @@ class KnotMap(RoundedMap):
     def _pieces(self) -> Pieces:
         ends = self.values.tolist()
         return self.knots, between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+
+
+class LogOddsMap(ScaledMap):
+    """1 / (1 + exp(−z)), z being linear between knots and constant outside; knots and z have shape (m,)."""
+
+    kind = "log-odds-lines"
+
+    def __init__(self, scale: Scale, knots: FloatArray, log_odds: FloatArray) -> None:
+        super().__init__(scale)
+        self.knots = frozen(knots)
+        self.log_odds = frozen(log_odds)
+
+    def at(self, x: float) -> float:
+        return sigmoid(float(np.interp(x, self.knots, self.log_odds)))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return sigmoids(np.interp(x, self.knots, self.log_odds))
+
+    def _content(self) -> dict[str, Any]:
+        return {"knots": self.knots.tolist(), "log_odds": self.log_odds.tolist()}
+
+    def _pieces(self) -> Pieces:
+        ends = self.log_odds.tolist()
+        lines = between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
+        return self.knots, [lambda x, line=line: sql.sigmoid(line(x)) for line in lines]
 
 
 class CubicMap(RoundedMap):

@@ -1,0 +1,555 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Online logistic regressions that forget, smoothers that are local in the score, and the mixture that stakes on them.
+
+Symbols:
+
+    x                        the log-odds of the score
+    φ                        features, of the score and of recent labels
+    z = θ·φ, p = σ(z)        a forecast; experts give z
+    A                        the curvature of the losses so far, never below its prior A₀ (diagonal)
+    λ                        what is kept of a coordinate of A at each step
+    v = φᵀA⁻¹φ               how uncertain z is
+    V[j, k]                  of the capital staked at share rate j, the part on expert k; rows sum to 1
+    R[j]                     log of the capital at rate j
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
+else:
+    from cython.cimports.libc.math import exp, expm1, log, log1p
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of forecasts stay within ± this, as those of scores do: a forecast is never nearer to 0 or 1 than 1e-7."""
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""What a heavier observation counts as in a regression: beside 1e-6 of a curvature nothing else keeps its digits."""
+PIVOT = cython.declare(cython.double, 1e-9)
+"""Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
+STEPS = cython.declare(cython.int, 100)
+"""Newton steps, halved where they leave the bracket, of an equation in one unknown; 5 are usual."""
+ROUNDING = cython.declare(cython.double, 1e-12)
+"""A step as small as this ends them."""
+FULL = cython.declare(cython.double, 1e100)
+"""Where the growing unit of a smoother is scaled back to 1."""
+SCORE_FEATURES = cython.declare(cython.int, 8)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _sigmoid(z: cython.double) -> cython.double:
+    e: cython.double
+    if z >= 0.0:
+        return 1.0 / (1.0 + exp(-z))
+    e = exp(z)
+    return e / (1.0 + e)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _log_sigmoid(z: cython.double) -> cython.double:
+    """log σ(z), without cancellation."""
+    return -log1p(exp(-z)) if z >= 0.0 else z - log1p(exp(z))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _clamped(z: cython.double) -> cython.double:
+    return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.double:
+    """The m with m = z + c·(y − σ(m)): the step that ends where its own gradient is taken. It never overshoots."""
+    m: cython.double = z
+    p: cython.double = _sigmoid(z)
+    low: cython.double = z if y > 0.0 else z - c * p
+    high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
+    excess: cython.double
+    moved: cython.double
+    for _ in range(STEPS):
+        p = _sigmoid(m)
+        excess = m - z - c * (y - p)
+        if excess > 0.0:
+            high = m
+        else:
+            low = m
+        moved = m - excess / (1.0 + c * p * (1.0 - p))
+        if not low <= moved <= high:
+            moved = 0.5 * (low + high)
+        if abs(moved - m) <= ROUNDING:
+            return moved
+        m = moved
+    return m
+
+
+@cython.cclass
+class Tracker:
+    """A logistic regression that follows drift: θ and A, and the step that moves them.
+
+    `which` features of those it is shown are its φ. One number for each coordinate of θ: `keep` λ, `precision` the
+    diagonal of A₀, `start` of θ. The last `trends` coordinates are velocities: coordinate k moves by `pace` times its
+    velocity at every step, k < trends.
+
+    A step is  A ← ΛAΛ + (1 − λ)A₀ with Λ = diag(√λ);  θ ← θ + A⁻¹φ·(m − z)/v, m being the log-odds z + v·w·(y − σ(m))
+    of the implicit step;  A ← A + w·σ(m)(1 − σ(m))·φφᵀ.
+    """
+
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _features: cython.Py_ssize_t
+    _which: cython.longlong[::1]
+    _trends: cython.Py_ssize_t
+    _pace: cython.double
+    _keep: cython.double[::1]
+    _root: cython.double[::1]
+    _precision: cython.double[::1]
+    _theta: cython.double[::1]
+    _a: cython.double[:, ::1]
+    _l: cython.double[:, ::1]
+    _f: cython.double[::1]  # φ, of the step being made
+    _g: cython.double[::1]  # A⁻¹φ, likewise
+
+    def __init__(self, which, keep, precision, start, trends: cython.Py_ssize_t = 0, pace: cython.double = 0.0):
+        self.size = len(keep)
+        self._features = len(which)
+        self._which = np.array(which, dtype=np.int64)
+        self._trends = trends
+        self._pace = pace
+        self._keep = np.array(keep, dtype=np.float64)
+        self._root = np.sqrt(np.array(keep, dtype=np.float64))
+        self._precision = np.array(precision, dtype=np.float64)
+        self._theta = np.array(start, dtype=np.float64)
+        self._a = np.diag(np.array(precision, dtype=np.float64))
+        self._l = np.zeros((self.size, self.size))
+        self._f = np.zeros(self._features)
+        self._g = np.zeros(self.size)
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def predict(self, phi: cython.double[::1], ahead: cython.double) -> cython.double:
+        """θ·φ, velocities followed for `ahead` steps."""
+        k: cython.Py_ssize_t
+        z: cython.double = 0.0
+        for k in range(self._features):
+            z += self._theta[k] * phi[self._which[k]]
+        for k in range(self._trends):
+            z += ahead * self._pace * self._theta[self._features + k] * phi[self._which[k]]
+        return z
+
+    @cython.ccall
+    def learn(self, phi: cython.double[::1], y: cython.double, w: cython.double):
+        """One step on the label y at these features, of weight w."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        a: cython.double[:, ::1] = self._a
+        f: cython.double[::1] = self._f
+        g: cython.double[::1] = self._g
+        z: cython.double = self.predict(phi, 0.0)
+        m: cython.double
+        v: cython.double = 0.0
+        h: cython.double
+        w = min(w, HEAVIEST)
+        for k in range(self._features):
+            f[k] = phi[self._which[k]]
+        self._forget()
+        self._solve()
+        for k in range(self._features):
+            v += f[k] * g[k]
+        if v <= 0.0:  # only if every feature is 0
+            return
+        if self._trends > 0:
+            z = self.predict(phi, 0.0)  # what has a velocity has moved
+        m = _implicit(z, v * w, y)
+        for k in range(self.size):
+            self._theta[k] += g[k] * ((m - z) / v)
+        h = w * _sigmoid(m) * _sigmoid(-m)
+        for j in range(self._features):
+            z = h * f[j]
+            for k in range(self._features):
+                a[j, k] += z * f[k]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _forget(self) -> cython.void:
+        """A fades towards its prior; what has a velocity moves on."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t = self.size
+        d: cython.Py_ssize_t = self._features
+        a: cython.double[:, ::1] = self._a
+        root: cython.double[::1] = self._root
+        one: cython.double
+        for j in range(n):
+            one = root[j]
+            for k in range(n):
+                a[j, k] *= one * root[k]
+            a[j, j] += (1.0 - self._keep[j]) * self._precision[j]
+        for k in range(self._trends):
+            self._theta[k] += self._pace * self._theta[d + k]
+        for k in range(self._trends):
+            for j in range(n):
+                a[j, d + k] -= self._pace * a[j, k]
+        for k in range(self._trends):
+            for j in range(n):
+                a[d + k, j] -= self._pace * a[k, j]
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _solve(self) -> cython.void:
+        """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of Lᵀ and the pivots D stand in `_l`. O(size³/6), row by row."""
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t = self.size
+        a: cython.double[:, ::1] = self._a
+        l: cython.double[:, ::1] = self._l  # noqa: E741
+        g: cython.double[::1] = self._g
+        one: cython.double
+        for i in range(n):
+            for j in range(i, n):
+                l[i, j] = a[i, j]
+            g[i] = self._f[i] if i < self._features else 0.0
+        for k in range(n):
+            l[k, k] = max(l[k, k], PIVOT * a[k, k])
+            for i in range(k + 1, n):
+                one = l[k, i] / l[k, k]
+                for j in range(i, n):
+                    l[i, j] -= one * l[k, j]
+                g[i] -= one * g[k]
+        for i in range(n - 1, -1, -1):
+            one = g[i]
+            for k in range(i + 1, n):
+                one -= l[i, k] * g[k]
+            g[i] = one / l[i, i]
+
+    def state(self):
+        """[θ, the rows of A] as plain data, for `load`."""
+        return [np.asarray(self._theta).tolist(), np.asarray(self._a).tolist()]
+
+    @cython.ccall
+    def load(self, theta: object, a: object):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        if np.shape(theta) != (self.size,) or np.shape(a) != (self.size, self.size):
+            raise ValueError(f"expected a state of size {self.size}, not {np.shape(theta)} and {np.shape(a)}")
+        self._theta = np.array(theta, dtype=np.float64)
+        self._a = np.array(a, dtype=np.float64)
+
+
+@cython.cclass
+class Panel:
+    """Trackers of chosen features, and local smoothers, over knots of equal distance in log-odds.
+
+    Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, ln s and
+    −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
+    Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
+
+    `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
+    A smoother at a knot says (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the tracker number `anchor`, a =
+    `anchored` and K = (1 − u²)² of the distance u in half widths, fading.
+    """
+
+    trackers: list
+    _anchor: cython.Py_ssize_t
+    _anchored: cython.double
+    _phi: cython.double[::1]
+    _rates: cython.double[::1]
+    _means: cython.double[::1]  # of all labels learned
+    _then: cython.double[::1]  # of those that were there `delay` observations ago
+    _waiting: cython.double[:, ::1]  # (label, weight) of the last `delay` observations, in a ring
+    _learned: cython.Py_ssize_t
+    _delay: cython.Py_ssize_t
+    _widths: cython.double[::1]
+    _fades: cython.double[::1]
+    _units: cython.double[::1]
+    _sums: cython.double[:, :, ::1]  # (smoother, negative or positive, knot), in units
+    _step: cython.double
+
+    def __init__(self, trackers, smoothers, rates, knots_a_unit, anchor, anchored, delay):
+        self.trackers = trackers
+        self._anchor = anchor
+        self._anchored = anchored
+        self._rates = np.array(rates, dtype=np.float64)
+        self._phi = np.zeros(SCORE_FEATURES + len(rates))
+        self._widths = np.array([width for width, _ in smoothers], dtype=np.float64)
+        self._fades = np.array([memory / (memory - 1.0) for _, memory in smoothers], dtype=np.float64)
+        self._step = 1.0 / knots_a_unit
+        self._delay = delay
+        size = round(2.0 * LARGEST * knots_a_unit) + 1
+        self._means = np.zeros(len(rates))
+        self._then = np.zeros(len(rates))
+        self._waiting = np.zeros((delay, 2))
+        self._learned = 0
+        self._units = np.ones(len(smoothers))
+        self._sums = np.zeros((len(smoothers), 2, size))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fill(self, x: cython.double, means: cython.double[::1]) -> cython.void:
+        """Set φ to the features at the log-odds x, with these means of labels."""
+        k: cython.Py_ssize_t
+        inside: cython.bint = -LARGEST < x < LARGEST
+        u: cython.double = 0.25 * x if inside else 0.0
+        rest: cython.double = log1p(exp(-abs(x)))
+        self._phi[0] = x if inside else 0.0
+        self._phi[1] = 1.0
+        self._phi[2] = 1.0 if x <= -LARGEST else 0.0
+        self._phi[3] = 1.0 if x >= LARGEST else 0.0
+        self._phi[4] = u * u
+        self._phi[5] = u * u * u
+        self._phi[6] = min(x, 0.0) - rest
+        self._phi[7] = max(x, 0.0) + rest
+        for k in range(self._rates.shape[0]):
+            self._phi[SCORE_FEATURES + k] = means[k]
+
+    @cython.ccall
+    def forecast(self, knot: cython.Py_ssize_t, out: cython.double[::1]):
+        """Write the log-odds of all experts at a knot to the first places of `out`: trackers, then smoothers."""
+        k: cython.Py_ssize_t
+        b: cython.Py_ssize_t
+        count: cython.Py_ssize_t = len(self.trackers)
+        tracker: Tracker
+        ahead: cython.double = self._delay + 1.0
+        anchor: cython.double
+        negative: cython.double
+        positive: cython.double
+        self._fill(knot * self._step - LARGEST, self._means)
+        for k in range(count):
+            tracker = self.trackers[k]
+            out[k] = _clamped(tracker.predict(self._phi, ahead))
+        anchor = out[self._anchor]
+        for b in range(self._widths.shape[0]):
+            negative = self._anchored * _sigmoid(-anchor) + self._sums[b, 0, knot] / self._units[b]
+            positive = self._anchored * _sigmoid(anchor) + self._sums[b, 1, knot] / self._units[b]
+            out[count + b] = _clamped(log(positive) - log(negative))
+
+    @cython.ccall
+    def learn(self, x: cython.double, y: cython.double, w: cython.double):
+        """All experts learn the label y at the log-odds x, with weight w."""
+        k: cython.Py_ssize_t
+        tracker: Tracker
+        place: cython.Py_ssize_t
+        self._fill(x, self._then if self._delay > 0 else self._means)
+        for k in range(len(self.trackers)):
+            tracker = self.trackers[k]
+            tracker.learn(self._phi, y, w)
+        self._smooth(x, y, w)
+        self._follow(self._means, y, w)
+        if self._delay > 0:
+            place = self._learned % self._delay
+            if self._learned >= self._delay:
+                self._follow(self._then, self._waiting[place, 0], self._waiting[place, 1])
+            self._waiting[place, 0] = y
+            self._waiting[place, 1] = w
+        self._learned += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _follow(self, means: cython.double[::1], y: cython.double, w: cython.double) -> cython.void:
+        """Means of labels move towards ±1; a weight w moves as w steps do."""
+        k: cython.Py_ssize_t
+        for k in range(self._rates.shape[0]):
+            means[k] -= expm1(w * log1p(-self._rates[k])) * (2.0 * y - 1.0 - means[k])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _smooth(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """The sums of the smoothers fade, by a growing unit, and take the observation in."""
+        b: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        first: cython.Py_ssize_t
+        last: cython.Py_ssize_t
+        size: cython.Py_ssize_t = self._sums.shape[2]
+        side: cython.Py_ssize_t = 1 if y > 0.0 else 0
+        u: cython.double
+        for b in range(self._widths.shape[0]):
+            self._units[b] *= self._fades[b]
+            if self._units[b] > FULL:
+                for j in range(2):
+                    for k in range(size):
+                        self._sums[b, j, k] /= self._units[b]
+                self._units[b] = 1.0
+            first = max(0, int((x + LARGEST - self._widths[b]) / self._step))
+            last = min(size - 1, int((x + LARGEST + self._widths[b]) / self._step) + 1)
+            for k in range(first, last + 1):
+                u = (k * self._step - LARGEST - x) / self._widths[b]
+                if -1.0 < u < 1.0:
+                    self._sums[b, side, k] += w * self._units[b] * (1.0 - u * u) * (1.0 - u * u)
+
+    def state(self):
+        """Everything learned, as plain data, for `load`."""
+        return {
+            "trackers": [tracker.state() for tracker in self.trackers],
+            "means": np.asarray(self._means).tolist(),
+            "then": np.asarray(self._then).tolist(),
+            "waiting": np.asarray(self._waiting).tolist(),
+            "learned": self._learned,
+            "units": np.asarray(self._units).tolist(),
+            "sums": np.asarray(self._sums).tolist(),
+        }
+
+    def load(self, state):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        arrays = [np.array(state[name], dtype=np.float64) for name in ("means", "then", "units", "sums")]
+        own = [np.asarray(self._means), np.asarray(self._then), np.asarray(self._units), np.asarray(self._sums)]
+        same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own]
+        if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.trackers):
+            raise ValueError("the state is that of a panel of another size")
+        for tracker, saved in zip(self.trackers, state["trackers"], strict=True):
+            tracker.load(*saved)
+        self._means, self._then, self._units, self._sums = arrays
+        self._waiting = np.array(state["waiting"], dtype=np.float64).reshape(self._delay, 2)
+        self._learned = state["learned"]
+
+
+@cython.cclass
+class Mixture:
+    """A mixture of experts staked by log loss with fixed share, one of the experts being a stack of the others.
+
+    For each of `rates` capital starts as `prior`, shape (K + 1,), the last being that of the stack. An outcome
+    multiplies the capital of each expert by the probability it gave, and then the share `rate` of all capital is spread
+    anew as the prior says. The forecast is the mean of the experts weighted by capital over all rates.
+
+    The stack is a Tracker on (ζ, z₁ − ζ, …, z_K − ζ, 1), ζ being the log-odds of the mixture of the others; it starts
+    as that mixture.
+    """
+
+    stack = cython.declare(Tracker, visibility="readonly")
+    _rates: cython.double[::1]
+    _prior: cython.double[::1]
+    _capital: cython.double[:, ::1]
+    _ratios: cython.double[::1]
+    _weights: cython.double[::1]
+    _phi: cython.double[::1]
+    _phi_right: cython.double[::1]
+    _gains: cython.double[::1]
+    _positive: cython.double  # of the mixture without the stack: Σ weight·σ(z), Σ weight·σ(−z)
+    _negative: cython.double
+
+    def __init__(self, rates, prior, stack):
+        self.stack = stack
+        self._rates = np.array(rates, dtype=np.float64)
+        self._prior = np.array(prior, dtype=np.float64)
+        self._phi = np.zeros(len(prior) + 1)
+        self._phi_right = np.zeros(len(prior) + 1)
+        self._gains = np.zeros(len(prior))
+        self._weights = np.zeros(len(prior))
+        self.load(np.tile(self._prior, (len(rates), 1)), np.zeros(len(rates)))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _stacked(self, z: cython.double[::1], phi: cython.double[::1]) -> cython.double:
+        """Write the features of the stack to φ; its forecast."""
+        k: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self._weights.shape[0] - 1
+        weights: cython.double[::1] = self._weights
+        e: cython.double
+        middle: cython.double
+        self._positive = 0.0
+        self._negative = 0.0
+        for k in range(count):
+            e = exp(-z[k])
+            self._positive += weights[k] * (1.0 / (1.0 + e))
+            self._negative += weights[k] * (e / (1.0 + e))
+        middle = log(self._positive) - log(self._negative)
+        phi[0] = middle
+        for k in range(count):
+            phi[1 + k] = z[k] - middle
+        phi[count + 1] = 1.0
+        return _clamped(self.stack.predict(phi, 0.0))
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def blend(self, z: cython.double[::1]) -> cython.double:
+        """The log-odds of the mixture of experts whose log-odds are z, shape (K,), and of the stack."""
+        stacked: cython.double = self._stacked(z, self._phi)
+        weight: cython.double = self._weights[self._weights.shape[0] - 1]
+        return log(self._positive + weight * _sigmoid(stacked)) - log(self._negative + weight * _sigmoid(-stacked))
+
+    @cython.ccall
+    def step(
+        self,
+        left: cython.double[::1],
+        right: cython.double[::1],
+        share: cython.double,
+        y: cython.double,
+        w: cython.double,
+    ):
+        """Pay for the label y, w times over: at the left knot 1 − `share` of it, at the right one the rest."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self._weights.shape[0]
+        sign: cython.double = 1.0 if y > 0.0 else -1.0
+        one: cython.double
+        two: cython.double
+        best: cython.double = 0.0
+        total: cython.double
+        stacked: cython.double = self._stacked(left, self._phi)
+        stacked_right: cython.double = self._stacked(right, self._phi_right)
+        for k in range(count):
+            one = left[k] if k < count - 1 else stacked
+            two = right[k] if k < count - 1 else stacked_right
+            self._gains[k] = (1.0 - share) * _log_sigmoid(sign * one) + share * _log_sigmoid(sign * two)
+            if k == 0 or self._gains[k] > best:
+                best = self._gains[k]
+        for k in range(count):
+            self._gains[k] = exp(w * (self._gains[k] - best))
+        for j in range(self._rates.shape[0]):
+            total = 0.0
+            for k in range(count):
+                total += self._capital[j, k] * self._gains[k]
+            for k in range(count):
+                one = self._capital[j, k] * self._gains[k] / total
+                self._capital[j, k] = (1.0 - self._rates[j]) * one + self._rates[j] * self._prior[k]
+            self._ratios[j] += log(total)
+        for k in range(count + 1):
+            self._phi[k] += share * (self._phi_right[k] - self._phi[k])
+        self.stack.learn(self._phi, y, w)
+        self._weigh()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _weigh(self) -> cython.void:
+        """Set the weights: the part of each expert in the capital of all rates."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        largest: cython.double = self._ratios[0]
+        total: cython.double = 0.0
+        for j in range(self._rates.shape[0]):
+            largest = max(largest, self._ratios[j])
+        for k in range(self._weights.shape[0]):
+            self._weights[k] = 0.0
+        for j in range(self._rates.shape[0]):
+            self._ratios[j] -= largest  # only their differences count
+            total += exp(self._ratios[j])
+            for k in range(self._weights.shape[0]):
+                self._weights[k] += exp(self._ratios[j]) * self._capital[j, k]
+        for k in range(self._weights.shape[0]):
+            self._weights[k] /= total
+
+    def weights(self):
+        """The weight of each expert, the stack last, a new array."""
+        return np.array(self._weights)
+
+    def state(self):
+        """Capital, log ratios and the stack, as plain data, for `load`."""
+        return [np.asarray(self._capital).tolist(), np.asarray(self._ratios).tolist(), *self.stack.state()]
+
+    def load(self, capital, ratios, *stack):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        expected = (len(self._rates), len(self._prior))
+        if np.shape(capital) != expected or np.shape(ratios) != expected[:1]:
+            raise ValueError(f"expected capital of shape {expected}, not {np.shape(capital)}")
+        if stack:
+            self.stack.load(*stack)
+        self._capital = np.array(capital, dtype=np.float64)
+        self._ratios = np.array(ratios, dtype=np.float64)
+        self._weigh()
