@@ -111,7 +111,7 @@ def test_command_says_what_it_does_not_know():
 
 
 @pytest.mark.parametrize("delay", [0, 48])
-@pytest.mark.parametrize("name", ["ops", "venn-abers", "platt", *list(ENTRANTS)[-7:]])
+@pytest.mark.parametrize("name", ["ops", "auto", "venn-abers", "platt", *list(ENTRANTS)[-7:]])
 def test_no_entrant_sees_a_label_before_it_comes(name, delay):
     """Labels from step `cut` on cannot change what is said up to step cut + delay."""
     entrant = ENTRANTS[name]

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.streams import peers
+from benchmarks.streams.catalogue import DELAYS
 from benchmarks.streams.tables import Array, Flags
-from streamcal import Calibrator
+from streamcal import Auto, Calibrator
 from streamcal.registry import REGISTRY
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
@@ -18,6 +19,8 @@ from streamcal.registry import REGISTRY
 SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
 LONGEST = 6_000
+#: Delays that one may be told.
+LATE = tuple(delay for delay in DELAYS if delay)
 
 
 class Entrant(NamedTuple):
@@ -27,16 +30,20 @@ class Entrant(NamedTuple):
     ours: bool = False
     #: What it cannot run is left out, and it is not ranked.
     longest: int | None = None
-    late: bool = True
+    delays: tuple[int, ...] = DELAYS
 
     def can(self, rows: int, delay: int) -> bool:
-        return (self.longest is None or rows <= self.longest) and (self.late or delay == 0)
+        return (self.longest is None or rows <= self.longest) and delay in self.delays
 
 
 def _ours(method: type[Calibrator]) -> Callable[[Array, Flags, int], Array]:
-    """A method of the registry with its defaults; those that solve for milliseconds predict blocks with one map."""
-    solves = "refresh_every" in inspect.signature(method).parameters
-    return lambda scores, y, delay: (blockwise if solves else stepwise)(method(), scores, y, delay)
+    """A method of the registry with its defaults; those that solve for milliseconds predict blocks with one map.
+
+    A method that can be told how late its labels are is told.
+    """
+    parameters = inspect.signature(method).parameters
+    run = blockwise if "refresh_every" in parameters else stepwise
+    return lambda scores, y, delay: run(method(**({"delay": delay} if "delay" in parameters else {})), scores, y, delay)
 
 
 def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
@@ -66,12 +73,13 @@ def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 
 ENTRANTS: dict[str, Entrant] = {
     **{name: Entrant(_ours(method), ours=True) for name, method in REGISTRY.items()},
+    "auto, not told": Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE),
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),
     "online-cp, refitted": Entrant(peers.refitted(peers.online_cp), longest=LONGEST),
     "River logistic": Entrant(peers.river),
-    "protected-classification": Entrant(peers.protected, longest=LONGEST, late=False),
+    "protected-classification": Entrant(peers.protected, longest=LONGEST, delays=(0,)),
     "score-blind": Entrant(peers.score_blind),
 }
 #: Entrant → the module it needs, of the extra `bench`.
