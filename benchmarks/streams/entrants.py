@@ -19,7 +19,8 @@ from streamcal.registry import REGISTRY
 SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
 LONGEST = 6_000
-#: Delays that one may be told.
+#: `Auto` with its default delay, 0, where labels are late; the delays at which that differs from `auto`.
+NOT_TOLD = "auto, not told"
 LATE = tuple(delay for delay in DELAYS if delay)
 
 
@@ -73,7 +74,7 @@ def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 
 ENTRANTS: dict[str, Entrant] = {
     **{name: Entrant(_ours(method), ours=True) for name, method in REGISTRY.items()},
-    "auto, not told": Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE),
+    NOT_TOLD: Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE),
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),

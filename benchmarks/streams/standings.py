@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.streams.catalogue import CATALOGUE, DELAYS, stream
-from benchmarks.streams.entrants import ENTRANTS
+from benchmarks.streams.entrants import ENTRANTS, NOT_TOLD
 from benchmarks.streams.race import ORACLE, Key, Results
 from benchmarks.streams.tables import Array
 from streamcal.metrics import LogLossDifference
@@ -81,8 +81,8 @@ class Standings:
         return Difference(difference.value, *difference.interval)
 
     def best_other(self, course: Course) -> str:
-        """The entrant with the lowest log loss beside the reference."""
-        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e != REFERENCE}
+        """The entrant with the lowest log loss beside the reference, told or not."""
+        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in (REFERENCE, NOT_TOLD)}
         return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
 
     def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
