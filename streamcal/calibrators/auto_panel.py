@@ -16,7 +16,7 @@ from streamcal.forgetting import Decay, Window
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.experts import Panel, Tracker
 from streamcal.kernels.jumper import Jumper
-from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability
@@ -31,61 +31,69 @@ SCORES: FloatArray = sigmoids(KNOTS)
 
 #: Features, see `streamcal.kernels.experts.Panel`. A score that is clamped, such as the 0 of a forest, says nothing
 #: linear: it has an offset of its own.
-LINE, CURVE, BETA, LABELS = (0, 1, 2, 3), (4, 5), (6, 7, 1), (8, 9, 10, 11, 12)
+LINE, BEND, CUBIC, BETA, LABELS = (0, 1, 2, 3), (4, 6), (4, 5), (7, 8, 1), (9, 10, 11, 12, 13)
 #: Fading means of the labels: the last two or so, the last 100, and three between.
 RATES = (0.7, 0.3, 0.1, 0.03, 0.01)
 #: The score itself is where each starts, held as firmly as by 16 observations of even odds (curvature ¼ each) for
 #: the slope and 4 for the offset; a clamped score starts at log-odds ±6.
-START = {0: 1.0, 1: 0.0, 2: -6.0, 3: 6.0, 4: 0.0, 5: 0.0, 6: 1.0, 7: 1.0}
-PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 4.0, 7: 4.0}
+START = {0: 1.0, 2: -6.0, 3: 6.0, 7: 1.0, 8: 1.0}
+PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 1.0, 7: 4.0, 8: 4.0}
 LABEL_PRECISION = 4.0
 #: Velocities are changes in 2,000 observations, and begin near 0.
 PACE, VELOCITY_PRECISION = 5e-4, (30.0, 10.0)
+FIRM = 100.0
 
 
 class _Regression(NamedTuple):
-    """A logistic regression on features, what it keeps of each at a step, and whether its line has a velocity."""
+    """A logistic regression: its features, what it keeps of each at a step, how its line moves, how firm its slope is."""
 
     features: tuple[int, ...]
     keep: tuple[float, ...]
-    trend: bool = False
+    trends: int = 0
+    slope_precision: float = PRECISION[0]
 
     def tracker(self) -> Tracker:
-        start = [START.get(k, 0.0) for k in self.features] + [0.0, 0.0] * self.trend
-        precision = [PRECISION.get(k, LABEL_PRECISION) for k in self.features] + [*VELOCITY_PRECISION] * self.trend
-        keep = [*self.keep] + [self.keep[0]] * 2 * self.trend
-        return Tracker(self.features, keep, precision, start, 2 * self.trend, PACE)
+        start = [START.get(k, 0.0) for k in self.features] + [0.0] * self.trends
+        precision = [PRECISION.get(k, LABEL_PRECISION) for k in self.features] + [*VELOCITY_PRECISION[: self.trends]]
+        precision[0] = self.slope_precision
+        keep = [*self.keep] + [self.keep[0]] * self.trends
+        return Tracker(self.features, keep, precision, start, self.trends, PACE)
 
 
-def _platt(keep: float) -> _Regression:
+def _line(keep: float) -> _Regression:
     return _Regression(LINE, (keep,) * 4)
 
 
-def _curved(keep: float, shape: float, trend: bool = False) -> _Regression:
-    return _Regression(LINE + CURVE, (keep,) * 4 + (shape,) * 2, trend)
+def _shift(keep: float, trends: int = 0) -> _Regression:
+    """A line whose slope hardly moves."""
+    return _Regression(LINE, (keep,) * 4, trends, FIRM)
 
 
-def _echo(keep: float) -> _Regression:
-    return _Regression(LINE + CURVE + LABELS, (keep,) * 11)
+def _curve(keep: float, shape: float, features: tuple[int, ...] = BEND, trends: int = 0) -> _Regression:
+    return _Regression(LINE + features, (keep,) * 4 + (shape,) * len(features), trends)
+
+
+def _labels(keep: float) -> _Regression:
+    return _Regression(LINE + CUBIC + LABELS, (keep,) * 11)
 
 
 #: Name → regression and prior weight. The number in a name is what a step keeps of the past.
 REGRESSIONS: dict[str, tuple[_Regression, float]] = {
-    "platt 1": (_platt(1.0), 0.5),
-    "platt .999": (_platt(0.999), 0.3),
-    "platt .997": (_platt(0.997), 1.0),
-    "platt .99": (_platt(0.99), 0.3),
-    "platt .97": (_platt(0.97), 0.3),
-    "platt .9": (_platt(0.9), 0.3),
-    "cubic .998": (_curved(0.998, 0.9995), 2.0),
-    "cubic .995": (_curved(0.995, 0.999), 0.3),
-    "cubic .98": (_curved(0.98, 0.99), 0.3),
+    "line .997": (_line(0.997), 1.0),
+    "line .99": (_line(0.99), 0.3),
+    "line .97": (_line(0.97), 0.3),
+    "line .9": (_line(0.9), 0.3),
+    "shift .997": (_shift(0.997), 1.0),
+    "shift, trend .999": (_shift(0.999, trends=2), 1.0),
+    "bend 1": (_curve(1.0, 1.0), 1.0),
+    "bend .998": (_curve(0.998, 0.9995), 2.0),
+    "cubic .995": (_curve(0.995, 0.999, CUBIC), 0.3),
+    "cubic .98": (_curve(0.98, 0.99, CUBIC), 0.3),
     "beta .998": (_Regression(BETA, (0.998,) * 3), 0.3),
-    "trend .999": (_curved(0.999, 0.9995, trend=True), 2.0),
-    "trend .997": (_curved(0.997, 0.999, trend=True), 0.3),
-    "labels 1": (_echo(1.0), 0.3),
-    "labels .999": (_echo(0.999), 0.3),
-    "labels .997": (_echo(0.997), 0.3),
+    "trend .999": (_curve(0.999, 0.9995, trends=2), 2.0),
+    "trend .997": (_curve(0.997, 0.999, trends=2), 0.3),
+    "labels .999": (_labels(0.999), 0.3),
+    "labels .997": (_labels(0.997), 0.3),
 }
 #: Name → (half width in log-odds, memory in observations), prior weight.
 SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
@@ -94,14 +102,14 @@ SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
     "local 1, 80": ((1.0, 80.0), 0.3),
     "local 1, 300": ((1.0, 300.0), 0.5),
 }
-ANCHOR, ANCHORED = list(REGRESSIONS).index("platt .99"), 2.0
+ANCHOR, ANCHORED = list(REGRESSIONS).index("line .99"), 2.0
 #: The other experts: prior weights.
-OTHERS = {"venn-abers": 0.3, "smooth-isotonic": 0.3, "bernstein": 0.3, "protected": 0.3, "identity": 1.0}
+OTHERS = {"smooth-isotonic": 0.3, "bernstein": 0.3, "venn-abers": 0.3, "protected": 0.3, "identity": 1.0}
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
 MEMORY = 1_000
 DEGREE = 12
 #: The curves of the isotonic and the Bernstein expert are drawn anew every so many observations.
-REFRESH = 64
+CURVES, REFRESH = 2, 64
 JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
 
 NAMES = (*REGRESSIONS, *SMOOTHERS, *OTHERS)
@@ -114,7 +122,7 @@ class ExpertPanel:
     def __init__(self, delay: int) -> None:
         regressions = [one.tracker() for one, _ in REGRESSIONS.values()]
         smoothers = [size for size, _ in SMOOTHERS.values()]
-        self._panel = Panel(regressions, smoothers, RATES, KNOTS_A_UNIT, ANCHOR, ANCHORED, delay)
+        self._panel = Panel(regressions, smoothers, CURVES, RATES, KNOTS_A_UNIT, ANCHOR, ANCHORED, delay)
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         self._jumper = Jumper(slopes, offsets, JUMP_RATES, PASSIVE)
         self._tree = ScoreTree()
@@ -123,18 +131,12 @@ class ExpertPanel:
         self._decay = Decay(MEMORY).start(self._moments, None)
         self._qp = MonotoneQP(DEGREE)
         self._learned = 0
-        self._curves: list[list[float]] = [KNOTS.tolist(), KNOTS.tolist()]
 
     def forecast(self, knot: int, out: FloatArray) -> None:
         """Write the log-odds of each expert at a knot to `out`, in the order of `NAMES`."""
-        self._panel.forecast(knot, out)
         x = knot / KNOTS_A_UNIT - LOGIT_LIMIT
-        low, high = self._tree.interval(x, 1.0)
-        p = self._jumper.predict(x)
-        out[-5] = clamped(logit(high / (1.0 - low + high))) if self._learned else x
-        out[-4], out[-3] = self._curves[0][knot], self._curves[1][knot]
-        out[-2] = clamped(logit(p))
-        out[-1] = x
+        lower, upper = self._tree.interval(x, 1.0)
+        self._panel.forecast(knot, lower, upper, self._jumper.predict(x), out)
 
     def learn(self, x: float, y: float, w: float) -> None:
         """Learn the label y at the log-odds x, with weight w > 0."""
@@ -150,11 +152,11 @@ class ExpertPanel:
         """Draw the curves of the smooth isotonic fit and of the Bernstein polynomial anew."""
         _, _, centre, value = self._tree.centred_blocks()
         smooth = CubicMap(Logit(), centre, value, *pchip(centre, value)).at_many(KNOTS)
-        self._curves[0] = _beside_the_score(smooth, self._tree.n)
+        self._panel.draw(0, _beside_the_score(smooth, self._tree.n))
         sums = self._moments.sums
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays
             polynomial = np.clip(evaluate_many(self._qp.coefficients, SCORES), 0.0, 1.0)
-            self._curves[1] = _beside_the_score(polynomial, self._decay.n)
+            self._panel.draw(1, _beside_the_score(polynomial, self._decay.n))
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain data, for `restore`."""
@@ -164,7 +166,6 @@ class ExpertPanel:
             "window": self._window.state(),
             "decay": self._decay.state(),
             "learned": self._learned,
-            "curves": [list(curve) for curve in self._curves],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -174,18 +175,8 @@ class ExpertPanel:
         self._window.restore(state["window"])
         self._decay.restore(state["decay"])
         self._learned = int(state["learned"])
-        curves = np.array(state["curves"], dtype=np.float64)
-        if curves.shape != (2, len(KNOTS)):
-            raise ValueError(f"expected 2 curves over {len(KNOTS)} knots, not shape {curves.shape}")
-        self._curves = curves.tolist()
 
 
-def clamped(z: float) -> float:
-    """Log-odds within ±16."""
-    return min(max(z, -LOGIT_LIMIT), LOGIT_LIMIT)
-
-
-def _beside_the_score(p: FloatArray, n: float) -> list[float]:
+def _beside_the_score(p: FloatArray, n: float) -> FloatArray:
     """Log-odds at the knots of the mean of n observations of p and one of the score: a fit to few may say 0 or 1."""
-    z: FloatArray = np.clip(logits((n * p + SCORES) / (n + 1.0)), -LOGIT_LIMIT, LOGIT_LIMIT)
-    return z.tolist()
+    return logits((n * p + SCORES) / (n + 1.0))

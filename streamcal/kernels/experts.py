@@ -31,12 +31,12 @@ HEAVIEST = cython.declare(cython.double, 1e6)
 PIVOT = cython.declare(cython.double, 1e-9)
 """Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
 STEPS = cython.declare(cython.int, 100)
-"""Newton steps, halved where they leave the bracket, of an equation in one unknown; 5 are usual."""
+"""Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 are usual."""
 ROUNDING = cython.declare(cython.double, 1e-12)
-"""A step as small as this ends them."""
+"""A step as small as this, relative to the root where that is large, ends them."""
 FULL = cython.declare(cython.double, 1e100)
 """Where the growing unit of a smoother is scaled back to 1."""
-SCORE_FEATURES = cython.declare(cython.int, 8)
+SCORE_FEATURES = cython.declare(cython.int, 9)
 
 
 @cython.cfunc
@@ -66,6 +66,18 @@ def _clamped(z: cython.double) -> cython.double:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _log_odds(positive: cython.double, negative: cython.double) -> cython.double:
+    """log(positive/negative), clamped; both are at least 0."""
+    if positive <= 0.0:
+        return -LARGEST
+    if negative <= 0.0:
+        return LARGEST
+    return _clamped(log(positive) - log(negative))
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.double:
     """The m with m = z + c·(y − σ(m)): the step that ends where its own gradient is taken. It never overshoots."""
@@ -74,7 +86,8 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
     low: cython.double = z if y > 0.0 else z - c * p
     high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
     excess: cython.double
-    moved: cython.double
+    step: cython.double
+    last: cython.double = 2.0 * (high - low)
     for _ in range(STEPS):
         p = _sigmoid(m)
         excess = m - z - c * (y - p)
@@ -82,12 +95,13 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
             high = m
         else:
             low = m
-        moved = m - excess / (1.0 + c * p * (1.0 - p))
-        if not low <= moved <= high:
-            moved = 0.5 * (low + high)
-        if abs(moved - m) <= ROUNDING:
-            return moved
-        m = moved
+        step = -excess / (1.0 + c * p * (1.0 - p))
+        if not low <= m + step <= high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - m
+        m += step
+        last = abs(step)
+        if last <= ROUNDING * max(1.0, abs(m)):
+            break
     return m
 
 
@@ -247,13 +261,13 @@ class Tracker:
 class Panel:
     """Trackers of chosen features, and local smoothers, over knots of equal distance in log-odds.
 
-    Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, ln s and
-    −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
+    Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, 2s − 1,
+    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
     `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
     A smoother at a knot says (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the tracker number `anchor`, a =
-    `anchored` and K = (1 − u²)² of the distance u in half widths, fading.
+    `anchored` and K = (1 − u²)² of the distance u in half widths, fading. `curves` others have drawn, over all knots.
     """
 
     trackers: list
@@ -270,9 +284,10 @@ class Panel:
     _fades: cython.double[::1]
     _units: cython.double[::1]
     _sums: cython.double[:, :, ::1]  # (smoother, negative or positive, knot), in units
+    _curves: cython.double[:, ::1]
     _step: cython.double
 
-    def __init__(self, trackers, smoothers, rates, knots_a_unit, anchor, anchored, delay):
+    def __init__(self, trackers, smoothers, curves, rates, knots_a_unit, anchor, anchored, delay):
         self.trackers = trackers
         self._anchor = anchor
         self._anchored = anchored
@@ -289,6 +304,16 @@ class Panel:
         self._learned = 0
         self._units = np.ones(len(smoothers))
         self._sums = np.zeros((len(smoothers), 2, size))
+        self._curves = np.zeros((curves, size))
+        for k in range(curves):
+            self.draw(k, np.linspace(-LARGEST, LARGEST, size))
+
+    def draw(self, k: cython.Py_ssize_t, z):
+        """Set curve k: log-odds at all knots."""
+        j: cython.Py_ssize_t
+        drawn: cython.double[::1] = np.ascontiguousarray(z, dtype=np.float64)
+        for j in range(self._curves.shape[1]):
+            self._curves[k, j] = _clamped(drawn[j])
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -304,14 +329,26 @@ class Panel:
         self._phi[3] = 1.0 if x >= LARGEST else 0.0
         self._phi[4] = u * u
         self._phi[5] = u * u * u
-        self._phi[6] = min(x, 0.0) - rest
-        self._phi[7] = max(x, 0.0) + rest
+        self._phi[6] = 2.0 * _sigmoid(x) - 1.0
+        self._phi[7] = min(x, 0.0) - rest
+        self._phi[8] = max(x, 0.0) + rest
         for k in range(self._rates.shape[0]):
             self._phi[SCORE_FEATURES + k] = means[k]
 
     @cython.ccall
-    def forecast(self, knot: cython.Py_ssize_t, out: cython.double[::1]):
-        """Write the log-odds of all experts at a knot to the first places of `out`: trackers, then smoothers."""
+    def forecast(
+        self,
+        knot: cython.Py_ssize_t,
+        lower: cython.double,
+        upper: cython.double,
+        insured: cython.double,
+        out: cython.double[::1],
+    ):
+        """Write the log-odds of all experts at a knot to `out`.
+
+        Trackers, smoothers and curves; then those whose probabilities are given: the log-minimax point of the interval
+        from `lower` to `upper`, and `insured`; and the score itself.
+        """
         k: cython.Py_ssize_t
         b: cython.Py_ssize_t
         count: cython.Py_ssize_t = len(self.trackers)
@@ -320,7 +357,8 @@ class Panel:
         anchor: cython.double
         negative: cython.double
         positive: cython.double
-        self._fill(knot * self._step - LARGEST, self._means)
+        score: cython.double = knot * self._step - LARGEST
+        self._fill(score, self._means)
         for k in range(count):
             tracker = self.trackers[k]
             out[k] = _clamped(tracker.predict(self._phi, ahead))
@@ -328,7 +366,14 @@ class Panel:
         for b in range(self._widths.shape[0]):
             negative = self._anchored * _sigmoid(-anchor) + self._sums[b, 0, knot] / self._units[b]
             positive = self._anchored * _sigmoid(anchor) + self._sums[b, 1, knot] / self._units[b]
-            out[count + b] = _clamped(log(positive) - log(negative))
+            out[count + b] = _log_odds(positive, negative)
+        count += self._widths.shape[0]
+        for k in range(self._curves.shape[0]):
+            out[count + k] = self._curves[k, knot]
+        count += self._curves.shape[0]
+        out[count] = _log_odds(upper, 1.0 - lower) if self._learned > 0 else score
+        out[count + 1] = _log_odds(insured, 1.0 - insured)
+        out[count + 2] = score
 
     @cython.ccall
     def learn(self, x: cython.double, y: cython.double, w: cython.double):
@@ -394,18 +439,19 @@ class Panel:
             "learned": self._learned,
             "units": np.asarray(self._units).tolist(),
             "sums": np.asarray(self._sums).tolist(),
+            "curves": np.asarray(self._curves).tolist(),
         }
 
     def load(self, state):
         """Take over an earlier `state`; `ValueError` if it is of another size."""
-        arrays = [np.array(state[name], dtype=np.float64) for name in ("means", "then", "units", "sums")]
-        own = [np.asarray(self._means), np.asarray(self._then), np.asarray(self._units), np.asarray(self._sums)]
-        same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own]
+        own = {"means": self._means, "then": self._then, "units": self._units, "sums": self._sums, "curves": self._curves}
+        arrays = [np.array(state[name], dtype=np.float64) for name in own]
+        same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own.values()]
         if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.trackers):
             raise ValueError("the state is that of a panel of another size")
         for tracker, saved in zip(self.trackers, state["trackers"], strict=True):
             tracker.load(*saved)
-        self._means, self._then, self._units, self._sums = arrays
+        self._means, self._then, self._units, self._sums, self._curves = arrays
         self._waiting = np.array(state["waiting"], dtype=np.float64).reshape(self._delay, 2)
         self._learned = state["learned"]
 
