@@ -22,7 +22,7 @@ from benchmarks.streams.standings import OPS, RAW, REFERENCE, SCORE_BLIND, TOPS,
 MEASURES = {
     "log_loss": "Log loss, nats",
     "brier": "Brier score",
-    "ece": "Debiased calibration error; the floor of each stream, in the last row, is what chance alone may show",
+    "ece": "Debiased calibration error; the last column is the floor of the raw score, what chance alone may show",
     "ratio": "Calibration ratio: positives announced over positives that came",
     "infinite": "Wrong certainties (infinite losses, capped in the log loss)",
 }
