@@ -92,8 +92,8 @@ worse than `ops`. The gap is in nats: where it is small, luck decides the percen
 {notes}
 - Log losses are capped at −log 1e-6 = 13.8 nats; how many were, is in the full tables:
   {links}.
-- µs are of one observation, predicted and learned, through the public interface; the median over the courses, on one
-  of two shared cores: a guide.
+- µs are of processor time for one observation, predicted and learned through the public interface; the median over the
+  courses, on a busy machine: a guide.
 - Seed {seed} for generators and models. `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, {date}, streamcal
   {streamcal}, river {river}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
 """

@@ -444,7 +444,13 @@ class Panel:
 
     def load(self, state):
         """Take over an earlier `state`; `ValueError` if it is of another size."""
-        own = {"means": self._means, "then": self._then, "units": self._units, "sums": self._sums, "curves": self._curves}
+        own = {
+            "means": self._means,
+            "then": self._then,
+            "units": self._units,
+            "sums": self._sums,
+            "curves": self._curves,
+        }
         arrays = [np.array(state[name], dtype=np.float64) for name in own]
         same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own.values()]
         if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.trackers):
