@@ -34,10 +34,10 @@ SCORES: FloatArray = sigmoids(KNOTS)
 LINE, BEND, CUBIC, BETA, LABELS = (0, 1, 2, 3), (4, 6), (4, 5), (7, 8, 1), (9, 10, 11, 12, 13)
 #: Fading means of the labels: the last two or so, the last 100, and three between.
 RATES = (0.7, 0.3, 0.1, 0.03, 0.01)
-#: The score itself is where each starts, held as firmly as by 16 observations of even odds (curvature ¼ each) for
-#: the slope and 4 for the offset; a clamped score starts at log-odds ±6.
+#: The score itself is where each starts, and what A₀ holds it there: the offset as firmly as 24 observations of even
+#: odds (curvature ¼ each) would. A clamped score starts at log-odds ±6, hardly held.
 START = {0: 1.0, 2: -6.0, 3: 6.0, 7: 1.0, 8: 1.0}
-PRECISION = {0: 4.0, 1: 1.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 1.0, 7: 4.0, 8: 4.0}
+PRECISION = {0: 3.0, 1: 6.0, 2: 0.1, 3: 0.1, 4: 4.0, 5: 4.0, 6: 0.5, 7: 4.0, 8: 4.0}
 LABEL_PRECISION = 4.0
 #: Velocities are changes in 2,000 observations, and begin near 0.
 PACE, VELOCITY_PRECISION = 5e-4, (30.0, 10.0)
@@ -45,7 +45,7 @@ FIRM = 100.0
 
 
 class _Regression(NamedTuple):
-    """A logistic regression: its features, what it keeps of each at a step, how its line moves, how firm its slope is."""
+    """A logistic regression: features, what a step keeps of each, how many of them move, and how firm the slope is."""
 
     features: tuple[int, ...]
     keep: tuple[float, ...]
@@ -79,32 +79,33 @@ def _labels(keep: float) -> _Regression:
 
 #: Name → regression and prior weight. The number in a name is what a step keeps of the past.
 REGRESSIONS: dict[str, tuple[_Regression, float]] = {
+    "line 1": (_line(1.0), 1.0),
     "line .997": (_line(0.997), 1.0),
     "line .99": (_line(0.99), 0.3),
-    "line .97": (_line(0.97), 0.3),
-    "line .9": (_line(0.9), 0.3),
+    "line .97": (_line(0.97), 0.1),
+    "line .9": (_line(0.9), 0.1),
     "shift .997": (_shift(0.997), 1.0),
     "shift, trend .999": (_shift(0.999, trends=2), 1.0),
     "bend 1": (_curve(1.0, 1.0), 1.0),
-    "bend .998": (_curve(0.998, 0.9995), 2.0),
+    "bend .998": (_curve(0.998, 0.9995), 4.0),
     "cubic .995": (_curve(0.995, 0.999, CUBIC), 0.3),
-    "cubic .98": (_curve(0.98, 0.99, CUBIC), 0.3),
-    "beta .998": (_Regression(BETA, (0.998,) * 3), 0.3),
-    "trend .999": (_curve(0.999, 0.9995, trends=2), 2.0),
+    "cubic .98": (_curve(0.98, 0.99, CUBIC), 0.1),
+    "beta .998": (_Regression(BETA, (0.998,) * 3), 0.1),
+    "trend .999": (_curve(0.999, 0.9995, trends=2), 4.0),
     "trend .997": (_curve(0.997, 0.999, trends=2), 0.3),
     "labels .999": (_labels(0.999), 0.3),
     "labels .997": (_labels(0.997), 0.3),
 }
 #: Name → (half width in log-odds, memory in observations), prior weight.
 SMOOTHERS: dict[str, tuple[tuple[float, float], float]] = {
-    "local .3, 80": ((0.3, 80.0), 0.3),
-    "local .3, 300": ((0.3, 300.0), 0.3),
-    "local 1, 80": ((1.0, 80.0), 0.3),
-    "local 1, 300": ((1.0, 300.0), 0.5),
+    "local .3, 80": ((0.3, 80.0), 0.2),
+    "local .3, 300": ((0.3, 300.0), 0.2),
+    "local 1, 80": ((1.0, 80.0), 0.2),
+    "local 1, 300": ((1.0, 300.0), 0.2),
 }
 ANCHOR, ANCHORED = list(REGRESSIONS).index("line .99"), 2.0
 #: The other experts: prior weights.
-OTHERS = {"smooth-isotonic": 0.3, "bernstein": 0.3, "venn-abers": 0.3, "protected": 0.3, "identity": 1.0}
+OTHERS = {"smooth-isotonic": 0.1, "bernstein": 1.0, "venn-abers": 0.1, "protected": 0.1, "identity": 3.0}
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
 MEMORY = 1_000
 DEGREE = 12
