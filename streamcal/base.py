@@ -1,13 +1,13 @@
-"""The words everything else is written in: the errors, `Statistic`, `CalibrationMap` and `Calibrator`.
+"""The words everything else is written in: the errors, `Statistic`, `CalibrationMap`, `Learner` and `Calibrator`.
 
-A calibrator is a sufficient statistic, a solve and a forgetting policy; this module holds the three contracts.
+A calibrator is a sufficient statistic, a solve and a forgetting policy; this module holds the contracts.
 """
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -54,10 +54,12 @@ class CapabilityError(StreamcalError, TypeError):
 
 
 class Statistic(ABC):
-    """A sufficient summary of weighted binary outcomes by coordinate (the score on its scale).
+    """A sufficient summary of weighted outcomes by coordinate (the score on its scale).
 
     An observation is `(x, y, w)`: the coordinate, the label in [0, 1] (0 or 1 for real observations, between them
-    for pseudo-observations of a prior) and the weight, w > 0. Callers have checked all three.
+    for pseudo-observations of a prior) and the weight, w > 0. Callers have checked all three. Where there are several
+    scores, x is the tuple of their coordinates and, in arrays, a row of shape (n, M); a statistic of classes or of
+    real outcomes says what its y is.
     """
 
     #: Whether its memory is fixed whatever is learned.
@@ -79,15 +81,19 @@ class Statistic(ABC):
         return True
 
     @abstractmethod
-    def update(self, x: float, y: float, w: float) -> None:
+    def update(self, x: Any, y: float, w: float) -> None:
         """Add one observation."""
+
+    def updater(self) -> Callable[[Any, float, float], None]:
+        """What `update` comes down to: `update` itself, or a function of a kernel that a memory may call directly."""
+        return self.update
 
     @abstractmethod
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Add observations; the same state as a loop of `update`, up to rounding."""
 
     @abstractmethod
-    def revert(self, x: float, y: float, w: float) -> None:
+    def revert(self, x: Any, y: float, w: float) -> None:
         """Take back one earlier `update`; `RetractionError`, and no change, where it is known never to have been."""
 
     @abstractmethod
@@ -130,20 +136,22 @@ class CalibrationMap(ABC):
         return self.predict_one(score)
 
 
-class Calibrator(ABC):
-    """What every method can do: learn, predict, and be saved. See `docs/architecture.md` for the laws.
+class Learner(ABC):
+    """What everything that learns can do, whatever it learns from: be merged, copied, printed and saved.
 
-    Parameters are the constructor's arguments, kept under their own names and never changed afterwards.
+    Parameters are the constructor's arguments, kept under their own names and never changed afterwards. `Calibrator`
+    learns from single scores; `streamcal.fusion`, `.multiclass` and `.regression` have contracts of their own.
     """
 
-    #: The registry name.
+    #: The name under which the lists of methods know it.
     name: ClassVar[str]
-    #: Whether a higher score never gets a lower probability.
-    monotone: ClassVar[bool] = True
-    #: Whether `predict_interval_one` exists.
-    has_interval: ClassVar[bool] = False
     #: One line for `streamcal methods` and the documentation.
     summary: ClassVar[str] = ""
+    _known: ClassVar[dict[str, type[Learner]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Learner._known[cls.__name__] = cls
 
     @property
     @abstractmethod
@@ -165,39 +173,9 @@ class Calibrator(ABC):
     def n(self) -> float:
         """Total weight now held; under decay, in today's units."""
 
-    @abstractmethod
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-
-    @abstractmethod
-    def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        """Learn arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an error, nothing."""
-
-    @abstractmethod
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        """The probability of a positive label at `score`, as of time `t`. Changes nothing."""
-
-    @abstractmethod
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at an array of scores, all as of time `t`, shape (n,). Changes nothing."""
-
-    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
-
     def merge(self, other: Self) -> None:
         """Add all that `other` has learned, as if both streams had been one; `other` is left as it was."""
         raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
-
-    @abstractmethod
-    def map(self) -> CalibrationMap:
-        """The present calibration map, immutable."""
 
     @abstractmethod
     def tally(self) -> dict[str, int]:
@@ -209,6 +187,10 @@ class Calibrator(ABC):
         """The constructor's arguments by name."""
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names}
+
+    def same_parameters(self, other: object) -> bool:
+        """Whether `other` is of this class and has equal parameters: what merging asks for."""
+        return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
 
     def clone(self) -> Self:
         """A calibrator with the same parameters that has learned nothing."""
@@ -240,7 +222,7 @@ class Calibrator(ABC):
         return {
             "streamcal": STATE_VERSION,
             "class": type(self).__name__,
-            "params": {name: encode(value) for name, value in self.params().items()},
+            "params": _parameters_of(self),
             "learned": self._state(),
         }
 
@@ -257,8 +239,78 @@ class Calibrator(ABC):
         if state.get("class") != cls.__name__:
             raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
         try:
-            calibrator = cls(**{name: decode(value) for name, value in state["params"].items()})
+            calibrator = cls(**_parameters_in(state["params"]))
             calibrator._restore(state["learned"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
         return calibrator
+
+
+def _parameters_of(learner: Learner) -> dict[str, Any]:
+    """The parameters as plain data."""
+    return {name: _plain(value) for name, value in learner.params().items()}
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as plain data. One that is itself a learner is written as its class and parameters."""
+    if isinstance(value, Learner):
+        return {"learner": type(value).__name__, "params": _parameters_of(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return encode(value)
+
+
+def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that `_parameters_of` wrote."""
+    return {name: _read(value) for name, value in plain.items()}
+
+
+def _read(value: Any) -> Any:
+    """The parameter that `_plain` wrote."""
+    if isinstance(value, dict) and "learner" in value:
+        return Learner._known[value["learner"]](**_parameters_in(value["params"]))
+    if isinstance(value, list):
+        return tuple(_read(item) for item in value)
+    return decode(value)
+
+
+class Calibrator(Learner):
+    """A method of one score: it learns that a score was followed by a label, and predicts a probability.
+
+    See `docs/architecture.md` for the laws.
+    """
+
+    #: Whether a higher score never gets a lower probability.
+    monotone: ClassVar[bool] = True
+    #: Whether `predict_interval_one` exists.
+    has_interval: ClassVar[bool] = False
+
+    @abstractmethod
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+
+    @abstractmethod
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        """Learn arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an error, nothing."""
+
+    @abstractmethod
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        """The probability of a positive label at `score`, as of time `t`. Changes nothing."""
+
+    @abstractmethod
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        """The probabilities at an array of scores, all as of time `t`, shape (n,). Changes nothing."""
+
+    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+
+    @abstractmethod
+    def map(self) -> CalibrationMap:
+        """The present calibration map, immutable."""

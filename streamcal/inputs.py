@@ -134,6 +134,37 @@ def check_batch(
     return s, labels, weights
 
 
+def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
+    """A float array of shape (n, width), all finite; `InputError` naming the first bad place otherwise."""
+    try:
+        given = np.asarray(scores)
+    except ValueError as error:
+        raise InputError(f"scores cannot be read as an array: {error}") from None
+    if given.ndim < 3 and given.shape[:1] == (0,):
+        return np.empty((0, width))
+    if given.ndim != 2 or given.shape[1] != width:
+        raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
+    if given.dtype.kind not in "biuf":
+        columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(np.asarray(scores, dtype=object).T)]
+        given = np.column_stack(columns)
+    matrix = np.ascontiguousarray(given, dtype=np.float64)
+    bad = ~np.isfinite(matrix)
+    if bad.any():
+        row, column = (int(place) for place in np.argwhere(bad)[0])
+        value = matrix[row, column].item()
+        raise InputError(f"scores[{row}, {column}] = {value!r} is not finite; drop the observation or repair the model")
+    return matrix
+
+
+def check_vector_batch(
+    scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Scores of shape (n, width), binary labels and weights of shape (n,); `InputError` for the first bad place."""
+    s = check_scores_matrix(scores, width)
+    _, labels, weights = check_batch(np.zeros(len(s)), y, w)
+    return s, labels, weights
+
+
 def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
     """Times as a float array of shape (length,); `InputError` naming the first bad place."""
     given = _one_dimension(t, "t")
@@ -185,3 +216,19 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
     if bad.any():
         place = int(np.argmax(bad))
         raise InputError(f"{what}[{place}] = {values[place].item()!r} is {why}")
+
+
+def check_outcome(y: Any) -> float:
+    """A real outcome: a finite float; `InputError` otherwise."""
+    value = _number(y, "outcome", "give a finite float")
+    if not math.isfinite(value):
+        raise InputError(f"outcome {y!r} is not finite; drop the observation")
+    return value
+
+
+def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
+    outcomes = _as_floats(y, "y")
+    _refuse(~np.isfinite(outcomes), outcomes, "y", "not finite; drop the observation")
+    _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
+    return outcomes, weights

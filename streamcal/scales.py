@@ -43,6 +43,11 @@ class Scale(Setting):
     #: The scores it accepts.
     domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
 
+    @property
+    def plain(self) -> tuple[float, float]:
+        """The first and the last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
+        return math.inf, -math.inf
+
     @abstractmethod
     def coordinate(self, score: float) -> float:
         """The coordinate of a finite score; `InputError` if the score cannot be on this scale."""
@@ -181,6 +186,10 @@ class Probability(Scale):
     kind = "probability"
     domain = (0.0, 1.0)
 
+    @property
+    def plain(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def coordinate(self, score: float) -> float:
         if not 0.0 <= score <= 1.0:
             raise InputError(_not_a_probability(score))
@@ -281,6 +290,10 @@ class Interval(Scale):
 
     def __post_init__(self) -> None:
         _check_bounds(self, self.lo, self.hi, finite=False)
+
+    @property
+    def plain(self) -> tuple[float, float]:
+        return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
 
     def coordinate(self, score: float) -> float:
         return min(max(score, self.lo), self.hi)

@@ -153,7 +153,7 @@ def test_state_round_trips():
     assert sums.weight == 2.0
     assert sums.positive == 0.5
     with pytest.raises(ValueError, match="9 moments and 5 cross"):
-        other.load(np.zeros(8), np.zeros(5), 0.0, 0.0)
+        other.load(np.zeros(8), np.zeros(5), 0.0, 0.0, 0, 0.0)
 
 
 def assert_same_state(a, b):

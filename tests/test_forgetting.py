@@ -357,6 +357,39 @@ def test_times_may_be_any_finite_numbers(method, first, second):
         assert_same(through_json(cal), cal)
 
 
+@pytest.mark.parametrize("method", [Isotonic, VennAbers], ids=lambda method: method.name)
+@pytest.mark.parametrize("weight", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("pause", [50.0, 450.0, 510.0, 700.0, 999.0])
+def test_after_a_pause_of_many_half_lives_the_fit_is_still_monotone(method, weight, pause):
+    """Also where weights, or the products of two of them, would underflow."""
+    cal = learned(method(forgetting=Decay(1.0, by="time")), [(k / 100, k % 2, weight, 0.0) for k in range(100)])
+    asked = np.arange(201) / 200
+    for later in (0.0, 1.0):
+        cal.learn_one(0.995, 1, 1e-60, pause + later)
+        assert (np.diff(cal.predict_many(asked)) >= -1e-13).all()  # values within 1.4e-14 of one another tie
+        if method is Isotonic:
+            assert cal.predict_one(1.0) == pytest.approx(1.0, rel=1e-13)
+    cal._memory.statistic._tree.check()
+
+
+def test_two_very_late_observations_are_compared_or_not_held():
+    """Their products would underflow from 10⁻¹⁵⁴ on."""
+    for age in (400.0, 495.0, 505.0, 660.0):
+        stream = [(0.9, 1, 1.0, 0.0), (0.1, 1, 1.0, -age), (0.2, 0, 1.0, -age)]
+        cal = learned(Isotonic(forgetting=Decay(1.0, by="time")), stream)
+        assert cal.predict_one(0.1) == cal.predict_one(0.2) == (0.5 if cal.tally()["late"] == 0 else 1.0)
+
+
+@pytest.mark.parametrize("w", [1.0, 1e8, 1e60])
+@pytest.mark.parametrize("ahead", [0.0, 100.0, 900.0, 1e6])
+def test_a_test_object_far_ahead_decides_alone(w, ahead):
+    cal = learned(VennAbers(forgetting=Decay(1.0, by="time")), [(0.3, 1, 1.0, 0.0), (0.7, 0, 1.0, 0.0)])
+    p0, p1 = cal.predict_interval_one(0.5, w, t=ahead)
+    # 1/(2 + w') and (1 + w')/(2 + w') with w' = w·2^ahead
+    assert p0 == pytest.approx(1.0 / (2.0 + min(w * 2.0 ** min(ahead, 900.0), 1e150)), rel=1e-12)
+    assert p1 == pytest.approx(1.0 - p0, rel=1e-12)
+
+
 def test_a_light_observation_is_not_a_late_one():
     """Whether something comes too late is a matter of its time, not of its weight beside others."""
     cal = learned(exact(forgetting=Decay(100.0, by="time")), [(0.125, 1, 1e10, 0.0)] + [(0.5, 0, 1e-30, 0.0)] * 10)

@@ -329,6 +329,40 @@ def test_forward_decay(kernel, growth):
     assert tree.to_arrays()[0].tolist() == scores[~few].tolist()
 
 
+@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("halvings", [300, 495, 500, 520, 700, 999])
+def test_weights_scaled_to_where_their_products_underflow(kernel, halvings):
+    """What a pause of hundreds of half-lives leaves: what is too light to be compared goes, the rest is fitted."""
+    rng = np.random.default_rng(halvings)
+    tree, oracle = kernel(), Oracle()
+    for score in rng.random(100).tolist():
+        w = 2.0 ** int(rng.integers(0, 40))
+        tree.update(score, w, w * (rng.random() < 0.5), 1)
+    scores, weight, *_ = tree.to_arrays()
+    tree.multiply(2.0**-halvings)
+    tree.check()
+    assert tree.to_arrays()[0].tolist() == scores[weight * 2.0**-halvings >= hull_tree.LIGHTEST].tolist()
+    for group in zip(*(column.tolist() for column in tree.to_arrays()), strict=True):
+        oracle.update(*group)
+    for score in tree.to_arrays()[0].tolist():
+        assert tree.isotonic(score) == pytest.approx(oracle.isotonic(score), rel=1e-13, abs=0)
+        w = 2.0 ** (20 - halvings)
+        assert tree.interval(score, w) == pytest.approx(oracle.interval(score, w), rel=1e-13, abs=0)
+    tree.update(0.5, 1.0, 1.0, 1)
+    tree.check()
+    assert tree.isotonic(1.0) == pytest.approx(1.0, rel=1e-13)
+
+
+@pytest.mark.parametrize("w", [1e140, 1e150, 1e300, math.inf])
+def test_a_test_object_may_outweigh_everything(w):
+    tree = HullTree()
+    for i in range(200):
+        tree.update(i / 200, 1e60, 1e60 * (i % 2), 1)
+    for p0, p1 in (tree.interval(0.3, w), next(zip(*tree.intervals([0.3], w), strict=True))):
+        assert 0.0 <= p0 < 1e-70
+        assert p1 == 1.0
+
+
 # ---- taking back -------------------------------------------------------------------------------------------
 
 
@@ -351,6 +385,31 @@ def test_what_was_never_held_is_refused():
     assert (tree.size, tree.count, tree.weight, tree.positive) == (0, 0, 0.0, 0.0)
     assert tree.interval(0.5, 1.0) == (0.0, 1.0)
     tree.check()
+
+
+def test_beside_a_heavy_group_whole_masses_are_still_known_exactly():
+    """Rounding could excuse what misses 10⁻¹⁰ of the heaviest weight; among whole numbers there is none."""
+    tree = HullTree()
+    tree.update(0.1, 1e11, 0.0, 1)
+    tree.update(0.5, 3.0, 1.0, 2)
+    for wrong in [(0.5, 4.0, 1.0, 1), (0.5, 2.0, 2.0, 1), (0.5, 2.0, 1.0, 2)]:
+        assert tree.revert(*wrong) == 1
+        assert tree.find(0.5) == (3.0, 1.0, 2)
+    assert tree.revert(0.5, 3.0, 1.0, 2) == 0
+
+
+@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+def test_sums_are_not_exact_any_more_once_rounding_shows(kernel):
+    """A group saved as 4 that was 4 + 10⁻²⁰ looks whole until the 4 is taken back."""
+    tree = kernel()
+    n = 200
+    tree.rebuild(np.arange(n) / n, np.full(n, 4.0), np.arange(n) % 5.0, np.full(n, 2))
+    assert tree.exact
+    for i in range(n):
+        assert tree.revert(i / n, 4.0, i % 5.0, 1) == 0
+        assert not tree.exact
+        tree.check()
+    assert 0.0 < tree.weight < 1e-12
 
 
 def test_no_ghosts():

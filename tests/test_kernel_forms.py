@@ -18,11 +18,24 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
+    "difference_qp": "test_tensor_kernels.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",
+    "tensor_bernstein": "test_tensor_kernels.py",
 }
-HERE = {"chebyshev", "grid_cells", "hedging", "jumper", "logistic", "near_isotonic", "online_newton", "usual"}
+HERE = {
+    "chebyshev",
+    "grid_cells",
+    "hedging",
+    "jumper",
+    "logistic",
+    "near_isotonic",
+    "online_newton",
+    "online_softmax",
+    "partial_order",
+    "usual",
+}
 
 
 def twins(name):
@@ -217,7 +230,8 @@ def edges_and_finders(kind, cells):
     edges = np.linspace(-16.0, 16.0, cells + 1)[1:-1]
     if kind == "logarithmic":
         edges = 1.0 / (1.0 + np.exp(-edges))
-    return edges, [module.CellFinder(edges, kind == "logarithmic") for module in twins("grid_cells")]
+    centres = np.arange(cells) / 7.0
+    return edges, [module.CellFinder(edges, centres, kind == "logarithmic") for module in twins("grid_cells")]
 
 
 @pytest.mark.parametrize("kind", ["linear", "logarithmic"])
@@ -241,6 +255,7 @@ def test_grid_cells(kind, cells, data):
     expected, sums, values = np.searchsorted(edges, x, side="right").tolist(), [], np.arange(cells) / 3.0
     for finder in finders:
         assert [finder.find(one) for one in x.tolist()] == expected
+        assert [finder.round(one) for one in x.tolist()] == [cell / 7.0 for cell in expected]
         assert np.asarray(finder.find_many(x)).tolist() == expected
         assert np.asarray(finder.take(values, x)).tolist() == values[expected].tolist()
         sums.append(np.zeros((cells, 5)))
@@ -249,6 +264,8 @@ def test_grid_cells(kind, cells, data):
             finder.add(x, y, w, sums[-1].T.copy())
         with pytest.raises(ValueError, match="values for"):
             finder.take(values[1:], x)
+        with pytest.raises(ValueError, match="centres for"):
+            type(finder)(edges, values[1:], kind == "logarithmic")
     assert bits(sums[0]) == bits(sums[1])
     assert sums[0][:, 2].tolist() == np.bincount(expected, minlength=cells).tolist()
 
@@ -295,14 +312,77 @@ def test_near_isotonic_path(rows):
     assert fast.penalty == slow.penalty >= 0.5
 
 
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 4)] * 3, *[st.floats(1e-60, 1e60) | st.sampled_from([0.0, 1.0, 2.0])] * 2),
+        min_size=1,
+        max_size=20,
+        unique_by=lambda row: row[:3],
+    ),
+    st.booleans(),
+)
+def test_partial_order(rows, whole):
+    rows = np.array(sorted(rows), dtype=np.float64)
+    x, positive, negative = np.ascontiguousarray(rows[:, :3]), rows[:, 3].copy(), rows[:, 4].copy()
+    if whole:
+        positive, negative = np.ceil(positive.clip(0.0, 3.0)), np.ceil(negative.clip(0.0, 3.0))
+    positive[positive + negative == 0.0] = 1.0
+    found = []
+    for module in twins("partial_order"):
+        lower, upper = (np.array(ends, dtype=int) for ends in module.covers(x))
+        cutter = module.BlockCutter(lower, upper, positive, negative, whole)
+        values = np.zeros(len(x))
+        cutter.fit(values)
+        alone = [module.BlockCutter(lower, upper, positive, negative, whole).fit_at(i) for i in range(len(x))]
+        np.testing.assert_allclose(alone, values, rtol=1e-15)  # sums over a block in another order
+        found.append((lower.tolist(), upper.tolist(), bits(values), bits(alone), cutter.cuts))
+    assert found[0] == found[1]
+
+
 def test_usual_observations_are_those_that_need_no_check():
     edges = [1e-60, 1e60, math.nextafter(1e-60, 0.0), math.nextafter(1e60, math.inf), 0.0, -1.0, math.nan, math.inf, 1]
-    finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308]
+    finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308, 1.0, math.nextafter(1.0, 2.0)]
     scores = [*finite, math.inf, -math.inf, math.nan, 1, True, "0.5", np.float64(0.5)]
     for module in twins("usual"):
-        for score in scores:
-            assert module.usual(score, True, 1.0) == any(score is one for one in finite)
-        for w in [*edges, "1.0", None, np.float64(1.0)]:
-            assert module.usual(0.5, False, w) == (type(w) is float and 1e-60 <= w <= 1e60)
-        for y in (0, 1, 1.0, None, np.True_):
-            assert not module.usual(0.5, y, 1.0)
+        for lo, hi in [(0.0, 1.0), (-math.inf, math.inf), (math.inf, -math.inf)]:
+            for score in scores:
+                usual = any(score is one for one in finite)
+                plain = usual and lo <= score <= hi
+                expected = module.PLAIN if plain else module.USUAL if usual else module.UNUSUAL
+                assert module.usual(score, True, 1.0, lo, hi) == expected
+            for w in [*edges, "1.0", None, np.float64(1.0)]:
+                found = module.usual(0.5, False, w, lo, hi)
+                assert (found != module.UNUSUAL) == (type(w) is float and 1e-60 <= w <= 1e60)
+            for y in (0, 1, 1.0, None, np.True_):
+                assert module.usual(0.5, y, 1.0, lo, hi) == module.UNUSUAL
+
+
+softmax_steps = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True),
+        st.lists(st.floats(-16.0, 0.0), min_size=4, max_size=4),
+        st.integers(0, 3),
+        st.floats(1e-60, 1e60) | st.floats(0.1, 10.0),
+    ),
+    max_size=30,
+)
+
+
+@given(softmax_steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 0.75]))
+def test_online_softmax(steps, discount, radius):
+    """Also with classes that come later, and outside the ball."""
+    made = [module.OnlineSoftmax(0.1, 100.0, radius, discount) for module in twins("online_softmax")]
+    for places, x, came, w in steps:
+        for newton in made:
+            while newton.classes <= max(places):
+                newton.add_class()
+            newton.step(places, x[: len(places)], came % len(places), w)
+        for one, other in zip(made[0].state()[:2], made[1].state()[:2], strict=True):
+            assert bits(one) == bits(other)
+        assert sum(d * d for d in made[0].state()[0]) <= radius * radius * (1.0 + 1e-9)
+    rows = [[value for row in newton.state()[2] for value in row] for newton in made]
+    assert bits(rows[0]) == bits(rows[1])
+    fresh = twins("online_softmax")[1].OnlineSoftmax(0.1, 100.0, radius, discount)
+    fresh.load(*made[0].state())
+    assert fresh.state() == made[0].state()
+    assert fresh.parameters() == made[0].parameters()

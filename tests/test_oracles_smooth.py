@@ -358,6 +358,20 @@ def test_where_the_ridge_alone_decides_rounding_does_not_go_on_for_ever():
     assert fit_bernstein_logistic(u, neg, pos, MonotoneLeastSquares(20), np.zeros(21), 20).solved
 
 
+@pytest.mark.parametrize("seed", [0, 14, 27, 31, 36, 181])
+def test_one_positive_above_all_negatives_is_fitted(seed):
+    """Found on one segment of a distribution: the parameters are in the hundreds, and the loss too rough for a search
+    along the last steps. One such table in six ended at the iteration limit."""
+    rng = np.random.default_rng(seed)
+    scores = np.sort(0.93 * rng.beta(0.5, 0.5, int(rng.integers(50, 300))))
+    cal = Beta()
+    cal.learn_many(scores, np.arange(len(scores)) == len(scores) - 1)
+    p = cal.predict_many(scores)
+    assert p.sum() == pytest.approx(1.0, abs=2e-2)  # the score equation of c, which is free; cells round the scores
+    assert p[-1] == p.max()
+    assert (np.diff(p) >= 0.0).all()
+
+
 def test_fit_logistic_says_what_it_cannot_do():
     one, free = np.ones(1), np.array([-np.inf])
     assert fit_logistic(one[:, None], one, 0 * one, 0 * one, free, 0 * one).status == "no data"

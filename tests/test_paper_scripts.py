@@ -96,6 +96,15 @@ def test_logistic_solvers_shortened():
             assert float(row[-2]) < 1e-9
 
 
+def test_fusion_solvers_shortened():
+    done = run("benchmarks.fusion_solvers", "--observations", "40", data=None)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith(("| 1e-05", "| 0."))]
+    assert len(rows) == 12
+    for row in rows:
+        assert float(row[-2]) < (1e-11 if "blocks" in row[2] else 1e-4)
+
+
 def test_rare_events_shortened():
     before = pages()
     done = run("benchmarks.rare_events", "--rows", "4000", "--seeds", "3", data=None)
@@ -155,3 +164,31 @@ def test_venn_abers_003_shortened():
         assert float(isotonic.split("; ")[-1]) > 0.3
     assert sum("∞" in row[4] for row in log) >= 3, "a fit on 60 rows is certain of what it cannot know"
     assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
+    not all(
+        (DATA / f"{name}.csv.gz").exists()
+        for name in ("boston_housing", "airfoil_self_noise", "forest_fires", "concrete_strength")
+    ),
+    reason="needs the four regression files (.csv.gz): set STREAMCAL_DATA to their folder",
+)
+def test_regression_004_shortened():
+    before = pages()
+    done = run("benchmarks.papers.regression_004", "--quick")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    compared = {row[0]: row[1:] for row in rows[1:10]}
+    for name in ("e-beta", "GPC, paper", "GPC"):
+        gain, ratio = float(compared[name][0]), float(compared[name][2])
+        assert gain > 0.0, "the finding, on one fold"
+        assert ratio < 1.0
+    found = {row[0]: float(row[1].strip("*")) for row in rows[11:]}
+    assert found["GPC, K = 32"] - found["base"] == pytest.approx(float(compared["GPC"][0]), abs=2e-3)
+    assert pages() == before, "a shortened run writes no page"
+
+
+def test_regression_004_says_what_it_needs(tmp_path):
+    done = run("benchmarks.papers.regression_004", data=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "boston_housing.csv.gz is needed: put it into a folder, and set STREAMCAL_DATA to that\n"

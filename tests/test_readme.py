@@ -14,7 +14,7 @@ TEXT = README.read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["python", "river"])
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_the_code_runs(block):
     exec(compile(block, str(README), "exec"), {})
 

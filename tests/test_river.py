@@ -39,7 +39,8 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.river import Brier, CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator, _takes
+from streamcal.river import Brier, CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
+from streamcal.river.bases import takes
 
 #: Methods that solve for milliseconds.
 SLOW = {"rpr", "near-isotonic", "enir", "lite", "elite"}
@@ -205,13 +206,13 @@ class TimedBase(Fixed):
     ids=str,
 )
 def test_which_bases_take_a_weight_and_a_time(estimator, w, t):
-    assert (_takes(estimator, "w"), _takes(estimator, "t")) == (w, t)
+    assert (takes(estimator, "w"), takes(estimator, "t")) == (w, t)
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_a_weight_reaches_the_calibrator_and_a_base_that_takes_it(name):
     model, twin = CalibratedClassifier(BASES[name](), Platt()), BASES[name]()
-    weights = {"w": 2.5} if _takes(twin, "w") else {}
+    weights = {"w": 2.5} if takes(twin, "w") else {}
     for x, y in ROWS:
         model.learn_one(x, y, w=2.5)
         twin.learn_one(x, y, **weights)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_score, check_time
-from streamcal.kernels.bernstein import MAX_DEGREE, evaluate
+from streamcal.kernels.bernstein import MAX_DEGREE, Curve
 from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
@@ -71,12 +69,16 @@ class Bernstein(AdditiveCalibrator):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
         self._kernel = MonotoneQP(degree)
         self._osqp = WarmOSQP(degree, tolerance) if solver == "osqp" else None
-        self._coefficients: FloatArray = np.zeros(degree + 1)
+        self._coefficients: FloatArray = self._kernel.coefficients  # the solver's own array, written at every solve
+        self._curve: Curve | None = None
         self._fitted_for = -1
         self.degree = degree
         self.solver = solver
         self.tolerance = tolerance
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
+        self._kernel.watch(self._moments.sums.moments, self._moments.sums.cross)
+        self._kernel_curve = Curve(self._coefficients, self.scale.lo, self.scale.hi)
+        self._steady = self._memory.steady
 
     def _new_statistic(self) -> Statistic:
         self.scale.require_bounds("a Bernstein polynomial")
@@ -84,28 +86,36 @@ class Bernstein(AdditiveCalibrator):
         return self._moments
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        x = self.scale.coordinate(check_score(score))
-        self._memory.as_of(None if t is None else check_time(t))
-        if self._moments.count == 0:
-            return self.scale.probability(x)
-        self._fit()
-        return min(max(evaluate(self._coefficients, self.scale.unit(x)), 0.0), 1.0)
+        if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
+            x = score  # the usual case: the score is its own coordinate, and time moves nothing
+        else:
+            x = self.scale.coordinate(check_score(score))
+            self._memory.as_of(None if t is None else check_time(t))
+        if self._fitted_for != self._memory.version:
+            self._fit()
+        return self._curve.at(x) if self._curve is not None else self.scale.probability(x)
 
     def _solve(self, unit: float) -> ScaledMap:
-        self._fit()
+        if self._fitted_for != self._memory.version:
+            self._fit()
         return BernsteinMap(self.scale, self._coefficients)
 
     def _fit(self) -> None:
-        """Bring the coefficients up to date, unless nothing has changed since the last time."""
-        if self._fitted_for == self._memory.version:
-            return
+        """Bring the coefficients up to date with what is held."""
         sums = self._moments.sums
-        if self._osqp is None:  # the kernel itself: a Solution would cost more than the solve
-            status = self._kernel.solve(sums.moments, sums.cross, sums.weight)
-            solved, reason, self._coefficients = status == SOLVED, STATUS[status], self._kernel.coefficients
+        if sums.count == 0:
+            self._curve = None
+        elif self._osqp is None:  # the kernel itself: a Solution would cost more than the solve
+            status = self._kernel.solve_watched(sums.weight)
+            self._require(status == SOLVED, STATUS[status])
+            self._curve = self._kernel_curve
         else:
             solution = self._osqp.solve(sums.moments, sums.cross, sums.weight)
-            solved, reason, self._coefficients = solution.solved, solution.status, solution.x
-        if not solved:
-            raise SolverError(f"{self.solver} of Bernstein degree {self.degree} ended with status {reason!r}")
+            self._require(solution.solved, solution.status)
+            self._coefficients = solution.x
+            self._curve = Curve(solution.x, self.scale.lo, self.scale.hi)
         self._fitted_for = self._memory.version
+
+    def _require(self, solved: bool, status: str) -> None:
+        if not solved:
+            raise SolverError(f"{self.solver} of Bernstein degree {self.degree} ended with status {status!r}")

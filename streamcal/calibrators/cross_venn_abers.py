@@ -167,7 +167,8 @@ class CrossVennAbers(AdditiveCalibrator):
         s, labels, weights, times = self._checked_many(scores, y, w, t)
         x = self.scale.coordinates(s)
         places = self._trees.folds_of(x) if fold is None else check_folds(fold, self.folds, len(s))
-        self._learn_many(s, x, outcome(labels, places), weights, times)
+        self._learn_many(x, outcome(labels, places), weights, times)
+        self._clamped += self.scale.count_clamped(s[weights > 0.0])
 
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None

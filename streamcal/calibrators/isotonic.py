@@ -56,15 +56,20 @@ class Isotonic(AdditiveCalibrator):
         resolution: int | None = None,
     ) -> None:
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
+        self._steady = self._memory.steady
+        self._isotonic = self._tree.isotonic
 
     def _new_statistic(self) -> Statistic:
         self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
         return self._tree
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        x = self.scale.coordinate(check_score(score))
-        self._memory.as_of(None if t is None else check_time(t))
-        value = self._tree.isotonic(x)
+        if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
+            x = score  # the usual case: the score is its own coordinate, and time moves nothing
+        else:
+            x = self.scale.coordinate(check_score(score))
+            self._memory.as_of(None if t is None else check_time(t))
+        value = self._isotonic(x)
         return self.scale.probability(x) if math.isnan(value) else value
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:

@@ -117,68 +117,134 @@ def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.cons
 
 
 @cython.cclass
-class BernsteinSums:
-    """The sufficient statistic of Bernstein least squares: 2n+1 moments, n+1 cross sums, two weights.
+class Curve:
+    """The polynomial over [lo, hi] whose Bernstein coefficients stand in an array, clipped to [0, 1].
 
-    `moments` and `cross` are the live arrays: read them, hand them to a solver, do not write to them.
-    `positive` is both Σ w y and Σ w y², since y is 0 or 1. One update is O(n).
+    The array is read anew at every question, so that one curve serves a solver that writes its answers there.
+    """
+
+    _coefficients: cython.const[cython.double][::1]
+    _lo: cython.double
+    _width: cython.double
+
+    def __init__(
+        self, coefficients: cython.const[cython.double][::1], lo: cython.double = 0.0, hi: cython.double = 1.0
+    ):
+        if not 0 < coefficients.shape[0] <= _ROWS:
+            raise ValueError(f"expected 1 to {_ROWS} coefficients, got {coefficients.shape[0]}")
+        self._coefficients = coefficients
+        self._lo, self._width = lo, hi - lo
+
+    def at(self, x: cython.double) -> cython.double:
+        """The value at x, lo <= x <= hi. O(n)."""
+        n: cython.Py_ssize_t = self._coefficients.shape[0] - 1
+        return min(max(_evaluate(self._coefficients, n, (x - self._lo) / self._width), 0.0), 1.0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _fill_powers(
+    rising: cython.double[::1], falling: cython.double[::1], m: cython.Py_ssize_t, u: cython.double
+) -> cython.void:
+    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two independent chains, for loops without any."""
+    k: cython.Py_ssize_t
+    up: cython.double = 1.0
+    down: cython.double = 1.0
+    v: cython.double = 1.0 - u
+    for k in range(m + 1):
+        rising[k] = up
+        falling[m - k] = down
+        up = up * u
+        down = down * v
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_basis(
+    sums: cython.double[::1],
+    w: cython.double,
+    binomial: cython.double[:, ::1],
+    m: cython.Py_ssize_t,
+    rising: cython.double[::1],
+    falling: cython.double[::1],
+    shift: cython.Py_ssize_t,
+) -> cython.void:
+    """Add w B_k^m, k = 0..m; `falling` holds shift higher powers than are asked for."""
+    k: cython.Py_ssize_t
+    for k in range(m + 1):
+        sums[k] += w * (binomial[m, k] * rising[k] * falling[shift + k])
+
+
+@cython.cclass
+class BernsteinSums:
+    """The sufficient statistic of Bernstein least squares: 2n+1 moments, n+1 cross sums, two weights and a count.
+
+    `moments` and `cross` are the live arrays, the same ones for ever: read them, hand them to a solver, do not write to
+    them. `positive` is both Σ w y and Σ w y², since y is 0 or 1. `peak` is the largest weight there ever was since the
+    sums were 0: their rounding is a fraction of that. One update is O(n). `lo` and `hi` are the coordinates of u = 0
+    and u = 1 for `update_one`.
     """
 
     degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    lo = cython.declare(cython.double, visibility="readonly")
+    hi = cython.declare(cython.double, visibility="readonly")
     moments = cython.declare(object, visibility="readonly")
     cross = cython.declare(object, visibility="readonly")
     weight = cython.declare(cython.double, visibility="readonly")
     positive = cython.declare(cython.double, visibility="readonly")
+    count = cython.declare(cython.longlong, visibility="readonly")
+    peak = cython.declare(cython.double, visibility="readonly")
     _moments: cython.double[::1]
     _cross: cython.double[::1]
     _rising: cython.double[::1]
     _falling: cython.double[::1]
 
-    def __init__(self, degree: cython.Py_ssize_t):
+    def __init__(self, degree: cython.Py_ssize_t, lo: cython.double = 0.0, hi: cython.double = 1.0):
         if not 1 <= degree <= MAX_DEGREE:
             raise ValueError(f"degree must lie in 1..{MAX_DEGREE}, got {degree}")
-        self.degree = degree
+        self.degree, self.lo, self.hi = degree, lo, hi
         self.moments = np.zeros(2 * degree + 1)
         self.cross = np.zeros(degree + 1)
         self._moments = self.moments.data
         self._cross = self.cross.data
         self._rising = np.empty(2 * degree + 1).data
         self._falling = np.empty(2 * degree + 1).data
-        self.weight = 0.0
-        self.positive = 0.0
+        self.weight = self.positive = self.peak = 0.0
+        self.count = 0
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _add(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
+    def _add(self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong) -> cython.void:
         n: cython.Py_ssize_t = self.degree
-        k: cython.Py_ssize_t
-        up: cython.double = 1.0
-        down: cython.double = 1.0
-        v: cython.double = 1.0 - u
-        # rising[k] = uᵏ and falling[k] = v²ⁿ⁻ᵏ: two independent chains, then loops without any
-        for k in range(2 * n + 1):
-            self._rising[k] = up
-            self._falling[2 * n - k] = down
-            up = up * u
-            down = down * v
-        for k in range(2 * n + 1):
-            self._moments[k] += w * (_BINOMIAL[2 * n, k] * self._rising[k] * self._falling[k])
+        _fill_powers(self._rising, self._falling, 2 * n, u)
+        _add_basis(self._moments, w, _BINOMIAL, 2 * n, self._rising, self._falling, 0)
         if positive != 0.0:
-            for k in range(n + 1):
-                self._cross[k] += positive * (_BINOMIAL[n, k] * self._rising[k] * self._falling[n + k])
+            _add_basis(self._cross, positive, _BINOMIAL, n, self._rising, self._falling, n)
         self.weight = self.weight + w
         self.positive = self.positive + positive
+        self.peak = max(self.peak, self.weight)
+        self.count += count
+
+    def update_one(self, x: cython.double, y: cython.double, w: cython.double):
+        """Take in an observation at the coordinate x with the label y and the weight w."""
+        self._add((x - self.lo) / (self.hi - self.lo), w, w * y, 1)
 
     @cython.ccall
     def update(self, u: cython.double, w: cython.double, positive: cython.double):
         """Take in weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
-        self._add(u, w, positive)
+        self._add(u, w, positive, 1)
 
     @cython.ccall
     def revert(self, u: cython.double, w: cython.double, positive: cython.double):
-        """Take back an earlier `update` with the same numbers, up to rounding of the sums."""
-        self._add(u, -w, -positive)
+        """Take back an earlier `update` with the same numbers, up to rounding of the sums; with the last one goes all
+        rounding."""
+        if self.count == 1:
+            self.reset()
+        else:
+            self._add(u, -w, -positive, -1)
 
     def update_many(
         self,
@@ -191,7 +257,7 @@ class BernsteinSums:
         if not u.shape[0] == w.shape[0] == positive.shape[0]:
             raise ValueError(f"lengths differ: {u.shape[0]}, {w.shape[0]}, {positive.shape[0]}")
         for i in range(u.shape[0]):
-            self._add(u[i], w[i], positive[i])
+            self._add(u[i], w[i], positive[i], 1)
 
     def merge(self, other):
         """Add the sums of another of the same degree."""
@@ -201,6 +267,8 @@ class BernsteinSums:
         self.cross += other.cross
         self.weight = self.weight + other.weight
         self.positive = self.positive + other.positive
+        self.count += other.count
+        self.peak = max(self.peak, other.peak, self.weight)
 
     def multiply(self, factor: cython.double):
         """Multiply all sums by a factor > 0: decay, or a change of the unit of weight."""
@@ -208,16 +276,25 @@ class BernsteinSums:
         self.cross *= factor
         self.weight = self.weight * factor
         self.positive = self.positive * factor
+        self.peak = self.peak * factor
 
     def reset(self):
         """Forget everything, rounding residues included."""
-        self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0)
+        self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0, 0, 0.0)
 
     def state(self):
-        """(moments, cross, weight, positive), copied: all there is to know, for `load`."""
-        return self.moments.copy(), self.cross.copy(), self.weight, self.positive
+        """(moments, cross, weight, positive, count, peak), copied: all there is to know, for `load`."""
+        return self.moments.copy(), self.cross.copy(), self.weight, self.positive, self.count, self.peak
 
-    def load(self, moments, cross, weight: cython.double, positive: cython.double):
+    def load(
+        self,
+        moments,
+        cross,
+        weight: cython.double,
+        positive: cython.double,
+        count: cython.longlong,
+        peak: cython.double,
+    ):
         """Replace the sums by those of an earlier `state`."""
         moments = np.asarray(moments, dtype=np.float64)
         cross = np.asarray(cross, dtype=np.float64)
@@ -228,8 +305,7 @@ class BernsteinSums:
             )
         self.moments[:] = moments
         self.cross[:] = cross
-        self.weight = weight
-        self.positive = positive
+        self.weight, self.positive, self.count, self.peak = weight, positive, count, peak
 
     def gram(self):
         """VᵀWV, (n+1) x (n+1), from the moments. A new array."""
@@ -239,11 +315,11 @@ class BernsteinSums:
         return np.multiply.outer(row, row) / binomials(2 * n)[index] * self.moments[index]
 
     def __reduce__(self):
-        return _restored, (self.degree, *self.state())
+        return _restored, (self.degree, self.lo, self.hi, self.state())
 
 
-def _restored(degree, moments, cross, weight, positive):
+def _restored(degree, lo, hi, state):
     """Unpickle a BernsteinSums."""
-    sums = BernsteinSums(degree)
-    sums.load(moments, cross, weight, positive)
+    sums = BernsteinSums(degree, lo, hi)
+    sums.load(*state)
     return sums

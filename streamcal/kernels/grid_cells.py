@@ -21,9 +21,10 @@ BLOCK = 4096
 
 @cython.cclass
 class CellFinder:
-    """Finds cells. `edges` increase; `logarithmic` edges lie in (0, 1)."""
+    """Finds cells. `edges` increase; `logarithmic` edges lie in (0, 1); `centres` stand for the cells."""
 
     _edges: cython.double[::1]  # and an infinite one, which nothing reaches
+    _centres: cython.double[::1]
     _number: cython.Py_ssize_t
     _logarithmic: cython.bint
     _single: cython.bint  # logarithmic: one comparison is enough
@@ -34,8 +35,11 @@ class CellFinder:
     _length: cython.longlong  # logarithmic: indices of x ≤ ½; those of 1 − x follow
     _guess: cython.int[::1]
 
-    def __init__(self, edges, logarithmic):
+    def __init__(self, edges, centres, logarithmic):
         inner = np.array(edges, dtype=np.float64)
+        if len(centres) != len(inner) + 1:
+            raise ValueError(f"{len(centres)} centres for {len(inner) + 1} cells")
+        self._centres = np.array(centres, dtype=np.float64)
         self._edges = np.append(inner, np.inf)
         self._number = len(inner)
         self._logarithmic = logarithmic
@@ -75,6 +79,10 @@ class CellFinder:
         while i > 0 and x < self._edges[i - 1]:  # never, but for equally spaced edges a few roundings apart
             i -= 1
         return i
+
+    def round(self, x: cython.double) -> cython.double:
+        """The centre of the cell of x."""
+        return self._centres[self.find(x)]
 
     @cython.cfunc
     @cython.inline

@@ -36,8 +36,7 @@ are allocated one by one, so that no step ever copies the whole.
 Masses are measured from the cut (in a query: from the score) outwards and are sums of positive numbers only, so that
 light groups beside heavy ones keep their digits; no difference of prefix sums is ever taken. Two slopes are compared
 by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other weights, of
-however many magnitudes, the fits are right to a few 1e-14 (see `TIE`), as long as the product of two weights
-neither overflows nor underflows: between 1e-150 and 1e150.
+however many magnitudes between LIGHTEST and HEAVIEST, the fits are right to a few 1e-14 (see `TIE`).
 """
 
 from __future__ import annotations
@@ -76,6 +75,11 @@ different slopes tie below N = 3e7.
 
 EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and may be taken apart again
 
+LIGHTEST, HEAVIEST = 1e-150, 1e150
+"""The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups: under
+decay they are what a pause of hundreds of half-lives has left. A test object is never taken to be heavier: it
+outweighs what decayed weights can add up to by 70 orders of magnitude, so that the fits are 0 and 1 to 1e-70."""
+
 LEFT, RIGHT = 0, 1
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
@@ -86,11 +90,18 @@ _ROTATION = cython.declare(cython.int, ROTATION)
 _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
 _HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
+_HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _TIE = cython.declare(cython.double, TIE)
 _TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
 _INFINITY = cython.declare(cython.double, math.inf)
 
 MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
+
+# A node that is only looked at, while nothing changes: a bare pointer, since counting references takes longer than the
+# look. Every descent goes by these; what may drop a node holds it as an object.
+Borrowed = cython.typedef(cython.p_void)
+if not cython.compiled:
+    Borrowed = object
 
 
 @cython.no_gc  # children are owned by their parent alone: no cycles, and nothing for the collector to walk
@@ -271,35 +282,40 @@ class HullTree:
     _slope: cython.double
     _floor: cython.double
     _ceiling: cython.double
-    # the end found last: its key, the groups of its leaf inside, the mass inside and outside, the range of slopes
-    _key: cython.double
+    # the end found last: its leaf, the groups of the leaf inside, the key and the range of slopes as far as the nodes
+    # above the leaf tell them, the mass inside and outside
+    _leaf: Borrowed
     _held: cython.int
+    _key: cython.double
+    _low: cython.double
+    _high: cython.double
     _near_w: cython.double
     _near_p: cython.double
     _far_w: cython.double
     _far_p: cython.double
-    _low: cython.double
-    _high: cython.double
-    # a query: the root path of `_score`, the turn it takes at each node, the mass from the score to the two ends of
-    # the subtree at each depth (64 pairs), and the position in the leaf
-    _path: list
-    _depth: cython.int
-    _turn: cython.int[64]
-    _reach_w: cython.double[2][64]
-    _reach_p: cython.double[2][64]
-    _leaf: Leaf
+    # a query: the leaf of `_score` and the position in it; for each side the nodes of the root path from which a child
+    # hangs on that side, from above, and the mass between the score and their cuts; the topmost node whose pool holds
+    # the score, if there is one, and how many of the nodes of each side are above it
+    _home: Borrowed
     _position: cython.int
     _tied: cython.int
+    _beside: cython.p_void[64][2]
+    _number: cython.int[2]
+    _reach_w: cython.double[64][2]
+    _reach_p: cython.double[64][2]
+    _over: Borrowed
+    _pooled: cython.bint
+    _above: cython.int[2]
 
     def __init__(self):
         self._root = None
         self._size = self._count = 0
         self._heaviest = 0.0
         self._set_exact(True)
-        self._path = [None] * MAX_DEPTH
         if not cython.compiled:
-            self._turn = [0] * MAX_DEPTH
-            self._reach_w, self._reach_p = ([[0.0, 0.0] for _ in range(MAX_DEPTH)] for _ in range(2))
+            self._beside = [[None] * MAX_DEPTH for _ in range(2)]
+            self._reach_w, self._reach_p = ([[0.0] * MAX_DEPTH for _ in range(2)] for _ in range(2))
+            self._number, self._above = [0, 0], [0, 0]
 
     def __reduce__(self):
         return _restored, (*self.to_arrays(), self._heaviest)
@@ -334,6 +350,10 @@ class HullTree:
     def update(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
         self._add(float(score) + 0.0, float(w), float(positive), count)  # −0.0 + 0.0 = 0.0
+
+    def update_one(self, score: cython.double, y: cython.double, w: cython.double):
+        """Add an observation with the label y and the weight w."""
+        self._add(float(score) + 0.0, float(w), float(w) * float(y), 1)
 
     @cython.cfunc
     def _add(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong):
@@ -374,11 +394,13 @@ class HullTree:
         """Can this have been added earlier? With the last observation of a group all of its weight must go."""
         if self._root is None:
             return False
-        leaf = self._leaf_of(score)
+        leaf = cython.cast(Leaf, self._leaf_of(score))
         i = leaf.position(score)
         if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
         slack, rest, rest_p = _MASS_TOLERANCE * self._heaviest, leaf.w[i] - w, leaf.p[i] - p
+        if self._exact and _whole(w) and _whole(p):  # no rounding that could excuse anything
+            slack = 0.0
         if count == leaf.count[i] and rest > slack:
             return False
         return rest >= -slack and rest_p >= -slack and rest - rest_p >= -slack
@@ -433,6 +455,8 @@ class HullTree:
             else:
                 # What is left is known only to within the rounding of what was there, and is positive, for
                 # observations remain.
+                if leaf.w[i] + self._dw <= 0.0:  # only where the other weights of the group were lost in rounding
+                    self._set_exact(False)
                 leaf.w[i] = max(leaf.w[i] + self._dw, leaf.w[i] * _HALF_ULP)
                 leaf.p[i] = min(max(leaf.p[i] + self._dp, 0.0), leaf.w[i])
                 leaf.count[i] += self._dc
@@ -531,7 +555,8 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(node=Node, there=Inner, end=cython.double, slope=cython.double, left=cython.bint)
+    @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
+    @cython.locals(left=cython.bint)
     def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
         """Does the pool surely end where it did, now that its slope is `line`?
 
@@ -541,19 +566,24 @@ class HullTree:
         """
         if not inner.low[side] < line < inner.high[side]:
             return False
-        node = inner.left if side == _LEFT else inner.right
-        end = inner.lo if side == _LEFT else inner.hi
-        while node.leaves > 1:
-            there = cython.cast(Inner, node)
-            slope = there.P / there.W
-            left = _belongs(side, there.P, there.W, inner.P, inner.W, self._tie) == (side == _LEFT)
+        node = cython.cast(Borrowed, inner.left)
+        end = inner.lo
+        if side == _RIGHT:
+            node = cython.cast(Borrowed, inner.right)
+            end = inner.hi
+        while cython.cast(Node, node).leaves > 1:
+            P, W, cut = cython.cast(Inner, node).P, cython.cast(Inner, node).W, cython.cast(Inner, node).cut
+            left = _belongs(side, P, W, inner.P, inner.W, self._tie) == (side == _LEFT)
             if left:
-                inner.high[side] = min(inner.high[side], slope)
+                inner.high[side] = min(inner.high[side], P / W)
             else:
-                inner.low[side] = max(inner.low[side], slope)
-            if left != (self._score < there.cut):
-                return end <= there.cut if left else end >= there.cut
-            node = there.left if left else there.right
+                inner.low[side] = max(inner.low[side], P / W)
+            if left != (self._score < cut):
+                return end <= cut if left else end >= cut
+            if left:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
         return False
 
     @cython.cfunc
@@ -584,15 +614,32 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
+    @cython.locals(leaf=Leaf, i=cython.int, j=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(low=cython.double, high=cython.double)
     def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
-        """Make the end found last that of the pool."""
+        """Make the end found last that of the pool, with the slopes between which it stays there."""
+        inner.near_w[side], inner.near_p[side] = self._near_w, self._near_p
+        inner.far_w[side], inner.far_p[side] = self._far_w, self._far_p
+        leaf = cython.cast(Leaf, self._leaf)
+        i = leaf.n - self._held if side == _LEFT else self._held
+        if i < leaf.n:
+            self._key = leaf.scores[i]
         if side == _LEFT:
             inner.lo = self._key
         else:
             inner.hi = self._key
-        inner.near_w[side], inner.near_p[side] = self._near_w, self._near_p
-        inner.far_w[side], inner.far_p[side] = self._far_w, self._far_p
-        inner.low[side], inner.high[side] = self._low, self._high
+        low, high = self._low, self._high
+        w = p = 0.0  # the edges of the leaf's minorant on both sides of the end
+        for j in range(i, leaf.n):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            high = min(high, p / w)
+        w = p = 0.0
+        for j in range(i - 1, -1, -1):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            low = max(low, p / w)
+        inner.low[side], inner.high[side] = low * self._tie, high / self._tie
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -626,52 +673,43 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(node=Node, there=Inner, left=Node, right=Node, slope=cython.double, P=cython.double)
-    @cython.locals(W=cython.double, tie=cython.double, steeper=cython.bint, low=cython.double, high=cython.double)
-    @cython.locals(near_w=cython.double, near_p=cython.double, far_w=cython.double, far_p=cython.double)
-    @cython.locals(leaf=Leaf, i=cython.int, j=cython.int, w=cython.double, p=cython.double, key=cython.double)
+    @cython.locals(node=Borrowed, rest=Borrowed, P=cython.double, W=cython.double, tie=cython.double, key=cython.double)
+    @cython.locals(low=cython.double, high=cython.double, p=cython.double, w=cython.double, inside=cython.bint)
+    @cython.locals(near_w=cython.double, near_p=cython.double, far_w=cython.double, far_p=cython.double, n=cython.int)
     def _find_end(self, inner: Inner, side: cython.int) -> cython.void:
-        """Find where the line P/W supports the child on `side`, and between which slopes that stays so."""
+        """Find where the line P/W supports the child on `side`."""
         P, W, tie = self._P, self._W, self._tie
-        node = inner.left if side == _LEFT else inner.right
-        key = inner.cut if side == _LEFT else _INFINITY
+        node = cython.cast(Borrowed, inner.left)
+        key = inner.cut
+        if side == _RIGHT:
+            node = cython.cast(Borrowed, inner.right)
+            key = _INFINITY
         near_w = near_p = far_w = far_p = 0.0
         low, high = -_INFINITY, _INFINITY
-        while node.leaves > 1:
-            there = cython.cast(Inner, node)
-            slope = there.P / there.W
-            steeper = _belongs(side, there.P, there.W, P, W, tie) == (side == _LEFT)
-            if steeper:
-                key, high = there.cut, min(high, slope)
-                node, left = there.left, there.right
+        while cython.cast(Node, node).leaves > 1:
+            p, w = cython.cast(Inner, node).P, cython.cast(Inner, node).W
+            inside = _belongs(side, p, w, P, W, tie)
+            if inside == (side == _LEFT):  # steeper than the line
+                key, high = cython.cast(Inner, node).cut, min(high, p / w)
+                rest = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
             else:
-                low = max(low, slope)
-                node, left = there.right, there.left
-            if steeper == (side == _LEFT):
-                near_w += left.weight
-                near_p += left.positive
+                low = max(low, p / w)
+                rest = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            if inside:
+                near_w += cython.cast(Node, rest).weight
+                near_p += cython.cast(Node, rest).positive
             else:
-                far_w += left.weight
-                far_p += left.positive
-        leaf = cython.cast(Leaf, node)
-        self._scan(leaf, side, leaf.n - 1 if side == _LEFT else 0, leaf.n)
+                far_w += cython.cast(Node, rest).weight
+                far_p += cython.cast(Node, rest).positive
+        self._leaf, self._key, self._low, self._high = node, key, low, high
+        n = cython.cast(Leaf, node).n
+        self._scan(cython.cast(Leaf, node), side, n - 1 if side == _LEFT else 0, n)
         self._near_w += near_w
         self._near_p += near_p
         self._far_w += far_w
         self._far_p += far_p
-        i = leaf.n - self._held if side == _LEFT else self._held
-        self._key = leaf.scores[i] if i < leaf.n else key
-        w = p = 0.0  # the edges of the leaf's minorant on both sides of the end
-        for j in range(i, leaf.n):
-            w += leaf.w[j]
-            p += leaf.p[j]
-            high = min(high, p / w)
-        w = p = 0.0
-        for j in range(i - 1, -1, -1):
-            w += leaf.w[j]
-            p += leaf.p[j]
-            low = max(low, p / w)
-        self._low, self._high = low * tie, high / tie
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -696,84 +734,118 @@ class HullTree:
 
     # ---- queries ------------------------------------------------------------------------------------------------
 
+    @cython.locals(leaf=Leaf)
     def find(self, score: cython.double):
         """Weight, positive weight and count of the group with this score; zeros if there is none."""
         if self._root is not None:
             self._locate(score)
             if self._tied:
-                return self._leaf.w[self._position], self._leaf.p[self._position], self._leaf.count[self._position]
+                leaf = cython.cast(Leaf, self._home)
+                return leaf.w[self._position], leaf.p[self._position], leaf.count[self._position]
         return 0.0, 0.0, 0
 
     @cython.cfunc
-    @cython.locals(node=Node, inner=Inner)
-    def _leaf_of(self, score: cython.double) -> Leaf:
-        node = self._root
-        while node.leaves > 1:
-            inner = cython.cast(Inner, node)
-            node = inner.left if score < inner.cut else inner.right
-        return cython.cast(Leaf, node)
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed)
+    def _leaf_of(self, score: cython.double) -> Borrowed:
+        node = cython.cast(Borrowed, self._root)
+        while cython.cast(Node, node).leaves > 1:
+            if score < cython.cast(Inner, node).cut:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        return node
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(node=Node, inner=Inner, leaf=Leaf, d=cython.int, j=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(node=Borrowed, leaf=Leaf, left=cython.int, right=cython.int, i=cython.int, j=cython.int)
+    @cython.locals(w=cython.double, p=cython.double)
     def _locate(self, score: cython.double) -> cython.void:
-        """Walk to the score, keep the path, and sum up the masses on both sides of the score along it."""
-        node = self._root
-        d = 0
-        while node.leaves > 1:
-            inner = cython.cast(Inner, node)
-            self._path[d] = inner
-            self._turn[d] = _LEFT if score < inner.cut else _RIGHT
-            node = inner.left if score < inner.cut else inner.right
-            d += 1
+        """Walk to the score, note what hangs off the way, and sum up the masses on both sides of the score."""
+        node = cython.cast(Borrowed, self._root)
+        left = right = 0
+        self._pooled = False
+        self._above[_LEFT] = self._above[_RIGHT] = 0
+        while cython.cast(Node, node).leaves > 1:
+            if not self._pooled and cython.cast(Inner, node).lo <= score < cython.cast(Inner, node).hi:
+                self._over, self._pooled = node, True
+                self._above[_LEFT], self._above[_RIGHT] = left, right
+            if score < cython.cast(Inner, node).cut:
+                self._beside[_RIGHT][right] = node
+                right += 1
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                self._beside[_LEFT][left] = node
+                left += 1
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
         leaf = cython.cast(Leaf, node)
-        self._leaf, self._score, self._depth = leaf, score, d
-        self._position = leaf.position(score)
-        self._tied = 1 if self._position < leaf.n and leaf.scores[self._position] == score else 0
+        i = leaf.position(score)
+        self._home, self._score, self._position = node, score, i
+        self._tied = 1 if i < leaf.n and leaf.scores[i] == score else 0
+        self._number[_LEFT], self._number[_RIGHT] = left, right
         w = p = 0.0
-        for j in range(self._position):
+        for j in range(i):
             w += leaf.w[j]
             p += leaf.p[j]
-        self._reach_w[d][_LEFT], self._reach_p[d][_LEFT] = w, p
+        for j in range(left - 1, -1, -1):
+            self._reach_w[_LEFT][j], self._reach_p[_LEFT][j] = w, p
+            w += cython.cast(Inner, self._beside[_LEFT][j]).left.weight
+            p += cython.cast(Inner, self._beside[_LEFT][j]).left.positive
         w = p = 0.0
-        for j in range(self._position + self._tied, leaf.n):
+        for j in range(i + self._tied, leaf.n):
             w += leaf.w[j]
             p += leaf.p[j]
-        self._reach_w[d][_RIGHT], self._reach_p[d][_RIGHT] = w, p
-        for d in range(self._depth - 1, -1, -1):
-            inner = cython.cast(Inner, self._path[d])
-            for j in range(2):
-                self._reach_w[d][j], self._reach_p[d][j] = self._reach_w[d + 1][j], self._reach_p[d + 1][j]
-            j = 1 - self._turn[d]
-            node = inner.left if j == _LEFT else inner.right
-            self._reach_w[d][j] += node.weight
-            self._reach_p[d][j] += node.positive
+        for j in range(right - 1, -1, -1):
+            self._reach_w[_RIGHT][j], self._reach_p[_RIGHT][j] = w, p
+            w += cython.cast(Inner, self._beside[_RIGHT][j]).right.weight
+            p += cython.cast(Inner, self._beside[_RIGHT][j]).right.positive
 
-    @cython.locals(p0=cython.double, p1=cython.double)
+    @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
         """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
-        score, w = float(score), float(w)
+        score, w = float(score), min(float(w), _HEAVIEST)
         if self._root is None:
             return 0.0, 1.0
-        self._locate(score)
-        p0, p1 = self._fit_with(0.0, w), self._fit_with(w, w)
-        return p0, max(p0, p1)
+        p0 = self._lower_at(score, w)
+        return p0, max(p0, self._upper(w))
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(inner=Inner, d=cython.int, sum_w=cython.double, sum_p=cython.double)
+    def _lower_at(self, score: cython.double, w: cython.double) -> cython.double:
+        """The fit at `score` of the data and (score, 0, w)."""
+        self._locate(score)
+        return self._fit_with(0.0, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(w=cython.double)
+    def _upper(self, w: cython.double) -> cython.double:
+        """The fit of the data and (score, 1, w), from where `_lower_at` ended: often only the label is another."""
+        self._try_line(self._P + w, self._W)
+        return self._newton(w, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
     def _fit_with(self, p: cython.double, w: cython.double) -> cython.double:
-        """The fit at the located score when the mass (w, p) is added there: `_find_pool` for the edge over it."""
-        sum_w, sum_p = w, p
+        """The fit at the located score when the mass (w, p) is added there."""
+        if self._pooled:
+            self._try_line(cython.cast(Inner, self._over).P + p, cython.cast(Inner, self._over).W + w)
+        elif self._tied:
+            self._try_line(
+                cython.cast(Leaf, self._home).p[self._position] + p, cython.cast(Leaf, self._home).w[self._position] + w
+            )
+        else:
+            self._try_line(p, w)
+        return self._newton(p, w)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(sum_w=cython.double, sum_p=cython.double)
+    def _newton(self, p: cython.double, w: cython.double) -> cython.double:
+        """`_find_pool` for the edge over the located score and the mass (w, p) added there, from the line tried."""
         if self._tied:
-            w += self._leaf.w[self._position]
-            p += self._leaf.p[self._position]
-        self._try_line(p, w)
-        for d in range(self._depth):  # better: the pool the score lies in, and the new mass
-            inner = cython.cast(Inner, self._path[d])
-            if inner.lo <= self._score < inner.hi:
-                self._try_line(inner.P + sum_p, inner.W + sum_w)
-                break
+            w += cython.cast(Leaf, self._home).w[self._position]
+            p += cython.cast(Leaf, self._home).p[self._position]
         while True:
             self._find_end_from_score(_LEFT)
             sum_w, sum_p = w + self._near_w, p + self._near_p
@@ -783,8 +855,8 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(inner=Inner, child=Node, start=cython.int, d=cython.int, w=cython.double, p=cython.double)
-    @cython.locals(far_w=cython.double, far_p=cython.double)
+    @cython.locals(node=Borrowed, number=cython.int, start=cython.int, k=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(far_w=cython.double, far_p=cython.double, P=cython.double, W=cython.double, tie=cython.double)
     def _find_end_from_score(self, side: cython.int) -> cython.void:
         """Find where the line P/W supports the groups on one side of the located score.
 
@@ -793,42 +865,43 @@ class HullTree:
         deeper is hidden. The first such node from the top is the start. Above it a child matters only if the
         pool reaches over the score; for else it proves that the line passes below the child.
         """
-        start = self._depth
-        for d in range(self._depth):
-            inner = cython.cast(Inner, self._path[d])
-            if self._turn[d] != side and _belongs(side, inner.P, inner.W, self._P, self._W, self._tie):
-                start = d
+        P, W, tie = self._P, self._W, self._tie
+        number = self._number[side]
+        start = 0
+        while start < number:
+            node = self._beside[side][start]
+            if _belongs(side, cython.cast(Inner, node).P, cython.cast(Inner, node).W, P, W, tie):
                 break
-        if start == self._depth:
-            d = self._position
-            if side == _LEFT:
-                self._scan(self._leaf, side, d - 1, d)
-            else:
-                self._scan(self._leaf, side, d + self._tied, self._leaf.n - d - self._tied)
+            start += 1
+        if start == number:
+            k = self._position
+            if side == _RIGHT:
+                k = cython.cast(Leaf, self._home).n - k - self._tied
+            self._scan(cython.cast(Leaf, self._home), side, self._position + (-1 if side == _LEFT else self._tied), k)
             w, p = self._near_w, self._near_p
         else:
-            self._find_end_again(cython.cast(Inner, self._path[start]), side)
-            w = self._reach_w[start + 1][side] + self._near_w
-            p = self._reach_p[start + 1][side] + self._near_p
+            self._find_end_again(cython.cast(Inner, self._beside[side][start]), side)
+            w = self._reach_w[side][start] + self._near_w
+            p = self._reach_p[side][start] + self._near_p
         far_w, far_p = self._far_w, self._far_p
-        for d in range(start - 1, -1, -1):
-            if self._turn[d] == side:
-                continue
-            inner = cython.cast(Inner, self._path[d])
-            if inner.lo <= self._score < inner.hi:
-                self._find_end_again(inner, side)
+        for k in range(start - 1, self._above[side] - 1, -1):
+            node = self._beside[side][k]
+            if cython.cast(Inner, node).lo <= self._score < cython.cast(Inner, node).hi:
+                self._find_end_again(cython.cast(Inner, node), side)
                 far_w += self._near_w
                 far_p += self._near_p
-                if _belongs(side, far_p, far_w, self._P, self._W, self._tie):
+                if _belongs(side, far_p, far_w, P, W, tie):
                     w += far_w
                     p += far_p
                     far_w = far_p = 0.0
                 far_w += self._far_w
                 far_p += self._far_p
+            elif side == _LEFT:
+                far_w += cython.cast(Inner, node).left.weight
+                far_p += cython.cast(Inner, node).left.positive
             else:
-                child = inner.left if side == _LEFT else inner.right
-                far_w += child.weight
-                far_p += child.positive
+                far_w += cython.cast(Inner, node).right.weight
+                far_p += cython.cast(Inner, node).right.positive
         self._near_w, self._near_p = w, p
 
     @cython.cfunc
@@ -847,7 +920,7 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(left=Node, right=Node, inner=Inner, d=cython.int, below=cython.double, above=cython.double)
+    @cython.locals(home=Leaf, below=cython.double, above=cython.double)
     @cython.locals(value=cython.double, rise=cython.double)
     def _isotonic(self, score: cython.double) -> cython.double:
         if self._root is None:
@@ -855,22 +928,16 @@ class HullTree:
         self._locate(score)
         if self._tied:
             return self._fitted()
-        left = right = None  # the deepest subtrees beside the path
-        for d in range(self._depth):
-            inner = cython.cast(Inner, self._path[d])
-            if self._turn[d] == _LEFT:
-                right = inner.right
-            else:
-                left = inner.left
+        home = cython.cast(Leaf, self._home)
         below, above = -_INFINITY, _INFINITY
         if self._position > 0:
-            below = self._leaf.scores[self._position - 1]
-        elif left is not None:
-            below = _outermost(left, _RIGHT)
-        if self._position < self._leaf.n:
-            above = self._leaf.scores[self._position]
-        elif right is not None:
-            above = _outermost(right, _LEFT)
+            below = home.scores[self._position - 1]
+        elif self._number[_LEFT] > 0:
+            below = _outermost(cython.cast(Inner, self._beside[_LEFT][self._number[_LEFT] - 1]).left, _RIGHT)
+        if self._position < home.n:
+            above = home.scores[self._position]
+        elif self._number[_RIGHT] > 0:
+            above = _outermost(cython.cast(Inner, self._beside[_RIGHT][self._number[_RIGHT] - 1]).right, _LEFT)
         if below == -_INFINITY:
             return self._value_of(above)
         value = self._value_of(below)
@@ -889,13 +956,10 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(inner=Inner, d=cython.int)
     def _fitted(self) -> cython.double:
         """The fit of the located group."""
-        for d in range(self._depth):
-            inner = cython.cast(Inner, self._path[d])
-            if inner.lo <= self._score < inner.hi:
-                return inner.P / inner.W
+        if self._pooled:
+            return cython.cast(Inner, self._over).P / cython.cast(Inner, self._over).W
         return self._fit_with(0.0, 0.0)
 
     @cython.locals(x=cython.double[::1], lower=cython.double[::1], upper=cython.double[::1], i=cython.Py_ssize_t)
@@ -904,11 +968,11 @@ class HullTree:
         x = np.ascontiguousarray(scores, dtype=np.float64)
         p0, p1 = np.zeros(len(x)), np.ones(len(x))
         lower, upper = p0, p1
+        w = min(float(w), _HEAVIEST)
         if self._root is not None:
             for i in range(len(x)):
-                self._locate(float(x[i]))
-                lower[i] = self._fit_with(0.0, float(w))
-                upper[i] = max(lower[i], self._fit_with(float(w), float(w)))
+                lower[i] = self._lower_at(float(x[i]), w)
+                upper[i] = max(lower[i], self._upper(w))
         return p0, p1
 
     @cython.locals(x=cython.double[::1], values=cython.double[::1], i=cython.Py_ssize_t)
@@ -1006,9 +1070,11 @@ class HullTree:
         return scores[starts[:n]], scores[ends], positive[:n] / weight[:n]
 
     def multiply(self, factor: cython.double):
-        """Scale every weight by a positive factor. O(k)."""
+        """Scale every weight by a positive factor; groups that come out below LIGHTEST are dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        self.rebuild(scores, w * factor, positive * factor, count, self._heaviest * factor)
+        kept = w * factor >= LIGHTEST
+        columns = scores[kept], w[kept] * factor, positive[kept] * factor, count[kept]
+        self.rebuild(*columns, self._heaviest * factor)
 
     def prune(self, threshold: cython.double):
         """Drop the groups with less weight than `threshold`; returns how many observations went. O(k)."""

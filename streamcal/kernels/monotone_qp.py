@@ -86,18 +86,17 @@ def _add_row(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _reduce_row(
-    factor: cython.double[::1], i: cython.Py_ssize_t, m: cython.Py_ssize_t, pivot: cython.double
-) -> cython.double:
-    """Make row i, which holds a row of H_FF, the row of the Cholesky factor R; returns what is left of the pivot."""
-    for j in range(i):
-        total = factor[i * m + j]
-        for k in range(j):
-            total = total - factor[i * m + k] * factor[j * m + k]
-        total = total * factor[j * m + j]
-        factor[i * m + j] = total
-        pivot = pivot - total * total
-    return pivot
+def _eliminate(
+    factor: cython.double[::1], i: cython.Py_ssize_t, size: cython.Py_ssize_t, m: cython.Py_ssize_t
+) -> cython.void:
+    """Make row i, whose pivot is inverted already, a row of Rᵀ, and take it out of the rows below."""
+    inverse = factor[i * m + i]
+    for k in range(i + 1, size):
+        factor[i * m + k] *= inverse
+    for j in range(i + 1, size):
+        a = factor[i * m + j]
+        for k in range(j, size):
+            factor[j * m + k] -= a * factor[i * m + k]
 
 
 @cython.cfunc
@@ -106,15 +105,36 @@ def _reduce_row(
 def _substitute(
     x: cython.double[::1], factor: cython.double[::1], size: cython.Py_ssize_t, m: cython.Py_ssize_t
 ) -> cython.void:
-    """Solve R Rᵀ z = x in place; R holds the inverses of its diagonal."""
+    """Solve R Rᵀ z = x in place; `factor` holds Rᵀ by rows, with the inverses of its diagonal."""
     for i in range(size):
-        x[i] = x[i] * factor[i * m + i]
+        a = x[i] * factor[i * m + i]
+        x[i] = a
         for k in range(i + 1, size):
-            x[k] -= factor[k * m + i] * x[i]
+            x[k] -= factor[i * m + k] * a
     for i in range(size - 1, -1, -1):
-        x[i] = x[i] * factor[i * m + i]
+        a = x[i] * factor[i * m + i]
+        x[i] = a
         for k in range(i):
-            x[k] -= factor[i * m + k] * x[i]
+            x[k] -= factor[k * m + i] * a
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _sum_rows(
+    hessian: cython.double[::1],
+    sums: cython.double[::1],
+    rows: cython.Py_ssize_t[::1],
+    number: cython.Py_ssize_t,
+    m: cython.Py_ssize_t,
+) -> cython.void:
+    """H_jk = Σ_{l≥k} sums[j, l] for some rows j: all rows at once, since each sum waits for the one before."""
+    for i in range(number):
+        hessian[rows[i] * m + m - 1] = sums[rows[i] * m + m - 1]
+    for k in range(m - 2, -1, -1):
+        for i in range(number):
+            j = rows[i] * m + k
+            hessian[j] = hessian[j + 1] + sums[j]
 
 
 @cython.cclass
@@ -129,6 +149,8 @@ class MonotoneQP:
     coefficients = cython.declare(object, visibility="readonly")
     kkt = cython.declare(cython.double, visibility="readonly")
     iterations = cython.declare(cython.int, visibility="readonly")
+    _moments: cython.const[cython.double][::1]
+    _cross: cython.const[cython.double][::1]
     _m: cython.Py_ssize_t  # n + 1
     _size: cython.Py_ssize_t  # of F
     _full: cython.bint
@@ -168,6 +190,7 @@ class MonotoneQP:
         self._free = np.zeros(m, dtype=np.intp).data
         self._is_free, self._known = np.zeros(m, dtype=np.int8).data, np.zeros(m, dtype=np.int8).data
         self._barred = np.zeros(m, dtype=np.int8).data
+        self.watch(np.zeros(2 * m - 1), np.zeros(m))
         self._give_up(_NO_DATA)
 
     def active_set(self):
@@ -193,20 +216,30 @@ class MonotoneQP:
         weight: cython.double,
     ):
         """Solve for the 2n+1 moments and n+1 cross sums of `BernsteinSums`; O(n²) while the active set holds."""
+        self.watch(moments, cross)
+        return self.solve_watched(weight)
+
+    def watch(self, moments: cython.const[cython.double][::1], cross: cython.const[cython.double][::1]):
+        """Take the arrays that `solve_watched` reads: handing them over takes as long as a quarter of a solve."""
         m = self._m
         if moments.shape[0] != 2 * m - 1 or cross.shape[0] != m:
             raise ValueError(
                 f"degree {self.degree} needs {2 * m - 1} moments and {m} cross sums,"
                 f" got {moments.shape[0]} and {cross.shape[0]}"
             )
+        self._moments, self._cross = moments, cross
+
+    def solve_watched(self, weight: cython.double) -> cython.int:
+        """`solve` for what now stands in the arrays given to `watch`."""
+        m = self._m
         if not weight > 0.0:
             return self._give_up(_NO_DATA)
         for j in range(2 * m - 1):
-            self._scaled[j] = moments[j] / weight * self._inverse[j]
+            self._scaled[j] = self._moments[j] / weight * self._inverse[j]
         _accumulate_gram(self._sums, self._scaled, self._binomial, m)
         total = 0.0
         for j in range(m - 1, -1, -1):
-            total = total + cross[j] / weight
+            total = total + self._cross[j] / weight
             self._g[j] = total
             self._known[j] = 0
             self._barred[j] = 0
@@ -357,14 +390,10 @@ class MonotoneQP:
     @cython.exceptval(check=False)
     def _solve_on_free(self) -> cython.void:
         """The minimum over F, with Σd = 1 if full, into `_target` and `_multiplier`; refuses dependent columns."""
-        self._size = 0
-        self._smallest = 1.0
         self._multiplier = 0.0
-        for j in range(self._m):
-            if self._is_free[j] and not self._append_to_factor(j):
-                self._is_free[j] = 0
-                self._d[j] = 0.0
-                self._barred[j] = 1
+        self._know_rows()
+        while not self._factorise():
+            pass
         if self._size == 0:
             self._full = False
         for k in range(self._size):
@@ -379,26 +408,43 @@ class MonotoneQP:
             self._correct(self._measure_residual())
 
     @cython.cfunc
-    @cython.inline
-    def _append_to_factor(self, j: cython.Py_ssize_t) -> cython.bint:
-        """Extend F and the factor of H_FF by the index j; False if j depends on the indices before."""
-        m, i = self._m, self._size
-        if not self._known[j]:
-            total = 0.0
-            for k in range(m - 1, -1, -1):
-                total = total + self._sums[j * m + k]
-                self._hessian[j * m + k] = total
-            self._known[j] = 1
-        for k in range(i):
-            self._factor[i * m + k] = self._hessian[j * m + self._free[k]]
-        diagonal = self._hessian[j * m + j] + (self.ridge if j > 0 else 0.0)
-        pivot = _reduce_row(self._factor, i, m, diagonal)
-        if not pivot > PIVOT_TOLERANCE * diagonal:
-            return False
-        self._smallest = min(self._smallest, pivot / diagonal)
-        self._factor[i * m + i] = 1.0 / sqrt(pivot)
-        self._free[i] = j
-        self._size = i + 1
+    @cython.exceptval(check=False)
+    def _know_rows(self) -> cython.void:
+        """Form the rows of H that F asks for and this solve has not formed yet."""
+        self._size = 0
+        for j in range(self._m):
+            if self._is_free[j] and not self._known[j]:
+                self._known[j] = 1
+                self._free[self._size] = j
+                self._size += 1
+        _sum_rows(self._hessian, self._sums, self._free, self._size, self._m)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _factorise(self) -> cython.bint:
+        """List F and factor H_FF; False if an index depends on those before it, and has been dropped from F."""
+        m = self._m
+        self._size = 0
+        self._smallest = 1.0
+        for j in range(m):
+            if self._is_free[j]:
+                self._free[self._size] = j
+                for i in range(self._size + 1):
+                    self._factor[i * m + self._size] = self._hessian[j * m + self._free[i]]
+                self._factor[self._size * m + self._size] += self.ridge if j > 0 else 0.0
+                self._size += 1
+        for i in range(self._size):
+            j = self._free[i]
+            diagonal = self._hessian[j * m + j] + (self.ridge if j > 0 else 0.0)
+            pivot = self._factor[i * m + i]
+            if not pivot > PIVOT_TOLERANCE * diagonal:
+                self._is_free[j] = 0
+                self._d[j] = 0.0
+                self._barred[j] = 1
+                return False
+            self._smallest = min(self._smallest, pivot / diagonal)
+            self._factor[i * m + i] = 1.0 / sqrt(pivot)
+            _eliminate(self._factor, i, self._size, m)
         return True
 
     @cython.cfunc

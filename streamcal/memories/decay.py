@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from streamcal.base import CapabilityError, FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Memory, Seed, never_learned
+from streamcal.memories.memory import Coordinate, Memory, Seed, coordinates, never_learned
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
-#: A decayed weight below this is not held: sums of it would lose their precision to the smallest floats.
-SMALLEST_HELD = 1e-200
+#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
+SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
 #: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
@@ -31,6 +31,8 @@ class _DecayingMemory(Memory):
     of all the old ones shrinking, so that a step stays O(1). When the exponent of the clock reaches
     RESCALE_HALF_LIVES, everything is halved a whole number of times, which is exact, and `halvings` counts them.
     """
+
+    steady = False
 
     def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
         super().__init__(statistic, seed)
@@ -100,7 +102,7 @@ class CountDecay(_DecayingMemory):
     def as_of(self, t: float | None) -> float:
         return self._growth(self._clock)
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(self._clock + 1.0)
         self.statistic.update(x, y, w * self._growth(self._clock))
         self.version += 1
@@ -115,7 +117,7 @@ class CountDecay(_DecayingMemory):
             self.statistic.update_many(x[part], y[part], w[part] * self._growths(clocks))
         self.version += 1
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
     def merge(self, other: Memory) -> None:
@@ -125,7 +127,7 @@ class CountDecay(_DecayingMemory):
 class TimeDecay(_DecayingMemory):
     """Decay whose clock is the latest time learned."""
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(t)
         weight = w * self._growth(t)
         if weight < SMALLEST_HELD:
@@ -135,10 +137,10 @@ class TimeDecay(_DecayingMemory):
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        for one in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
+        for one in zip(coordinates(x), y.tolist(), w.tolist(), t.tolist(), strict=True):
             self.learn(*one)
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         if t > self._clock:
             raise RetractionError(never_learned(x, y, w))
         weight = w * self._growth(t)

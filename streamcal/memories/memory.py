@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.base import FloatArray, Statistic
 
@@ -17,12 +18,20 @@ class Seed(NamedTuple):
     w: FloatArray
 
 
+#: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
+#: (of texts and numbers) where an observation names its own labels. Memories compare them, and look no further.
+Coordinate: TypeAlias = float | tuple[Any, ...]
+
+
 class Memory:
     """A statistic that keeps everything; the base of the memories that forget.
 
     `version` changes whenever the statistic does, so that a solved map can be kept until then. `missed` counts
     retractions of what was already forgotten, `late` observations that came too late to be kept.
     """
+
+    #: Whether `as_of` is always 1, and asking it moves nothing.
+    steady: ClassVar[bool] = True
 
     def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
         self.statistic = statistic
@@ -31,6 +40,7 @@ class Memory:
             statistic.update_many(*seed)
         # What of the statistic is the seed's, and does not count.
         self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
+        self._update = statistic.updater()
         self.version = 0
         self.missed = 0
         self.late = 0
@@ -46,13 +56,18 @@ class Memory:
             return 0.0
         return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that is held is the seed, as of the present view."""
+        return self.statistic.count == self._seed_count
+
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
         return 1.0
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take in one observation; `t` is read by timed memories only."""
-        self.statistic.update(x, y, w)
+        self._update(x, y, w)
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
@@ -60,7 +75,7 @@ class Memory:
         self.statistic.update_many(x, y, w)
         self.version += 1
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take back one observation; `RetractionError` where it is known never to have been learned."""
         self.statistic.revert(x, y, w)
         self.version += 1
@@ -69,7 +84,7 @@ class Memory:
         """Take in all that a memory under the same policy holds."""
         self.statistic.merge(other.statistic)
         if self.seed is not None:  # both brought it
-            for x, y, w in zip(*(column.tolist() for column in self.seed), strict=True):
+            for x, y, w in zip(coordinates(self.seed.x), self.seed.y.tolist(), self.seed.w.tolist(), strict=True):
                 self.statistic.revert(x, y, w)
         self._merged(other)
 
@@ -83,7 +98,7 @@ class Memory:
         self._own_restore(state)
         self.version += 1
 
-    def _refill(self, entries: list[tuple[float, float, float]]) -> None:
+    def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
         """Replace the content of the statistic by the seed and these observations, and its rounding by none."""
         self.statistic.restore(self.statistic.empty().state())
         if self.seed is not None:
@@ -104,10 +119,29 @@ class Memory:
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """The columns of a sequence of tuples as float arrays."""
-    table = np.array(list(rows), dtype=np.float64).reshape(-1, width)
-    return tuple(np.ascontiguousarray(table[:, column]) for column in range(width))
+    """The columns of a sequence of tuples as float arrays; of a column of tuples, the rows."""
+    rows = list(rows)
+    if not rows:
+        return tuple(np.empty(0) for _ in range(width))
+    return tuple(_column(values) for values in zip(*rows, strict=True))
 
 
-def never_learned(x: float, y: float, w: float) -> str:
+def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
+    first = values[0]
+    if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
+        return np.fromiter((_hashable(value) for value in values), dtype=object, count=len(values))
+    return np.array(values, dtype=np.float64)
+
+
+def _hashable(plain: Any) -> Any:
+    return tuple(map(_hashable, plain)) if isinstance(plain, (list, tuple)) else plain
+
+
+def coordinates(x: FloatArray) -> list[Coordinate]:
+    """An array of coordinates as memories keep them: the rows of a matrix become tuples, which can be found again."""
+    return x.tolist() if x.ndim == 1 else [tuple(row) for row in x.tolist()]
+
+
+def never_learned(x: Coordinate, y: float, w: float) -> str:
     return f"nothing equal to (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

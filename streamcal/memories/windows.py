@@ -10,7 +10,7 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Memory, Seed, columns, never_learned
+from streamcal.memories.memory import Coordinate, Memory, Seed, columns, coordinates, never_learned
 
 
 class CountWindow(Memory):
@@ -23,13 +23,13 @@ class CountWindow(Memory):
     def __init__(self, statistic: Statistic, seed: Seed | None, size: int) -> None:
         super().__init__(statistic, seed)
         self._size = size
-        self._buffer: deque[tuple[float, float, float] | None] = deque()
+        self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
         self._first = 0
         self._live = 0
         self._evicted = 0
-        self._places: dict[tuple[float, float, float], deque[int]] | None = None
+        self._places: dict[tuple[Coordinate, float, float], deque[int]] | None = None
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self.statistic.update(x, y, w)
         self._append((x, y, w))
         if self._live > self._size:
@@ -41,13 +41,13 @@ class CountWindow(Memory):
             self._clear()
             x, y, w = x[-self._size :], y[-self._size :], w[-self._size :]
         self.statistic.update_many(x, y, w)
-        for entry in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
+        for entry in zip(coordinates(x), y.tolist(), w.tolist(), strict=True):
             self._append(entry)
         while self._live > self._size:
             self._drop_oldest()
         self.version += 1
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         if self._places is None:
             self._places = {}
             for place, entry in enumerate(self._buffer, self._first):
@@ -69,7 +69,7 @@ class CountWindow(Memory):
     def merge(self, other: Memory) -> None:
         raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
 
-    def _append(self, entry: tuple[float, float, float]) -> None:
+    def _append(self, entry: tuple[Coordinate, float, float]) -> None:
         if self._places is not None:
             self._places.setdefault(entry, deque()).append(self._first + len(self._buffer))
         self._buffer.append(entry)
@@ -108,8 +108,9 @@ class CountWindow(Memory):
         return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
 
     def _own_restore(self, state: dict[str, Any]) -> None:
-        x, y, w = columns(state["buffer"], 3)
-        self.learn_many(x, y, w, x)
+        if state["buffer"]:
+            x, y, w = columns(state["buffer"], 3)
+            self.learn_many(x, y, w, w)
 
 
 class TimeWindow(Memory):
@@ -119,12 +120,14 @@ class TimeWindow(Memory):
     later time moves the edge forward and a later call moves it back, so that predicting changes nothing one can see.
     """
 
+    steady = False
+
     def __init__(self, statistic: Statistic, seed: Seed | None, size: float) -> None:
         super().__init__(statistic, seed)
         self._size = size
         self._clock = -math.inf
         self._edge = -math.inf
-        self._entries: SortedList[tuple[float, float, float, float]] = SortedList()
+        self._entries: SortedList[tuple[float, Coordinate, float, float]] = SortedList()
         self._evicted = 0
 
     @property
@@ -138,7 +141,7 @@ class TimeWindow(Memory):
         self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
 
-    def learn(self, x: float, y: float, w: float, t: float) -> None:
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(t)
         if t <= self._edge:
             self.late += 1
@@ -155,10 +158,12 @@ class TimeWindow(Memory):
         self._advance(float(clocks[-1]))
         kept = t > self._edge
         self.statistic.update_many(x[kept], y[kept], w[kept])
-        self._entries.update(zip(*(column[kept].tolist() for column in (t, x, y, w)), strict=True))
+        self._entries.update(
+            zip(t[kept].tolist(), coordinates(x[kept]), y[kept].tolist(), w[kept].tolist(), strict=True)
+        )
         self.version += 1
 
-    def unlearn(self, x: float, y: float, w: float, t: float) -> None:
+    def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self.as_of(None)
         if t <= self._edge:
             self.missed += 1
@@ -175,7 +180,8 @@ class TimeWindow(Memory):
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
         kept = t > self._edge
-        self.statistic.update_many(x[kept], y[kept], w[kept])
+        if kept.any():
+            self.statistic.update_many(x[kept], y[kept], w[kept])
         self._entries.update(entry for entry in other._entries if entry[0] > self._edge)
         self._merged(other)
 
@@ -183,7 +189,7 @@ class TimeWindow(Memory):
         """Move the clock to `t` if that is later, and let go of what it leaves behind."""
         self._clock = max(self._clock, t)
         self.as_of(None)
-        gone = self._entries.bisect_right((self._edge, math.inf, math.inf, math.inf))
+        gone = self._entries.bisect_left(_after(self._edge))
         del self._entries[:gone]
         self._evicted += gone
         if self.statistic.drifts and self._evicted > len(self._entries):
@@ -194,7 +200,7 @@ class TimeWindow(Memory):
         if edge == self._edge:
             return
         low, high = sorted((edge, self._edge))
-        moved = self._entries.irange((low, math.inf, math.inf, math.inf), (high, math.inf, math.inf, math.inf))
+        moved = self._entries.irange(_after(low), _after(high))
         step = self.statistic.revert if edge > self._edge else self.statistic.update
         for _, x, y, w in moved:
             step(x, y, w)
@@ -210,3 +216,8 @@ class TimeWindow(Memory):
             self._advance(float(state["clock"]))
         t, x, y, w = columns(state["entries"], 4)
         self.learn_many(x, y, w, t)
+
+
+def _after(t: float) -> tuple[float]:
+    """What sorts before every entry of a time later than `t`, and after all others."""
+    return (math.nextafter(t, math.inf),)

@@ -1,4 +1,4 @@
-"""The contract of a measure: what every metric of this package can do."""
+"""The contracts of a measure: `Summed`, what every metric can do, and `Metric`, of probabilities and labels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from streamcal.base import InputError, Label, MergeError, RetractionError
 from streamcal.inputs import check_batch, check_label, check_weight
 
 
-class Metric(ABC):
-    """A measure of probabilities `p` against labels `y`: takes observations one by one or back, and adds up.
+class Summed(ABC):
+    """A measure that is a function of sums over observations, so that it adds up and takes back.
 
-    `value` is a function of sums over the observations, so that the order does not matter, `merge` is the
-    same as one long stream, and `revert` undoes `update`. The sums are plain, not compensated: n terms of
-    one sign carry a relative error of at most n ⋅ 1.1e-16, which is 1e-7 after 1e9 observations. Beside its
-    float weight a metric counts its observations, and holds exact zeros again once all were reverted.
-
-    An observation of weight 0 is checked and then changes nothing. Cost: less than a microsecond per
-    observation.
+    The order does not matter, and `merge` is the same as one long stream. The sums are plain, not compensated: n terms
+    of one sign carry a relative error of at most n ⋅ 1.1e-16, which is 1e-7 after 1e9 observations. Beside its float
+    weight a metric counts its observations, and holds exact zeros again once all were reverted.
     """
 
     def __init__(self) -> None:
@@ -38,6 +34,54 @@ class Metric(ABC):
     def n(self) -> float:
         """Total weight held."""
         return self._weight
+
+    def merge(self, other: Self) -> None:
+        """Add all that `other` holds, as if both streams had been one; `other` is left as it was.
+
+        `MergeError` unless `other` is a metric of the same class and parameters.
+        """
+        if type(other) is not type(self) or other._params() != self._params():
+            raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
+        self._absorb(other)
+        self._count += other._count
+        self._weight += other._weight
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
+        return f"{type(self).__name__}({given})"
+
+    def _params(self) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        return {}
+
+    def _require_held(self) -> None:
+        """`RetractionError` where nothing is held that could be taken back."""
+        if not self._count:
+            raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
+
+    def _released(self, weight: float) -> None:
+        """One observation of this weight was taken from the sums."""
+        self._count -= 1
+        self._weight -= weight
+        if not self._count:
+            self._weight = 0.0
+            self._clear()
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Hold nothing."""
+
+    @abstractmethod
+    def _absorb(self, other: Self) -> None:
+        """Add the sums of `other`, which may be this very metric."""
+
+
+class Metric(Summed):
+    """A measure of probabilities `p` against labels `y`: takes observations one by one or back, and adds up.
+
+    An observation of weight 0 is checked and then changes nothing. Cost: less than a microsecond per
+    observation.
+    """
 
     def update(self, p: float, y: Label, w: float = 1.0) -> None:
         """Add the probability `p` in [0, 1] that was given to the label `y`, with weight `w` ≥ 0.
@@ -70,45 +114,13 @@ class Metric(ABC):
         probability, label, weight = check_probability(p), check_label(y), check_weight(w)
         if not weight:
             return
-        if not self._count:
-            raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
+        self._require_held()
         self._add(probability, label, weight, -1)
-        self._count -= 1
-        self._weight -= weight
-        if not self._count:
-            self._weight = 0.0
-            self._clear()
-
-    def merge(self, other: Self) -> None:
-        """Add all that `other` holds, as if both streams had been one; `other` is left as it was.
-
-        `MergeError` unless `other` is a metric of the same class and parameters.
-        """
-        if type(other) is not type(self) or other._params() != self._params():
-            raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
-        self._absorb(other)
-        self._count += other._count
-        self._weight += other._weight
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
-        return f"{type(self).__name__}({given})"
-
-    def _params(self) -> dict[str, Any]:
-        """The constructor's arguments by name."""
-        return {}
-
-    @abstractmethod
-    def _clear(self) -> None:
-        """Hold nothing."""
+        self._released(weight)
 
     @abstractmethod
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         """Add (`sign` 1) or take back (−1) one checked observation of weight w > 0."""
-
-    @abstractmethod
-    def _absorb(self, other: Self) -> None:
-        """Add the sums of `other`, which may be this very metric."""
 
 
 def check_probability(p: Any) -> float:

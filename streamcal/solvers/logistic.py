@@ -117,15 +117,25 @@ class _Problem:
         return step, float(gradient @ step)
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one.
+
+        Where the gain to be expected is lost in the rounding of the loss, the loss is no judge, and it is the full one:
+        parameters in the hundreds that all but cancel make log-odds, and so the loss, round by more than they are.
+        """
         share = 1.0
+        blur = ROUNDING * (loss + self.cancelling(delta))
         for _ in range(MAX_HALVINGS):
             point = np.maximum(delta + share * step, self.lower)
             terms, found = self.assess(point)
-            if found <= loss + 1e-4 * share * slope + ROUNDING * loss:
+            if found <= loss + 1e-4 * share * slope + blur or -slope <= blur:
                 break
             share *= 0.5
         return point, terms, found, share == 1.0
+
+    def cancelling(self, delta: Array) -> float:
+        """What the loss would change by if all that makes up the log-odds were lost."""
+        terms, _ = self.assess(delta)
+        return float(np.abs(terms.excess) @ (np.abs(self.features) @ np.abs(delta)))
 
     def gradient(self, delta: Array, terms: Terms) -> Array:
         gradient: Array = terms.excess @ self.features + RIDGE * delta

@@ -1,7 +1,9 @@
-"""Monotone Bernstein least squares by OSQP: one setup, then only new numbers and a warm start."""
+"""Monotone Bernstein least squares by OSQP, on an axis and in tensor products: one setup, then only new numbers and a
+warm start."""
 
 from dataclasses import replace
 from math import comb, isfinite
+from typing import Any
 
 import numpy as np
 import osqp
@@ -11,6 +13,7 @@ from scipy import sparse
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
+from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares
 
 TOLERANCE = 1e-6
 """Default `eps_abs`. Fitted values are then right to 1e-4 at every observed score, also at the far tail of
@@ -40,6 +43,46 @@ SETTINGS = {
     "polishing": False,
     "verbose": False,
 }
+
+
+class Workspace:
+    """An OSQP workspace for problems of one pattern, min ½xᵀPx + qᵀx over lower <= Ax <= upper.
+
+    Args:
+        row, column: where P may have entries, its upper triangle in column order.
+        constraints: A.
+        lower, upper: the bounds of Ax.
+        tolerance: eps_abs.
+    """
+
+    def __init__(
+        self,
+        row: NDArray[np.intp],
+        column: NDArray[np.intp],
+        constraints: sparse.csc_matrix,
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        tolerance: float,
+    ) -> None:
+        rows, size = constraints.shape
+        pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(size, size))
+        self._cold = np.zeros(size), np.zeros(rows)
+        self._solver = osqp.OSQP(algebra="builtin")
+        self._solver.setup(pattern, np.zeros(size), constraints, lower, upper, eps_abs=tolerance, **SETTINGS)
+
+    def solve(self, values: NDArray[np.float64], linear: NDArray[np.float64]) -> Any:
+        """Solve for the entries of P and for q, from the last point on; the result of OSQP, solved or not."""
+        self._solver.update(Px=values, q=linear)
+        result = self._solver.solve(raise_error=False)
+        if result.info.status != "solved":
+            # keep the point, but not a rho that led nowhere
+            self._solver.update_settings(rho=SETTINGS["rho"])
+        return result
+
+    def reset(self) -> None:
+        """Forget the last point and the adapted rho: the next solve starts cold."""
+        self._solver.update_settings(rho=SETTINGS["rho"])
+        self._solver.warm_start(x=self._cold[0], y=self._cold[1])
 
 
 class WarmOSQP:
@@ -84,17 +127,12 @@ class WarmOSQP:
 
     def _setup(self, row: NDArray[np.intp], column: NDArray[np.intp]) -> None:
         n = self.degree
-        pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(n + 1, n + 1))
         # rows: c_0, then the n differences, then c_n
         constraints = np.vstack([np.eye(n + 1) - np.eye(n + 1, k=-1), np.eye(1, n + 1, n)])
         lower = np.zeros(n + 2)
         upper = np.full(n + 2, np.inf)
         lower[n + 1], upper[n + 1] = -np.inf, 1.0
-        self._solver = osqp.OSQP(algebra="builtin")
-        self._solver.setup(
-            pattern, np.zeros(n + 1), sparse.csc_matrix(constraints), lower, upper,
-            eps_abs=self.tolerance, **SETTINGS,
-        )  # fmt: skip
+        self._workspace = Workspace(row, column, sparse.csc_matrix(constraints), lower, upper, self.tolerance)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
@@ -104,12 +142,9 @@ class WarmOSQP:
         linear = cross / weight * -OBJECTIVE_SCALE
         if not isfinite(values.sum() + linear.sum()):
             return Solution(np.zeros(self.degree + 1), "not finite", False, 0, 0.0)
-        self._solver.update(Px=values, q=linear)
-        result = self._solver.solve(raise_error=False)
+        result = self._workspace.solve(values, linear)
         info = result.info
         if info.status != "solved":
-            # keep the point, but not a rho that led nowhere
-            self._solver.update_settings(rho=SETTINGS["rho"])
             return self._finish_by_active_set(moments, cross, weight, int(info.iter))
         x = self._project(result.x)
         return Solution(x, "solved", True, int(info.iter), float(max(info.prim_res, info.dual_res)))
@@ -124,8 +159,7 @@ class WarmOSQP:
 
     def reset(self) -> None:
         """Forget the last point and the adapted rho: the next solve starts cold."""
-        self._solver.update_settings(rho=SETTINGS["rho"])
-        self._solver.warm_start(x=np.zeros(self.degree + 1), y=np.zeros(self.degree + 2))
+        self._workspace.reset()
 
     def _project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Onto nondecreasing sequences in [0, 1], which OSQP meets only to about ten times its tolerance."""
@@ -134,3 +168,50 @@ class WarmOSQP:
         np.minimum(projected, 1.0, out=projected)
         self.violation = float(np.abs(projected - x).max())
         return projected
+
+
+class WarmTensorOSQP:
+    """The problem of `streamcal.solvers.tensor.IsotonicTensor`, kept inside one OSQP workspace.
+
+    The constraints are sparse, two entries a row; P is dense, since every product of two basis polynomials is positive
+    somewhere. OSQP meets the constraints to about ten times its tolerance: its point is repaired, the multipliers it
+    found certify a gap, and where that is not small enough, or OSQP did not come to an end, the exact solver finishes,
+    and the status says so.
+
+    Args:
+        degrees: (K_1, …, K_M).
+        tolerance: eps_abs of OSQP, against the coefficients and the gradient of the scaled objective.
+        ridge: the penalty that makes the answer unique where the data do not.
+    """
+
+    def __init__(self, degrees: tuple[int, ...], tolerance: float = TOLERANCE, ridge: float = RIDGE) -> None:
+        self._exact = IsotonicTensorLeastSquares(degrees, ridge)
+        problem = self.problem = self._exact.problem
+        column, row = np.tril_indices(problem.size)  # the upper triangle in column order
+        self._entries = row, column
+        constraints = sparse.csc_matrix(problem.constraint_matrix())
+        upper = np.full(len(problem.bound), np.inf)
+        self._workspace = Workspace(row, column, constraints, problem.bound, upper, tolerance)
+
+    def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
+        """Solve for flat moments and cross sums over a total weight > 0."""
+        if not weight > 0.0:
+            return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)
+        quadratic, linear = self.problem.quadratic(moments, weight), cross / weight
+        if not isfinite(quadratic.sum() + linear.sum()):
+            return Solution(np.zeros(self.problem.size), "not finite", False, 0, 0.0)
+        result = self._workspace.solve(OBJECTIVE_SCALE * quadratic[self._entries], -OBJECTIVE_SCALE * linear)
+        iterations = int(result.info.iter)
+        if result.info.status == "solved":
+            c = self.problem.repaired(result.x)
+            multipliers = np.maximum(-result.y, 0.0) / OBJECTIVE_SCALE
+            gap = self.problem.gap(quadratic, linear, c, multipliers)
+            if gap <= GAP_ALLOWED:
+                return Solution(c, "solved", True, iterations, gap)
+        exact = self._exact.solve_quadratic(quadratic, linear)
+        status = "solved by the active set" if exact.solved else exact.status
+        return replace(exact, status=status, iterations=iterations + exact.iterations)
+
+    def reset(self) -> None:
+        """Forget the last point and the adapted rho: the next solve starts cold."""
+        self._workspace.reset()

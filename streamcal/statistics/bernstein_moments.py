@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +26,7 @@ class BernsteinMoments(Statistic):
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
         self.scale = scale
-        self.sums = BernsteinSums(degree)
-        self._count = 0
-        self._peak = 0.0  # the largest weight ever summed, see `require_held`
+        self.sums = BernsteinSums(degree, scale.lo, scale.hi)
 
     @property
     def n(self) -> float:
@@ -35,43 +34,35 @@ class BernsteinMoments(Statistic):
 
     @property
     def count(self) -> int:
-        return self._count
+        return int(self.sums.count)
 
     def update(self, x: float, y: float, w: float) -> None:
-        self.sums.update(self.scale.unit(x), w, w * y)
-        self._count += 1
-        self._peak = max(self._peak, self.sums.weight)
+        self.sums.update_one(x, y, w)
+
+    def updater(self) -> Callable[[float, float, float], None]:
+        return self.sums.update_one
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         self.sums.update_many(self.scale.units(x), w, w * y)
-        self._count += len(x)
-        self._peak = max(self._peak, self.sums.weight)
 
     def revert(self, x: float, y: float, w: float) -> None:
-        require_held((self.sums.weight, self.sums.positive, self._count), x, y, w, self._peak)
-        self._count -= 1
-        if self._count == 0:
-            self.sums.reset()
-        else:
-            self.sums.revert(self.scale.unit(x), w, w * y)
+        require_held((self.sums.weight, self.sums.positive, self.sums.count), x, y, w, self.sums.peak)
+        self.sums.revert(self.scale.unit(x), w, w * y)
 
     def merge(self, other: Self) -> None:
         self.sums.merge(other.sums)
-        self._count += other._count
-        self._peak = max(self._peak, other._peak, self.sums.weight)
 
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
-        self._peak *= factor
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
 
     def state(self) -> dict[str, Any]:
-        moments, cross, weight, positive = self.sums.state()
+        moments, cross, weight, positive, count, peak = self.sums.state()
         sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
-        return {**sums, "count": self._count, "peak": self._peak}
+        return {**sums, "count": count, "peak": peak}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), state["weight"], state["positive"])
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+        names = ("weight", "positive", "count", "peak")
+        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), *(state[name] for name in names))

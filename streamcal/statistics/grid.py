@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,8 +37,9 @@ class Grid:
         else:
             step = (scale.hi - scale.lo) / cells
             self.centres = scale.lo + step * (np.arange(cells, dtype=np.float64) + 0.5)
-        self._finder = CellFinder(self.edges, isinstance(scale, Probability))
-        self._centres = self.centres.tolist()
+        self._finder = CellFinder(self.edges, self.centres, isinstance(scale, Probability))
+        #: The centre of a coordinate's cell.
+        self.round: Callable[[float], float] = self._finder.round
 
     def cell(self, x: float) -> int:
         """The cell of a coordinate. O(1)."""
@@ -49,10 +52,6 @@ class Grid:
     def add(self, x: FloatArray, y: FloatArray, w: FloatArray, sums: FloatArray) -> None:
         """Add to `sums`, shape (cells, 5): weight, positive weight, count, and the coordinate sums of both labels."""
         self._finder.add(x, y, w, sums)
-
-    def round(self, x: float) -> float:
-        """The centre of the coordinate's cell."""
-        return self._centres[self._finder.find(x)]
 
     def rounds(self, x: FloatArray) -> FloatArray:
         """`round` for an array."""

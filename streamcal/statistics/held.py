@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamcal.base import RetractionError
 
 #: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
@@ -9,7 +11,7 @@ from streamcal.base import RetractionError
 HELD_TOLERANCE = 1e-10
 
 
-def require_held(row: tuple[float, float, float], x: float, y: float, w: float, peak: float) -> None:
+def require_held(row: tuple[float, float, float], x: Any, y: float, w: float, peak: float) -> None:
     """`RetractionError` unless a row (weight, positive weight, count) can have been given (x, y, w)."""
     if not holds(row, y, w, peak):
         raise RetractionError(not_held(x, y, w))
@@ -27,6 +29,6 @@ def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> b
     return possible and not (count == 1 and (spare > slack or spare_positive > slack))
 
 
-def not_held(x: float, y: float, w: float) -> str:
+def not_held(x: Any, y: float, w: float) -> str:
     """The message for a retraction of what was never learned."""
     return f"no observation (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"

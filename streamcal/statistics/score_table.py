@@ -66,9 +66,14 @@ class ScoreTable(Statistic):
         for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
             self.update(*one)
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def require(self, x: Any, y: float, w: float) -> None:
+        """`RetractionError` where `revert` would raise one."""
         row = self._rows.get(x, (0.0, 0.0, 0))
         require_held((row[0], row[1], row[2]), x, y, w, self._peak)
+
+    def revert(self, x: Any, y: float, w: float) -> None:
+        self.require(x, y, w)
+        row = self._rows[x]
         self._count -= 1
         if row[2] == 1:
             del self._rows[x]
@@ -104,7 +109,7 @@ class ScoreTable(Statistic):
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
 
-    def _add(self, x: float, weight: float, positive: float, count: int) -> None:
+    def _add(self, x: Any, weight: float, positive: float, count: int) -> None:
         row = self._rows.get(x)
         if row is None:
             row = self._rows[x] = [0.0, 0.0, 0]
@@ -181,10 +186,15 @@ class GridTable(Statistic):
         self._count += len(x)
         self._peak = max(self._peak, float(self._cells[:, 0].max()))
 
-    def revert(self, x: float, y: float, w: float) -> None:
+    def require(self, x: float, y: float, w: float) -> None:
+        """`RetractionError` where `revert` would raise one."""
+        flat, i = self._flat, 5 * self.grid.cell(x)
+        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self._peak)
+
+    def revert(self, x: Any, y: float, w: float) -> None:
+        self.require(x, y, w)
         flat, i = self._flat, 5 * self.grid.cell(x)
         weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
-        require_held((weight, positive, count), x, y, w, self._peak)
         self._count -= 1
         if count == 1.0:
             self._cells[i // 5] = 0.0

@@ -5,6 +5,7 @@ The work is done by the kernel `hull_tree`; this is its face as a statistic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,15 @@ class ScoreTree(Statistic):
         self.grid = grid
         self.bounded = grid is not None
         self._tree = HullTree()
+        # The kernel itself, a call less for each question; with a grid, the kernel at the centre of the cell.
+        #: `interval(x, w)`: the isotonic fits at x of the data and (x, 0, w), and of the data and (x, 1, w).
+        self.interval: Callable[[float, float], tuple[float, float]] = self._tree.interval
+        #: `isotonic(x)`: the isotonic least-squares fit at x, linear between held scores; NaN when nothing is held.
+        self.isotonic: Callable[[float], float] = self._tree.isotonic
+        if grid is not None:
+            interval, isotonic, centre = self._tree.interval, self._tree.isotonic, grid.round
+            self.interval = lambda x, w: interval(centre(x), w)
+            self.isotonic = lambda x: isotonic(centre(x))
 
     @property
     def n(self) -> float:
@@ -43,17 +53,9 @@ class ScoreTree(Statistic):
     def drifts(self) -> bool:
         return not self._tree.exact
 
-    def isotonic(self, x: float) -> float:
-        """The isotonic least-squares fit at `x`, linear between held scores; NaN when nothing is held."""
-        return float(self._tree.isotonic(x if self.grid is None else self.grid.round(x)))
-
     def isotonics(self, x: FloatArray) -> FloatArray:
         """`isotonic` for an array, of centres where there is a grid."""
         return np.asarray(self._tree.isotonics(x))
-
-    def interval(self, x: float, w: float) -> tuple[float, float]:
-        """The isotonic fits at `x` of the data and (x, 0, w), and of the data and (x, 1, w)."""
-        return self._tree.interval(x if self.grid is None else self.grid.round(x), w)
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
         """`interval` for an array; on a grid at most once a cell."""
@@ -66,6 +68,11 @@ class ScoreTree(Statistic):
     def scores(self) -> FloatArray:
         """The coordinates held, ascending. O(k)."""
         return np.asarray(self._tree.to_arrays()[0])
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """The coordinates held, ascending, and their weights. O(k)."""
+        x, weight, _, _ = self._tree.to_arrays()
+        return np.asarray(x), np.asarray(weight)
 
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
@@ -87,7 +94,14 @@ class ScoreTree(Statistic):
         return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
 
     def update(self, x: float, y: float, w: float) -> None:
-        self._tree.update(x if self.grid is None else self.grid.round(x), w, w * y, 1)
+        self._tree.update_one(x if self.grid is None else self.grid.round(x), y, w)
+
+    def updater(self) -> Callable[[float, float, float], None]:
+        update = self._tree.update_one
+        if self.grid is None:
+            return update
+        centre = self.grid.round
+        return lambda x, y, w: update(centre(x), y, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:

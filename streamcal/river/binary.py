@@ -1,25 +1,19 @@
-"""River: calibrated classifiers and the Brier score, for `evaluate.progressive_val_score` and pipelines."""
+"""`CalibratedClassifier`, `CrossCalibratedClassifier` and `ScoreCalibrator`: one score, two classes."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from river import base, compose, linear_model, metrics, preprocessing
+from river import base, linear_model, preprocessing
 
 from streamcal.base import Calibrator, InputError, Label, Time
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.inputs import check_label
-from streamcal.metrics import Brier as BrierScore
-
-#: What is predicted where the base has no opinion: it returned {}, as some do before they have learned.
-NO_OPINION = 0.5
-#: River's models normalise in floating point: a probability this close to [0, 1] is meant to be inside.
-ROUNDING = 1e-9
+from streamcal.river.bases import NO_OPINION, asked_for, both, fresh, score_of, takes
 
 
 class CalibratedClassifier(base.Wrapper, base.Classifier):
@@ -53,6 +47,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
     >>> from river import datasets, evaluate, linear_model, preprocessing
     >>> from streamcal import VennAbers
+    >>> from streamcal.river import Brier, CalibratedClassifier
     >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     >>> evaluate.progressive_val_score(datasets.Phishing(), pipeline.clone(), Brier())
     Brier: 0.097337
@@ -67,8 +62,8 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         self.classifier = classifier
-        self.calibrator = _fresh(OnlinePlatt() if calibrator is None else calibrator)
-        self._for_base = frozenset(name for name in ("w", "t") if _takes(classifier, name))
+        self.calibrator = fresh(OnlinePlatt() if calibrator is None else calibrator)
+        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
 
     @property
     def _wrapped_model(self) -> base.Classifier:
@@ -85,17 +80,17 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
-        score = _score_of(self.classifier, x)
+        score = score_of(self.classifier, x)
         if score is None:
             check_label(y)
         else:
             self.calibrator.learn_one(score, y, w, t)
-        self.classifier.learn_one(x, y, **kwargs, **_asked_for(self._for_base, w, t))
+        self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
-        score = _score_of(self.classifier, x, **kwargs)
-        return _both(NO_OPINION if score is None else self.calibrator.predict_one(score, t))
+        score = score_of(self.classifier, x, **kwargs)
+        return both(NO_OPINION if score is None else self.calibrator.predict_one(score, t))
 
 
 class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
@@ -129,6 +124,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
 
     >>> from river import datasets, evaluate, linear_model, preprocessing
     >>> from streamcal import CrossVennAbers
+    >>> from streamcal.river import Brier, CrossCalibratedClassifier
     >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     >>> model = CrossCalibratedClassifier(pipeline, CrossVennAbers(folds=5))
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, Brier())
@@ -149,7 +145,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         self.calibrator = calibrator.clone()
         self.id = id
         self.classifiers = [classifier.clone() for _ in range(calibrator.folds)]
-        self._for_base = frozenset(name for name in ("w", "t") if _takes(classifier, name))
+        self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
         self._learned = 0
 
     @property
@@ -169,12 +165,12 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
         fold, x = self._fold_of(x), self._features(x)
-        score = _score_of(self.classifiers[fold], x)
+        score = score_of(self.classifiers[fold], x)
         if score is None:
             check_label(y)
         else:
             self.calibrator.learn_one(score, y, w, t, fold=fold)
-        kwargs |= _asked_for(self._for_base, w, t)
+        kwargs |= asked_for(self._for_base, w, t)
         for classifier in self.classifiers[:fold] + self.classifiers[fold + 1 :]:
             classifier.learn_one(x, y, **kwargs)
         self._learned += 1
@@ -182,9 +178,9 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the merged probability of True, as of time `t`. Changes nothing."""
         x = self._features(x)
-        found = [_score_of(classifier, x, **kwargs) for classifier in self.classifiers]
+        found = [score_of(classifier, x, **kwargs) for classifier in self.classifiers]
         scores = [score for score in found if score is not None]
-        return _both(NO_OPINION if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
+        return both(NO_OPINION if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
 
     def _fold_of(self, x: dict[Any, Any]) -> int:
         """The fold of an observation to be learned."""
@@ -211,6 +207,7 @@ class ScoreCalibrator(base.Classifier):
         The feature that holds the score. `InputError` where x lacks it: no probability can be made of nothing.
 
     >>> from streamcal import Platt
+    >>> from streamcal.river import ScoreCalibrator
     >>> model = ScoreCalibrator(Platt(), on="pctr")
     >>> for pctr, click in [(0.2, False), (0.4, True), (0.6, False), (0.8, True)]:
     ...     model.learn_one({"pctr": pctr, "site": "news"}, click)
@@ -219,7 +216,7 @@ class ScoreCalibrator(base.Classifier):
     """
 
     def __init__(self, calibrator: Calibrator, on: str = "score") -> None:
-        self.calibrator = _fresh(calibrator)
+        self.calibrator = fresh(calibrator)
         self.on = on
 
     @classmethod
@@ -236,110 +233,10 @@ class ScoreCalibrator(base.Classifier):
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
-        return _both(self.calibrator.predict_one(self._score(x), t))
+        return both(self.calibrator.predict_one(self._score(x), t))
 
     def _score(self, x: dict[Any, Any]) -> float:
         if self.on not in x:
             raise InputError(f"x has no feature {self.on!r} to read the score from; it has {', '.join(map(repr, x))}")
         score: float = x[self.on]
         return score
-
-
-class Brier(metrics.base.BinaryMetric):
-    """The Brier score as a River metric: mean of (p − y)², p being the probability of `pos_val`. Lower is better.
-
-    Parameters
-    ----------
-    pos_val : Any
-        The label that counts as positive.
-
-    >>> from river import utils
-    >>> metric = Brier()
-    >>> metric.update(True, {False: 0.5, True: 0.5})
-    >>> metric
-    Brier: 0.25
-    >>> rolling = utils.Rolling(Brier, window_size=2)
-    >>> for y, p in [(True, 0.0), (True, 0.5), (False, 0.5)]:
-    ...     rolling.update(y, p)
-    >>> rolling.get()
-    0.25
-    """
-
-    _fmt = ".6f"
-
-    def __init__(self, pos_val: Any = True) -> None:
-        super().__init__(pos_val=pos_val)
-        self._score = BrierScore()
-
-    @property
-    def bigger_is_better(self) -> bool:
-        return False
-
-    @property
-    def requires_labels(self) -> bool:
-        return False
-
-    def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
-        """Add a prediction, a probability or River's dict of them, that was given to the label `y_true`."""
-        self._score.update(self._probability(y_pred), y_true == self.pos_val, w)
-
-    def revert(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
-        """Take back an earlier `update` of the same arguments."""
-        self._score.revert(self._probability(y_pred), y_true == self.pos_val, w)
-
-    def get(self) -> float:
-        """The mean; 0 if nothing was observed, as in all of River's metrics."""
-        value = self._score.value
-        return 0.0 if value is None else value
-
-    def _probability(self, y_pred: float | dict[Any, float]) -> float:
-        return _rounded(y_pred.get(self.pos_val, 0.0) if isinstance(y_pred, dict) else y_pred)
-
-
-def _score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
-    """A base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
-    scores = classifier.predict_proba_one(x, **kwargs)
-    if not scores:
-        return None
-    if True not in scores and False not in scores:
-        raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
-    return _rounded(scores.get(True, 0.0))
-
-
-def _asked_for(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
-    """The weight and the time, where the base takes them."""
-    given = {"w": w} if t is None else {"w": w, "t": t}
-    return {name: value for name, value in given.items() if name in names}
-
-
-def _fresh(calibrator: Calibrator) -> Calibrator:
-    """A clone; `InputError` for anything but a calibrator."""
-    if not isinstance(calibrator, Calibrator):
-        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
-    return calibrator.clone()
-
-
-def _takes(estimator: base.Estimator, name: str) -> bool:
-    """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
-
-    Those hand their **kwargs on (a pipeline only to the steps that declare them), so what is inside decides.
-    """
-    if isinstance(estimator, compose.Pipeline):
-        return any(_takes(step, name) for step in estimator.steps.values())
-    if isinstance(estimator, compose.TransformerUnion):
-        return any(_takes(part, name) for part in estimator.transformers.values())
-    if name in inspect.signature(estimator.learn_one).parameters:
-        return True
-    return isinstance(estimator, base.Wrapper) and _takes(estimator._wrapped_model, name)
-
-
-def _rounded(p: float) -> float:
-    """The probability, put back on the end of [0, 1] it misses by rounding; anything else is left to be refused."""
-    if -ROUNDING <= p < 0.0:
-        return 0.0
-    return 1.0 if 1.0 < p <= 1.0 + ROUNDING else p
-
-
-def _both(p: float) -> dict[bool, float]:
-    """River's answer of a binary classifier."""
-    return {False: 1.0 - p, True: p}

@@ -1,0 +1,187 @@
+"""`CopulaFusion`: Bayes' rule for two densities, each put together from its margins and a copula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streamcal.base import FloatArray, InputError, Statistic
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.fusion.base import AdditiveFusion, FusionMap
+from streamcal.kernels.logistic import sigmoids
+from streamcal.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.solvers.copulas import ANY_WIDTH, FAMILIES, Copula, fit_copula
+from streamcal.statistics.vector_table import vector_table
+
+#: A margin is kept at so many equal steps over its range, and is linear between them.
+STEPS = 512
+#: The narrowest kernel, in steps: the error of the linear pieces is then below (1/4)²/8, 1 % of a density.
+NARROWEST = 4
+#: A density below this says nothing: a Gaussian kernel 36 of its widths away.
+NOTHING = 1e-290
+#: A class of less weight has no copula: a parameter fitted to a few observations ends at a bound.
+FEWEST = 10.0
+#: What is left of a class in a tuple when it is this little beside the other is rounding.
+GHOST = 1e-12
+
+
+class CopulaFusion(AdditiveFusion):
+    """Bayes' rule for the densities of the scores of the two classes, put together from margins and copulas.
+
+        p(s) = π₁ f₁(s) / (π₀ f₀(s) + π₁ f₁(s)),    f_y(s) = c_y(F_y1(s₁), …, F_yM(s_M)) Π_m f_ym(s_m)
+
+    π_y is the share of class y. The margins f_ym, with distribution functions F_ym, are Gaussian kernel estimates. The
+    copula c_y is the one of the largest likelihood at F_y of the held tuples, among eight families.
+
+    Parameters
+    ----------
+    families : tuple of str
+        Any of "gaussian", "clayton", "rotated-clayton", "plackett", "frank", "gumbel", "rotated-gumbel", "student"
+        (default: all; rotated by 180°). Student's t, which has two parameters, has one of ten degrees of freedom.
+        With M ≥ 3 scores only "gaussian" and "student" are defined, and the others are passed over; their correlations
+        are fitted pair by pair. A class of weight below 10 has the independence copula.
+    n_scores, scale, forgetting, refresh_every
+        See `AdditiveFusion`. The scale must be bounded. Kernels stand on log-odds for `Probability()` and `Logit()`,
+        otherwise on the coordinate, and are reflected at the ends of the scale.
+    resolution : int or None
+        Cells of the grid for each score on which tuples are counted (default 128); None keeps every distinct tuple.
+
+    Notes
+    -----
+    The statistic is the table of the cells in use: additive, and with a grid of G cells bounded by G^M rows. Margins
+    and likelihood see a tuple at the centre of its cell: seen to move predictions by 0.002 in the root mean square, and
+    0.02 at most, where a class has a standard deviation of four cells (20,000 observations).
+
+    An observation costs O(M log k), the first prediction after it O(k) for k tuples some 300 times: 50 ms for 500
+    tuples, so that a stream of predictions wants a `refresh_every`.
+
+    A kernel has the width 1.06 σ n^(−1/5), n the weight of the class, and at least 1/128 of the range and a cell.
+    Not monotone. Ozdemir, Allen, Choi, Wimalajeewa and Varshney 2017; paper 000, eqs. (4), (5) and §5.
+
+    >>> fused = CopulaFusion()
+    >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]], [0, 0, 1, 1])
+    >>> fused.predict_one([0.2, 0.2]) < 0.1, fused.predict_one([0.7, 0.7]) > 0.9
+    (True, True)
+    """
+
+    name = "copula"
+    summary = "Bayes' rule, kernel margins and one copula a class"
+    monotone = False
+
+    def __init__(
+        self,
+        families: tuple[str, ...] = FAMILIES,
+        *,
+        n_scores: int = 2,
+        scale: Scale | tuple[Scale, ...] = Probability(),
+        forgetting: Forgetting = Forever(),
+        resolution: int | None = 128,
+        refresh_every: int = 1,
+    ) -> None:
+        known = isinstance(families, tuple) and all(family in FAMILIES for family in families)
+        if not known or not families:
+            raise InputError(f"families={families!r} is not possible; give a tuple of {', '.join(map(repr, FAMILIES))}")
+        if n_scores > 2 and not set(families) & set(ANY_WIDTH):
+            raise InputError(f"families={families!r} are of two scores; for {n_scores} add 'gaussian' or 'student'")
+        self.families = families
+        self.resolution = resolution
+        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        for one in self._scales:
+            one.require_bounds("CopulaFusion")
+
+    def _new_statistic(self) -> Statistic:
+        self._table = vector_table(self._scales, self.resolution)
+        return self._table
+
+    def _solve(self, unit: float) -> FusionMap:
+        x, weight, positive = self._table.columns()
+        labels = [np.where(of > GHOST * weight, of, 0.0) for of in (weight - positive, positive)]
+        u = kernel_units(self._scales, x)
+        densities = tuple(self._density(u[of > 0.0], of[of > 0.0] / unit) for of in labels)
+        return DensityMap(self._scales, densities)
+
+    def _density(self, u: FloatArray, weight: FloatArray) -> ClassDensity | None:
+        """The weighted density of one class; None where nothing of it is held."""
+        if len(u) == 0:
+            return None
+        cell = 1.0 / STEPS if self.resolution is None else 1.0 / self.resolution
+        margins = tuple(Margin(column, weight, cell) for column in u.T)
+        ranks = np.column_stack([margin.cdf(column) for margin, column in zip(margins, u.T, strict=True)])
+        total = float(weight.sum())
+        copula = fit_copula(ranks, weight, self.families) if total >= FEWEST else Copula("independence")
+        return ClassDensity(total, margins, copula)
+
+
+class Margin:
+    """A Gaussian kernel density on [0, 1], reflected at both ends, and its distribution function.
+
+    `u` are places with weights; their mass is shared out between the two nearest of STEPS + 1 nodes.
+    """
+
+    def __init__(self, u: FloatArray, weight: FloatArray, cell: float) -> None:
+        share = weight / weight.sum()
+        mean = float(share @ u)
+        spread = math.sqrt(float(share @ (u - mean) ** 2))
+        scott = 1.06 * spread * max(float(weight.sum()), 1.0) ** -0.2
+        width = STEPS * max(scott, cell, NARROWEST / STEPS)
+        left = np.minimum((u * STEPS).astype(int), STEPS - 1)
+        right = share * (u * STEPS - left)
+        mass = np.bincount(left, share - right, STEPS + 1) + np.bincount(left + 1, right, STEPS + 1)
+        # the mirror images of the ends' neighbours; the ends themselves stand for two halves
+        mirrored = np.concatenate((mass[:0:-1], mass[:1] * 2.0, mass[1:-1], mass[-1:] * 2.0, mass[-2::-1]))
+        kernel = np.exp(-0.5 * (np.arange(-STEPS, STEPS + 1) / width) ** 2)
+        density = np.convolve(mirrored, kernel, "same")[STEPS : 2 * STEPS + 1]
+        area = np.concatenate(([0.0], np.cumsum(0.5 * (density[1:] + density[:-1])))) / STEPS
+        self.nodes = np.linspace(0.0, 1.0, STEPS + 1)
+        self.densities = np.maximum(density / area[-1], NOTHING)
+        self.areas = area / area[-1]
+
+    def log_density(self, u: FloatArray) -> FloatArray:
+        return np.log(np.interp(u, self.nodes, self.densities))
+
+    def cdf(self, u: FloatArray) -> FloatArray:
+        return np.interp(u, self.nodes, self.areas)
+
+
+class ClassDensity:
+    """The density of one class times its weight, on [0, 1]^M."""
+
+    def __init__(self, weight: float, margins: tuple[Margin, ...], copula: Copula) -> None:
+        self.weight, self.margins, self.copula = weight, margins, copula
+
+    def log_at(self, u: FloatArray) -> FloatArray:
+        """Its logarithm at places of shape (n, M), shape (n,)."""
+        ranks = np.column_stack([margin.cdf(column) for margin, column in zip(self.margins, u.T, strict=True)])
+        result = math.log(self.weight) + self.copula.log_density(ranks)
+        for margin, column in zip(self.margins, u.T, strict=True):
+            result += margin.log_density(column)
+        return result
+
+
+class DensityMap(FusionMap):
+    """Bayes' rule for the densities of the negative and of the positive class; None for a class that is not held."""
+
+    def __init__(self, scales: tuple[Scale, ...], densities: tuple[ClassDensity | None, ...]) -> None:
+        super().__init__(scales)
+        self.negative, self.positive = densities
+
+    def at(self, x: tuple[float, ...]) -> float:
+        return float(self.at_many(np.array([x]))[0])
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        if self.negative is None or self.positive is None:
+            return np.full(len(x), 0.0 if self.positive is None else 1.0)
+        u = kernel_units(self.scales, x)
+        return np.asarray(sigmoids(self.positive.log_at(u) - self.negative.log_at(u)))
+
+
+def kernel_units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
+    """Coordinates of shape (n, M) moved to [0, 1]: log-odds between their limits for probabilities."""
+    columns = [
+        (scale.logits(np.ascontiguousarray(column)) + LOGIT_LIMIT) / (2.0 * LOGIT_LIMIT)
+        if isinstance(scale, Probability)
+        else scale.units(column)
+        for scale, column in zip(scales, x.T, strict=True)
+    ]
+    return np.column_stack(columns)

@@ -1,0 +1,137 @@
+"""`PrequentialFusion`: several fusions side by side, of which the one that has predicted best is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.additive import require
+from streamcal.base import FloatArray, InputError, Label, Time
+from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
+from streamcal.fusion.bernstein_fusion import BernsteinFusion
+from streamcal.inputs import check_label, check_vector_batch, check_weight
+
+#: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
+#: next.
+DEGREES = (1, 2, 3, 5)
+#: How often the default candidates are solved anew. All of them are asked before every observation.
+REFRESH = 32
+
+
+class PrequentialFusion(Fusion):
+    """The candidate with the least loss so far, L_k ← discount·L_k + w·(p_k − y)², p_k predicted before y was learned.
+
+    So a degree, a family or a penalty is chosen on data that no candidate had seen, and changed when the stream says
+    so. All candidates learn everything.
+
+    Parameters
+    ----------
+    candidates : tuple of AdditiveFusion or None
+        At least one, all of the same number of scores; clones of them learn. Of equal losses the first one leads. None
+        is `BernsteinFusion` of the degrees 1, 2, 3 and 5, refreshed every 32 observations.
+    discount : float
+        In (0, 1]; 1 (default) counts all losses alike, less lets old ones fade: 0.999 remembers about 1,000.
+
+    Notes
+    -----
+    An observation costs what it costs every candidate, and a prediction of each, which may be a solve: give candidates
+    `refresh_every`. What is learned depends on the order, so that nothing is merged or unlearned; forgetting is a
+    policy of the candidates. Monotone if all candidates are.
+
+    Errors: `InputError` for candidates of another kind; for bad input before any candidate has learned it.
+
+    >>> fusion = PrequentialFusion((BernsteinFusion(1), BernsteinFusion(4)))
+    >>> for k in range(60):
+    ...     fusion.learn_one([k % 10 / 9, k % 7 / 6], k % 10 > 4)
+    >>> fusion.leader.degrees
+    4
+    """
+
+    name = "prequential-fusion"
+    summary = "several fusions, of which the one that has predicted best is asked"
+    #: As a class it cannot promise it: its candidates may be of any kind.
+    monotone = False
+    merges = False
+    unlearns = False
+
+    def __init__(self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0) -> None:
+        given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
+        if not isinstance(given, tuple) or not given:
+            raise InputError(f"candidates={candidates!r} is not possible; give a tuple of fusions")
+        for candidate in given:
+            require(candidate, AdditiveFusion, "candidates", "fusions such as BernsteinFusion(3)")
+        if len({candidate.n_scores for candidate in given}) > 1:
+            raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
+        if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
+            raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
+        self.candidates = candidates
+        self.discount = discount
+        self.n_scores = given[0].n_scores
+        self._candidates = [candidate.clone() for candidate in given]
+        self._losses = [0.0] * len(given)
+
+    @property
+    def leader(self) -> AdditiveFusion:
+        """The candidate that is asked: read it, do not teach it."""
+        return self._candidates[int(np.argmin(self._losses))]
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """The discounted loss of every candidate so far."""
+        return tuple(self._losses)
+
+    @property
+    def bounded_memory(self) -> bool:
+        return all(candidate.bounded_memory for candidate in self._candidates)
+
+    @property
+    def n(self) -> float:
+        return self.leader.n
+
+    def tally(self) -> dict[str, int]:
+        """Counts of what the leader quietly handled."""
+        return self.leader.tally()
+
+    def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        label, weight = check_label(y), check_weight(w)
+        for candidate in self._candidates:
+            candidate._time(t)
+        predicted = [candidate.predict_one(scores, t) for candidate in self._candidates]
+        if weight > 0.0:
+            for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
+                self._losses[k] = self.discount * self._losses[k] + weight * (p - label) ** 2
+                candidate.learn_one(scores, y, w, t)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
+        for candidate in self._candidates:
+            times = candidate._times(t, len(labels))
+            coordinates(candidate._scales, s)
+        for row in zip(s.tolist(), labels.tolist(), weights.tolist(), times.tolist(), strict=True):
+            self.learn_one(*row)
+
+    def predict_one(self, scores: Scores, t: Time | None = None) -> float:
+        return self.leader.predict_one(scores, t)
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        return self.leader.predict_many(scores, t)
+
+    def map(self) -> FusionMap:
+        return self.leader.map()
+
+    def _state(self) -> dict[str, Any]:
+        return {"losses": list(self._losses), "candidates": [one.state_dict() for one in self._candidates]}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._losses = [float(loss) for loss in state["losses"]]
+        pairs = zip(self._candidates, state["candidates"], strict=True)
+        self._candidates = [type(candidate).from_state(saved) for candidate, saved in pairs]

@@ -1,0 +1,310 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Isotonic least squares on a partial order, by cutting blocks in two at their means.
+
+Symbols, after Spouge, Wan and Wilbur 2003 (J. Optim. Theory Appl. 117:585) and Luss and Rosset 2014:
+
+    a_i, b_i     positive and negative weight at point i;  A_B, B_B their sums over a block B of points
+    θ_B          A_B / (A_B + B_B), the mean of the block
+    c_i          (a_i B_B − b_i A_B), what point i gains, in units of 1 / (A_B + B_B), where the fit rises above θ_B
+    U            the upper set of B with the largest Σ_U c
+
+If Σ_U c = 0, the fit is θ_B on all of B; otherwise it is above θ_B on U and not above it on the rest, and both are
+solved on their own. U is the source side of a minimum cut: flow runs from points with c > 0 along covers upwards to
+points with c < 0. Capacities are 64-bit integers, so that the cut is exact: for whole weights of total below 2³¹ the
+c are what they are; otherwise they are rounded to 2⁻⁶⁰ of their sum, and a value is kept within the means of the cuts
+that led to it, so that the fit is monotone whatever was rounded.
+"""
+
+import cython
+import numpy as np
+
+#: Whole weights up to this total: products of two of them, and sums of those, stay below 2⁶³.
+LARGEST_TOTAL = 2.0**31
+# What rounded capacities sum up to, at most: no sum of them overflows.
+_CAPACITY = cython.declare(cython.double, 2.0**60)
+
+
+def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
+    """The transitive reduction of ≤ between the rows of `x`, which are distinct and in lexicographic order.
+
+    Two lists of row numbers: `upper[e]` covers `lower[e]`. Rows below row j are met in descending order, so that one
+    is covered by j unless it lies below a row already found to be. O(k² M), times the covers of a row at worst.
+    """
+    size: cython.Py_ssize_t = x.shape[0]
+    width: cython.Py_ssize_t = x.shape[1]
+    found: cython.long[::1] = np.empty(size, dtype=int).data
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    lower: list = []
+    upper: list = []
+    for j in range(size):
+        number: cython.Py_ssize_t = 0
+        for i in range(j - 1, -1, -1):
+            if not below(x, i, j, width):
+                continue
+            for f in range(number):
+                if below(x, i, found[f], width):
+                    break
+            else:
+                found[number] = i
+                number += 1
+                lower.append(i)
+                upper.append(j)
+    return lower, upper
+
+
+@cython.cfunc
+def below(
+    x: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, j: cython.Py_ssize_t, width: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether row i ≤ row j in every coordinate."""
+    m: cython.Py_ssize_t
+    for m in range(width):  # noqa: SIM110 (a generator would not be compiled)
+        if x[i, m] > x[j, m]:
+            return False
+    return True
+
+
+@cython.cclass
+class BlockCutter:
+    """One fit. `order` holds the points, block by block; a block is a stretch of it.
+
+    Arcs are kept from both ends: those of point i are numbered first[i] .. first[i + 1], arc e leads to `to[e]`,
+    `twin[e]` is the same arc from the other end, and `flow[e]` what may be pushed along e: without limit upwards
+    (−1), downwards what came up.
+    """
+
+    size: cython.Py_ssize_t
+    whole: cython.bint
+    cuts = cython.declare(cython.long, visibility="readonly")
+    positive: cython.const[cython.double][::1]
+    negative: cython.const[cython.double][::1]
+    order: cython.long[::1]
+    block: cython.long[::1]
+    first: cython.long[::1]
+    to: cython.long[::1]
+    twin: cython.long[::1]
+    flow: cython.longlong[::1]
+    excess: cython.longlong[::1]
+    level: cython.long[::1]
+    arc: cython.long[::1]
+    queue: cython.long[::1]
+    path: cython.long[::1]
+
+    def __init__(
+        self,
+        lower: cython.const[cython.long][::1],
+        upper: cython.const[cython.long][::1],
+        positive: cython.const[cython.double][::1],
+        negative: cython.const[cython.double][::1],
+        whole: cython.bint,
+    ):
+        """Arcs from lower[e] up to upper[e]; weights with a sum above 0 at every point, whole numbers if `whole`."""
+        size: cython.Py_ssize_t = positive.shape[0]
+        arcs: cython.Py_ssize_t = lower.shape[0]
+        e: cython.Py_ssize_t
+        self.size, self.whole, self.cuts = size, whole, 0
+        self.positive, self.negative = positive, negative
+        self.order, self.block = np.arange(size).data, np.zeros(size, dtype=int).data
+        self.first, self.to = np.zeros(size + 2, dtype=int).data, np.zeros(2 * arcs, dtype=int).data
+        self.twin, self.flow = np.zeros(2 * arcs, dtype=int).data, np.zeros(2 * arcs, dtype=np.int64).data
+        self.excess, self.level = np.zeros(size, dtype=np.int64).data, np.zeros(size, dtype=int).data
+        self.arc, self.queue = np.zeros(size, dtype=int).data, np.zeros(size, dtype=int).data
+        self.path = np.zeros(size, dtype=int).data
+        for e in range(arcs):
+            self.first[lower[e] + 2] += 1
+            self.first[upper[e] + 2] += 1
+        for e in range(2, size + 2):
+            self.first[e] += self.first[e - 1]
+        for e in range(arcs):
+            up: cython.Py_ssize_t = self.first[lower[e] + 1]
+            down: cython.Py_ssize_t = self.first[upper[e] + 1]
+            self.first[lower[e] + 1] += 1
+            self.first[upper[e] + 1] += 1
+            self.to[up], self.to[down] = upper[e], lower[e]
+            self.twin[up], self.twin[down] = down, up
+            self.flow[up] = -1
+
+    def fit(self, values: cython.double[::1]) -> None:
+        """The fit at every point, into `values`, shape (k,)."""
+        stack: list = [(0, self.size, 0.0, 1.0)]
+        i: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        least: cython.double
+        most: cython.double
+        while stack:
+            start, stop, least, most = stack.pop()
+            mean: cython.double = self.mean(start, stop)
+            middle: cython.Py_ssize_t = self.cut(start, stop)
+            if start < middle < stop:
+                mean = min(max(mean, least), most)
+                stack.append((start, middle, least, mean))
+                stack.append((middle, stop, mean, most))
+            else:
+                for i in range(start, stop):
+                    values[self.order[i]] = min(max(mean, least), most)
+
+    def fit_at(self, point: cython.Py_ssize_t) -> float:
+        """The fit at one point: only blocks that hold it are cut."""
+        start: cython.Py_ssize_t = 0
+        stop: cython.Py_ssize_t = self.size
+        least: cython.double = 0.0
+        most: cython.double = 1.0
+        while True:
+            mean: cython.double = min(max(self.mean(start, stop), least), most)
+            middle: cython.Py_ssize_t = self.cut(start, stop)
+            if not start < middle < stop:
+                return mean
+            if self.level[point] >= 0:
+                start, least = middle, mean
+            else:
+                stop, most = middle, mean
+
+    @cython.cfunc
+    def mean(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
+        """θ of a block."""
+        positive: cython.double = 0.0
+        weight: cython.double = 0.0
+        i: cython.Py_ssize_t
+        for i in range(start, stop):
+            positive += self.positive[self.order[i]]
+            weight += self.positive[self.order[i]] + self.negative[self.order[i]]
+        return positive / weight
+
+    @cython.cfunc
+    def cut(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Bring the points of U to the end of a block, the others to its beginning; where U begins.
+
+        Afterwards `level` is >= 0 on U and −1 on the rest.
+        """
+        self.cuts += 1
+        self.begin(start, stop)
+        while self.search(start, stop):
+            self.push(start, stop)
+        i: cython.Py_ssize_t
+        kept: cython.Py_ssize_t = start
+        risen: cython.Py_ssize_t = 0
+        for i in range(start, stop):
+            point: cython.Py_ssize_t = self.order[i]
+            if self.level[point] < 0:
+                self.order[kept] = point
+                kept += 1
+            else:
+                self.queue[risen] = point
+                risen += 1
+        for i in range(risen):
+            self.order[kept + i] = self.queue[i]
+        return kept
+
+    @cython.cfunc
+    def begin(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """No flow inside the block; the capacities c as `excess`, points outside it marked."""
+        i: cython.Py_ssize_t
+        e: cython.Py_ssize_t
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        for i in range(start, stop):
+            positive += self.positive[self.order[i]]
+            negative += self.negative[self.order[i]]
+        scale: cython.double = 0.0
+        share: cython.double = positive / (positive + negative)
+        rest: cython.double = negative / (positive + negative)
+        if not self.whole:
+            for i in range(start, stop):
+                gain: cython.double = self.positive[self.order[i]] * rest - self.negative[self.order[i]] * share
+                scale += abs(gain)
+            scale = _CAPACITY / scale if scale > 0.0 else 0.0
+        for i in range(start, stop):
+            point: cython.Py_ssize_t = self.order[i]
+            self.block[point] = self.cuts
+            if self.whole:
+                self.excess[point] = cython.cast(cython.longlong, self.positive[point]) * cython.cast(
+                    cython.longlong, negative
+                ) - cython.cast(cython.longlong, self.negative[point]) * cython.cast(cython.longlong, positive)
+            else:
+                gain = self.positive[point] * rest - self.negative[point] * share
+                self.excess[point] = cython.cast(cython.longlong, gain * scale)
+            for e in range(self.first[point], self.first[point + 1]):
+                if self.flow[e] > 0:
+                    self.flow[e] = 0
+
+    @cython.cfunc
+    def search(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
+        """Breadth first from all points with excess: levels, −1 where none comes; whether a deficit was reached."""
+        i: cython.Py_ssize_t
+        e: cython.Py_ssize_t
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 0
+        reached: cython.bint = False
+        for i in range(start, stop):
+            point: cython.Py_ssize_t = self.order[i]
+            self.arc[point] = self.first[point]
+            self.level[point] = -1
+            if self.excess[point] > 0:
+                self.level[point] = 0
+                self.queue[tail] = point
+                tail += 1
+        while head < tail:
+            point = self.queue[head]
+            head += 1
+            for e in range(self.first[point], self.first[point + 1]):
+                after: cython.Py_ssize_t = self.to[e]
+                if self.flow[e] != 0 and self.block[after] == self.cuts and self.level[after] < 0:
+                    self.level[after] = self.level[point] + 1
+                    reached = reached or self.excess[after] < 0
+                    self.queue[tail] = after
+                    tail += 1
+        return reached
+
+    @cython.cfunc
+    def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at.
+
+        One loop that goes on, pushes or steps back: calls would cost more than what they did.
+        """
+        i: cython.Py_ssize_t
+        e: cython.Py_ssize_t
+        d: cython.Py_ssize_t
+        for i in range(start, stop):
+            source: cython.Py_ssize_t = self.order[i]
+            if self.level[source] != 0:
+                continue
+            point: cython.Py_ssize_t = source
+            depth: cython.Py_ssize_t = 0
+            while self.excess[source] > 0:
+                if self.excess[point] < 0:
+                    amount: cython.longlong = min(self.excess[source], -self.excess[point])
+                    for d in range(depth):
+                        if self.flow[self.path[d]] > 0:
+                            amount = min(amount, self.flow[self.path[d]])
+                    self.excess[source] -= amount
+                    self.excess[point] += amount
+                    for d in range(depth):
+                        e = self.path[d]
+                        if self.flow[e] > 0:
+                            self.flow[e] -= amount
+                        if self.flow[self.twin[e]] >= 0:
+                            self.flow[self.twin[e]] += amount
+                    point, depth = source, 0
+                    continue
+                while self.arc[point] < self.first[point + 1]:
+                    e = self.arc[point]
+                    if (
+                        self.flow[e] != 0
+                        and self.block[self.to[e]] == self.cuts
+                        and self.level[self.to[e]] == self.level[point] + 1
+                    ):
+                        break
+                    self.arc[point] += 1
+                if self.arc[point] < self.first[point + 1]:
+                    self.path[depth] = self.arc[point]
+                    depth += 1
+                    point = self.to[self.arc[point]]
+                elif depth == 0:
+                    break
+                else:  # a dead end: one step back, and on to the next arc
+                    depth -= 1
+                    point = self.to[self.twin[self.path[depth]]]
+                    self.arc[point] += 1

@@ -1,0 +1,81 @@
+"""The log-likelihood of densities."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+from streamcal.base import InputError
+from streamcal.metrics.distribution import DistributionMetric
+from streamcal.regression.distributions import Distribution
+from streamcal.regression.recalibrated import complete
+
+
+class LogLikelihood(DistributionMetric):
+    """Mean log density of the outcomes in nats: Σ w log f(y) / Σ w; higher is better.
+
+    One outcome where the density is 0 makes it −∞, and nothing after it can mend that. So these are counted
+    (`impossible`), as are outcomes with a mass of their own, whose density is infinite (`certain`); `finite` is the
+    mean over the others. Compare `finite` only where both counts are 0, or said.
+
+    Paper 004, §6. The unit of the outcome matters: in another unit the value moves by a constant.
+
+    Examples
+    --------
+    >>> from streamcal.regression import Normal, Quantiles
+    >>> likelihood = LogLikelihood()
+    >>> likelihood.update(Normal(0.0, 1.0), 0.0)
+    >>> round(likelihood.value, 4)
+    -0.9189
+    >>> likelihood.update(Quantiles([0.0, 1.0], [0.0, 1.0]), 2.0)
+    >>> likelihood.value, likelihood.impossible, round(likelihood.finite, 4)
+    (-inf, 1, -0.9189)
+    """
+
+    @property
+    def value(self) -> float | None:
+        """The mean; −∞ or ∞ where there is one such term; `None` if nothing was observed, or terms of both signs."""
+        if self._impossible and self._certain:
+            return None
+        if self._impossible or self._certain:
+            return -math.inf if self._impossible else math.inf
+        return self.finite
+
+    @property
+    def finite(self) -> float | None:
+        """The mean over the outcomes with a finite log density; `None` if there are none."""
+        return self._sum / self._finite_weight if self._count > self._impossible + self._certain else None
+
+    @property
+    def impossible(self) -> int:
+        """Number of outcomes whose density was 0."""
+        return self._impossible
+
+    @property
+    def certain(self) -> int:
+        """Number of outcomes whose density was infinite."""
+        return self._certain
+
+    def _clear(self) -> None:
+        self._sum = self._finite_weight = 0.0
+        self._impossible = self._certain = 0
+
+    def _term(self, distribution: Distribution, y: float) -> float:
+        term = complete(distribution).log_prob(y)
+        if math.isnan(term):
+            raise InputError(f"the log density of {distribution!r} at {y!r} is not a number")
+        return term
+
+    def _add(self, term: float, w: float, sign: int) -> None:
+        if math.isinf(term):
+            self._impossible += sign * (term < 0.0)
+            self._certain += sign * (term > 0.0)
+        else:
+            self._sum += sign * w * term
+            self._finite_weight += sign * w
+
+    def _absorb(self, other: Self) -> None:
+        self._sum += other._sum
+        self._finite_weight += other._finite_weight
+        self._impossible += other._impossible
+        self._certain += other._certain

@@ -1,0 +1,222 @@
+"""Measures of the probabilities of many classes: log loss, Brier score and classwise calibration error."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from streamcal.base import InputError, MergeError, RetractionError
+from streamcal.inputs import check_weight
+from streamcal.metrics.ece import EqualMassECE
+from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
+
+
+class MulticlassMetric(ABC):
+    """A measure of probabilities by label against the label that came: the contract of `Metric`, for many classes.
+
+    An observation is a dict label → probability, each in [0, 1] and together 1 up to 0.01, and the label y that came;
+    where y is not in the dict, its probability was 0. Order does not matter, `merge` is one long stream, and `revert`
+    undoes `update`. An observation of weight 0 is checked and then changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._weight = 0.0
+        self._clear()
+
+    @property
+    @abstractmethod
+    def value(self) -> float | None:
+        """The measure over all observations held, `None` if there are none."""
+
+    @property
+    def n(self) -> float:
+        """Total weight held."""
+        return self._weight
+
+    def update(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
+        """Add the probabilities that were given before the label `y` came, with weight `w` ≥ 0."""
+        self._update(read_scores(p, True), check_class(y), check_weight(w))
+
+    def update_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> None:
+        """Add probabilities of shape (n, K), whose columns are those of `labels`; on an error nothing is added."""
+        batch = read_batch(P, y, w, labels, True)
+        columns = (batch.scores.tolist(), batch.present.tolist(), batch.outcome.tolist(), batch.weights.tolist())
+        for scores, present, came, weight in zip(*columns, strict=True):
+            named = zip(batch.labels, scores, present, strict=True)
+            self._update({label: p for label, p, here in named if here}, batch.labels[came], weight)
+
+    def revert(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
+        """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held."""
+        scores, label, weight = read_scores(p, True), check_class(y), check_weight(w)
+        if not weight:
+            return
+        if not self._count:
+            raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
+        self._add(scores, label, weight, -1)
+        self._count -= 1
+        self._weight -= weight
+        if not self._count:
+            self._weight = 0.0
+            self._clear()
+
+    def merge(self, other: Self) -> None:
+        """Add all that `other` holds; `MergeError` unless it is a metric of the same class and parameters."""
+        if type(other) is not type(self) or other._params() != self._params():
+            raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
+        self._absorb(other)
+        self._count += other._count
+        self._weight += other._weight
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
+        return f"{type(self).__name__}({given})"
+
+    def _update(self, p: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
+        if w:
+            self._add(p, y, w, 1)
+            self._count += 1
+            self._weight += w
+
+    def _params(self) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        return {}
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Hold nothing."""
+
+    @abstractmethod
+    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
+        """Add (`sign` 1) or take back (−1) one checked observation of weight w > 0."""
+
+    @abstractmethod
+    def _absorb(self, other: Self) -> None:
+        """Add the sums of `other`, which may be this very metric."""
+
+
+class _Mean(MulticlassMetric):
+    """A weighted mean of losses."""
+
+    @property
+    def value(self) -> float | None:
+        """The mean loss; `None` if nothing was observed."""
+        return self._sum / self._weight if self._count else None
+
+    def _clear(self) -> None:
+        self._sum = 0.0
+
+    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
+        self._sum += sign * w * self._loss(p, y)
+
+    def _absorb(self, other: Self) -> None:
+        self._sum += other._sum
+
+    @abstractmethod
+    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
+        """The loss of one observation."""
+
+
+class MulticlassLogLoss(_Mean):
+    """Mean of −log max(p_y, clip) in nats, p_y being the probability of the label that came.
+
+    Parameters
+    ----------
+    clip
+        Probability in (0, 1), default that of `LogLoss`: a loss is at most −log(clip).
+
+    >>> loss = MulticlassLogLoss()
+    >>> loss.update({"a": 0.5, "b": 0.25, "c": 0.25}, "b")
+    >>> round(loss.value, 3)
+    1.386
+    """
+
+    def __init__(self, clip: float = LOG_LOSS_CLIP) -> None:
+        if not 0.0 < clip < 1.0:
+            raise InputError(f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6")
+        self.clip = clip
+        super().__init__()
+
+    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
+        return -math.log(max(p.get(y, 0.0), self.clip))
+
+    def _params(self) -> dict[str, Any]:
+        return {"clip": self.clip}
+
+
+class MulticlassBrier(_Mean):
+    """Mean of Σ_L (p_L − [L came])², in [0, 2]: for two classes twice the Brier score of one. Brier 1950.
+
+    >>> brier = MulticlassBrier()
+    >>> brier.update({"a": 0.5, "b": 0.25, "c": 0.25}, "a")
+    >>> brier.value
+    0.375
+    """
+
+    def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:
+        missed = 1.0 if y not in p else 0.0
+        return math.fsum((q - (label == y)) ** 2 for label, q in p.items()) + missed
+
+
+class ClasswiseECE(MulticlassMetric):
+    """Classwise calibration error: the mean over the labels of `EqualMassECE` of (p_L, L came).
+
+    The error of a label is over the observations that gave it a probability, or in which it came. Kull and others 2019,
+    who cut bins of equal width; these hold equal weight.
+
+    Parameters
+    ----------
+    bins
+        Number of bins of each label, at least 1, default 15.
+
+    >>> ece = ClasswiseECE(bins=1)
+    >>> ece.update_many([[0.5, 0.5], [0.75, 0.25]], ["a", "b"], labels=["a", "b"])
+    >>> ece.value, sorted(ece.by_label())
+    (0.125, ['a', 'b'])
+    """
+
+    def __init__(self, bins: int = 15) -> None:
+        self.bins = EqualMassECE(bins).bins
+        super().__init__()
+
+    @property
+    def value(self) -> float | None:
+        """The mean error, in [0, 1]; `None` if nothing was observed."""
+        values = self.by_label().values()
+        return math.fsum(values) / len(values) if values else None
+
+    def by_label(self) -> dict[ClassLabel, float]:
+        """The error of each label."""
+        found = {label: ece.value for label, ece in self._by_label.items()}
+        return {label: value for label, value in found.items() if value is not None}
+
+    def _clear(self) -> None:
+        self._by_label: dict[ClassLabel, EqualMassECE] = {}
+
+    def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
+        given = p if y in p else {**p, y: 0.0}
+        for label, q in given.items():
+            ece = self._by_label.setdefault(label, EqualMassECE(self.bins))
+            if sign > 0:
+                ece.update_checked(q, float(label == y), w)
+            else:
+                ece.revert(q, label == y, w)
+
+    def _absorb(self, other: Self) -> None:
+        for label, theirs in list(other._by_label.items()):
+            self._by_label.setdefault(label, EqualMassECE(self.bins)).merge(theirs)
+
+    def _params(self) -> dict[str, Any]:
+        return {"bins": self.bins}

@@ -1,0 +1,106 @@
+"""The contract of many classes: a vector of scores, one for each label → probabilities that sum to one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+
+from streamcal.base import CapabilityError, FloatArray, Learner, Time
+from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores, read_table, shares, shares_many
+
+
+class MulticlassMap(ABC):
+    """A pure function of the scores of an observation: an immutable snapshot, safe to hand to any number of threads."""
+
+    #: Whether scores must sum to one.
+    sums_to_one: ClassVar[bool] = False
+
+    def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
+        """The probabilities of the labels of `scores`, summing to one."""
+        read = read_scores(scores, self.sums_to_one)
+        found = dict(zip(read, self.at(list(read), list(read.values())), strict=True))
+        return {label: found[label] for label in scores}
+
+    def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        """The probabilities of the labels, for scores of shape (n, K) with a column a label; shape (n, K)."""
+        table = read_table(P, labels, self.sums_to_one)
+        return self.at_many(table.labels, table.scores)[:, table.columns]
+
+    def __call__(self, scores: ClassScores) -> dict[ClassLabel, float]:
+        return self.predict_one(scores)
+
+    @abstractmethod
+    def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
+        """The probabilities at checked scores, labels in order."""
+
+    @abstractmethod
+    def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
+        """The probabilities at checked scores of shape (n, K), labels in order; shape (n, K)."""
+
+
+class SharesMap(MulticlassMap):
+    """The scores, divided by their sum: what is predicted before anything was learned."""
+
+    def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
+        return shares(scores)
+
+    def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
+        return shares_many(scores)
+
+
+class VectorSharesMap(SharesMap):
+    """The scores, which must sum to one: they are divided by what they sum to."""
+
+    sums_to_one = True
+
+
+class MulticlassCalibrator(Learner):
+    """A method of many classes: it learns that scores were followed by a label, and predicts probabilities.
+
+    An observation is a dict label → score in [0, 1] and the label that came. Labels are texts, bools, whole numbers or
+    finite floats, and may appear at any time. A label that is not among the scores takes no part in the observation;
+    if it is the one that came, it takes part with the score 0. Probabilities are those of the labels that have scores,
+    and sum to one; a label never seen before keeps its score until it is learned, in the company of the others.
+    """
+
+    #: Whether the scores of an observation must sum to one.
+    sums_to_one: ClassVar[bool] = False
+    #: Whether `predict_interval_one` exists.
+    has_interval: ClassVar[bool] = False
+
+    @abstractmethod
+    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+
+    @abstractmethod
+    def learn_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> None:
+        """Learn scores of shape (n, K), whose columns are those of `labels`, and the labels that came, shape (n,): the
+        state a loop of `learn_one` leaves. All or, on an error, nothing."""
+
+    @abstractmethod
+    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
+        """The probabilities of the labels of `scores`, summing to one, as of time `t`. Changes nothing."""
+
+    @abstractmethod
+    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        """The probabilities for scores of shape (n, K), whose columns are those of `labels`, all as of time `t`; shape
+        (n, K). Changes nothing."""
+
+    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+
+    @abstractmethod
+    def map(self) -> MulticlassMap:
+        """The present map, immutable."""

@@ -1,0 +1,164 @@
+"""Reading of what has many classes: labels, dicts of scores and arrays of them; checked once, at the public edge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray, InputError
+from streamcal.inputs import check_batch, check_score, check_scores_matrix
+
+#: What may name a class. As keys of any dict, 1, 1.0 and True are one label; the spelling that came first is kept.
+ClassLabel: TypeAlias = str | int | float | bool
+#: Label → score.
+ClassScores: TypeAlias = Mapping[ClassLabel, float]
+
+LABEL_ALLOWED = "give a text, a bool, a whole number or a finite float"
+#: Models that sum and divide floats miss the ends of [0, 1] by this much, and are meant to be inside.
+ROUNDING = 1e-9
+#: By how much the scores of an observation may miss the sum of 1: ten classes printed with three decimals miss it by
+#: 0.005. What is further off is no probability vector, but margins, votes, or a vector with classes left out.
+SUM_TOLERANCE = 0.01
+
+
+def check_class(label: Any) -> ClassLabel:
+    """The label as a plain Python value; `InputError` for what JSON cannot write and read back."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise InputError(f"label {label!r} is not possible; {LABEL_ALLOWED}")
+
+
+def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
+    """Texts first, then numbers, each in their order: one order for any mixture, whichever came first."""
+    return sorted(labels, key=_rank)
+
+
+def _rank(label: ClassLabel) -> tuple[bool, Any]:
+    return not isinstance(label, str), label
+
+
+def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
+    """The scores in [0, 1] by label, labels in order; `InputError` naming what cannot be used."""
+    if not isinstance(scores, Mapping) or not scores:
+        raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
+    read = {check_class(label): _in_unit_interval(score, label) for label, score in scores.items()}
+    if sums_to_one:
+        _check_sum(math.fsum(read.values()), "the scores")
+    return {label: read[label] for label in in_order(read)}
+
+
+def with_label(scores: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
+    """The scores, the label y among them: where it had none, its score was 0."""
+    if y in scores:
+        return scores
+    joined = {**scores, y: 0.0}
+    return {label: joined[label] for label in in_order(joined)}
+
+
+class Table(NamedTuple):
+    """Scores of shape (n, K), a column a label, labels in order; `columns` are the places of the caller's columns."""
+
+    labels: list[ClassLabel]
+    scores: FloatArray
+    columns: list[int]
+
+
+def read_table(P: npt.ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
+    """An array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
+    given = read_labels(labels)
+    matrix = check_scores_matrix(P, len(given))
+    outside = (matrix < -ROUNDING) | (matrix > 1.0 + ROUNDING)
+    if outside.any():
+        row, column = (int(place) for place in np.argwhere(outside)[0])
+        _in_unit_interval(matrix[row, column].item(), given[column])
+    if sums_to_one and len(matrix):
+        sums = matrix.sum(axis=1)
+        worst = int(np.argmax(np.abs(sums - 1.0)))
+        _check_sum(float(sums[worst]), f"row {worst}")
+    ordered = in_order(given)
+    order = [given.index(label) for label in ordered]
+    return Table(ordered, np.clip(matrix[:, order], 0.0, 1.0) + 0.0, [ordered.index(label) for label in given])
+
+
+def read_labels(labels: Any) -> list[ClassLabel]:
+    """The labels of columns: at least one, and each of them once."""
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
+        raise InputError(f"labels {labels!r} are not a list; give the label of each column")
+    found = [check_class(label) for label in labels]
+    if not found or len(set(found)) < len(found):
+        raise InputError(f"labels {labels!r} cannot name columns; give at least one label, and none twice")
+    return found
+
+
+class Batch(NamedTuple):
+    """Observations in arrays. Labels that only `y` has are columns too, and present where they are the outcome."""
+
+    labels: list[ClassLabel]
+    scores: FloatArray  #: shape (n, K)
+    present: npt.NDArray[np.bool_]  #: shape (n, K): whether the label is one of the observation's
+    outcome: npt.NDArray[np.intp]  #: shape (n,): the column of y
+    weights: FloatArray  #: shape (n,)
+
+    def where(self, rows: npt.NDArray[np.bool_]) -> Batch:
+        """Some of the rows, and the labels that take part in them."""
+        present = self.present[rows]
+        used = np.flatnonzero(present.any(axis=0))
+        return Batch(
+            [self.labels[column] for column in used],
+            self.scores[rows][:, used],
+            present[:, used],
+            np.searchsorted(used, self.outcome[rows]),
+            self.weights[rows],
+        )
+
+
+def read_batch(
+    P: npt.ArrayLike, y: Any, w: npt.ArrayLike | None, labels: Sequence[ClassLabel], sums_to_one: bool
+) -> Batch:
+    """Scores, outcomes and weights of one length; `InputError` naming the first bad place."""
+    table = read_table(P, labels, sums_to_one)
+    if isinstance(y, (str, bytes)) or not isinstance(y, (Sequence, np.ndarray)) or np.ndim(y) != 1:
+        raise InputError(f"y is not one label for each row; give shape (n,), not {y!r}")
+    outcomes = [check_class(label) for label in y]
+    n = len(table.scores)
+    _, _, weights = check_batch(np.zeros(n), np.zeros(n), w)
+    if len(outcomes) != n:
+        raise InputError(f"P and y differ in length: {n} and {len(outcomes)}")
+    every = in_order(dict.fromkeys([*table.labels, *outcomes]))
+    place = {label: column for column, label in enumerate(every)}
+    outcome = np.array([place[label] for label in outcomes], dtype=np.intp)
+    scores, present = np.zeros((n, len(every))), np.zeros((n, len(every)), dtype=np.bool_)
+    named = [place[label] for label in table.labels]
+    scores[:, named], present[:, named] = table.scores, True
+    present[np.arange(n), outcome] = True
+    return Batch(every, scores, present, outcome, weights)
+
+
+def shares(values: Sequence[float]) -> list[float]:
+    """Nonnegative numbers divided by their sum; equal shares where all of them are 0."""
+    total = math.fsum(values)
+    return [value / total for value in values] if total > 0.0 else [1.0 / len(values)] * len(values)
+
+
+def shares_many(values: FloatArray) -> FloatArray:
+    """`shares` of each row."""
+    total = values.sum(axis=1, keepdims=True)
+    equal = np.full_like(values, 1.0 / values.shape[1])
+    return np.divide(values, total, out=equal, where=total > 0.0)
+
+
+def _in_unit_interval(score: Any, label: Any) -> float:
+    value = check_score(score)
+    if not -ROUNDING <= value <= 1.0 + ROUNDING:
+        raise InputError(f"score {score!r} of label {label!r} is not allowed; give a probability in [0, 1]")
+    return min(max(value, 0.0), 1.0) + 0.0
+
+
+def _check_sum(total: float, what: str) -> None:
+    if not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InputError(f"{what} sum to {total!r}; this method reads a probability vector: give scores that sum to 1")

@@ -1,0 +1,47 @@
+"""Observations of many classes as memories keep them: a coordinate that names its labels, and the place of y in it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streamcal.base import FloatArray
+from streamcal.multiclass.labels import Batch, ClassLabel, with_label
+
+#: The labels that are texts, those that are numbers, and the scores of both in that order: tuples that can be compared,
+#: counted and sorted whatever the labels are, and that no label which comes later changes.
+ClassCoordinate: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
+
+
+def coordinate(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, float]:
+    """The coordinate of an observation, the label y joining with the score 0, and the place of y in it."""
+    joined = with_label(scores, y)
+    labels = list(joined)
+    return (*split(labels), tuple(joined.values())), float(labels.index(y))
+
+
+def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
+    """The coordinates of a batch, an object array of shape (n,), and the places of the outcomes, shape (n,)."""
+    if batch.present.all():
+        texts, numbers = split(batch.labels)
+        rows = ((texts, numbers, tuple(row)) for row in batch.scores.tolist())
+        return np.fromiter(rows, dtype=object, count=len(batch.outcome)), batch.outcome.astype(np.float64)
+    x, places = np.empty(len(batch.outcome), dtype=object), np.empty(len(batch.outcome))
+    named: dict[bytes, tuple[tuple[str, ...], tuple[float, ...], Any]] = {}
+    for row, (present, scores) in enumerate(zip(batch.present, batch.scores, strict=True)):
+        key = present.tobytes()
+        if key not in named:
+            columns = np.flatnonzero(present)
+            named[key] = (*split([batch.labels[column] for column in columns]), columns)
+        texts, numbers, columns = named[key]
+        x[row] = texts, numbers, tuple(scores[columns].tolist())
+        places[row] = np.searchsorted(columns, batch.outcome[row])
+    return x, places
+
+
+def split(labels: list[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Labels in order as texts and numbers."""
+    texts = tuple(label for label in labels if isinstance(label, str))
+    numbers = tuple(label for label in labels if not isinstance(label, str))
+    return texts, numbers

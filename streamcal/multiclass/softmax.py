@@ -1,0 +1,226 @@
+"""`SoftmaxScaling`: what temperature, vector and Dirichlet scaling share; and their maps."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.additive import AdditiveLearner
+from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.inputs import check_weight
+from streamcal.maps.base import frozen
+from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
+from streamcal.multiclass.labels import (
+    ClassLabel,
+    ClassScores,
+    check_class,
+    in_order,
+    read_batch,
+    read_scores,
+    read_table,
+)
+from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.scales import LOGIT_LIMIT
+from streamcal.solvers.softmax import Part, fit_softmax
+from streamcal.statistics.class_table import ClassTable
+
+#: ln p is not taken below −16, p = 1.1e-7: no stream resolves a rarer event, and a model that says exactly 0 must not
+#: turn into an infinite feature. Click rates are far above.
+LOG_FLOOR = -LOGIT_LIMIT
+
+
+def log_scores(scores: Sequence[float]) -> list[float]:
+    """ln of the scores divided by their sum, at least LOG_FLOOR."""
+    total = math.fsum(scores)
+    return [max(math.log(score / total), LOG_FLOOR) if score > 0.0 else LOG_FLOOR for score in scores]
+
+
+def log_scores_many(scores: FloatArray) -> FloatArray:
+    """`log_scores` of each row."""
+    shares = scores / scores.sum(axis=1, keepdims=True)
+    logs: FloatArray = np.log(np.maximum(shares, math.exp(LOG_FLOOR)))
+    return np.maximum(logs, LOG_FLOOR)
+
+
+def softmax(z: Sequence[float]) -> list[float]:
+    """exp z over its sum."""
+    top = max(z)
+    e = [math.exp(one - top) for one in z]
+    total = math.fsum(e)
+    return [one / total for one in e]
+
+
+def softmax_many(z: FloatArray) -> FloatArray:
+    """`softmax` of each row."""
+    e: FloatArray = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+class ScaledLogsMap(MulticlassMap):
+    """p_L proportional to exp(a_L ln s_L + b_L); a label without parameters has `slope` and b = 0."""
+
+    sums_to_one = True
+
+    def __init__(self, parameters: Mapping[ClassLabel, tuple[float, float]], slope: float = 1.0) -> None:
+        self.parameters = dict(parameters)
+        self.slope = slope
+
+    def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
+        pairs = [self.parameters.get(label, (self.slope, 0.0)) for label in labels]
+        return softmax([a * log + b for (a, b), log in zip(pairs, log_scores(scores), strict=True)])
+
+    def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
+        a, b = np.array([self.parameters.get(label, (self.slope, 0.0)) for label in labels]).T
+        return softmax_many(a * log_scores_many(scores) + b)
+
+
+class DirichletMap(MulticlassMap):
+    """p_L proportional to exp(Σ_M W_LM ln s_M + b_L) over the labels of the observation; W = I and b = 0 for others.
+
+    `labels` name the rows and columns of `weights`, shape (K, K), and the entries of `offsets`, shape (K,).
+    """
+
+    sums_to_one = True
+
+    def __init__(self, labels: Sequence[ClassLabel], weights: FloatArray, offsets: FloatArray) -> None:
+        self.labels = tuple(labels)
+        self.weights = frozen(weights)
+        self.offsets = frozen(offsets)
+        self._places = {label: place for place, label in enumerate(self.labels)}
+
+    def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
+        z: list[float] = self._log_odds(labels, np.array([log_scores(scores)]))[0].tolist()
+        return softmax(z)
+
+    def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
+        return softmax_many(self._log_odds(labels, log_scores_many(scores)))
+
+    def _log_odds(self, labels: list[ClassLabel], logs: FloatArray) -> FloatArray:
+        known = [place for place, label in enumerate(labels) if label in self._places]
+        theirs = [self._places[labels[place]] for place in known]
+        weights, offsets = np.eye(len(labels)), np.zeros(len(labels))
+        weights[np.ix_(known, known)] = self.weights[np.ix_(theirs, theirs)]
+        offsets[known] = self.offsets[theirs]
+        z: FloatArray = logs @ weights.T + offsets
+        return z
+
+
+class SoftmaxScaling(AdditiveLearner[MulticlassMap], MulticlassCalibrator):
+    """A softmax of parameters times ln s, by exact maximum likelihood of everything held.
+
+    Parameters
+    ----------
+    prior : float
+        Strength ≥ 0 of a normal prior around the identity, in observations of today: ½·prior·‖δ‖² is added to the sum
+        of the log losses, δ being the distance of the parameters from those of the identity.
+    forgetting, refresh_every
+        As of `streamcal.additive.AdditiveLearner`.
+
+    Notes
+    -----
+    With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: few observations move the
+    map little, many as if there were no prior. Whatever the prior, a ridge of 1e-9 for each unit of weight held makes
+    the answer finite and unique, where classes are perfectly separated or parameters do the same.
+    """
+
+    sums_to_one = True
+
+    def __init__(self, *, prior: float = 1.0, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
+        self.prior = nonnegative(prior, "prior")
+        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+        #: The last solution, by the labels that a parameter belongs to: where the next one starts.
+        self._start: dict[Any, float] = {}
+
+    def _new_statistic(self) -> Statistic:
+        self._table = ClassTable()
+        return self._table
+
+    def _empty_map(self) -> MulticlassMap:
+        return VectorSharesMap()
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        self._learn(*self._checked(scores, y, w, t))
+
+    def learn_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> None:
+        batch = read_batch(P, y, w, labels, self.sums_to_one)
+        times = self._times(t, len(batch.outcome))
+        self._learn_many(*coordinates(batch), batch.weights, times)
+
+    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        self._unlearn(*self._checked(scores, y, w, t))
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return (*coordinate(read, label), check_weight(w), self._time(t))
+
+    # -- predicting ----------------------------------------------------------------------------------------------
+
+    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
+        read = read_scores(scores, self.sums_to_one)
+        found = dict(zip(read, self._map_at(t).at(list(read), list(read.values())), strict=True))
+        return {label: found[label] for label in scores}
+
+    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        table = read_table(P, labels, self.sums_to_one)
+        return self._map_at(t).at_many(table.labels, table.scores)[:, table.columns]
+
+    # -- solving -------------------------------------------------------------------------------------------------
+
+    def _solve(self, unit: float) -> MulticlassMap:
+        points = self._table.points()
+        labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
+        names = self._parameters(labels)
+        place = {name: i for i, name in enumerate(names)}
+        parts = []
+        for part in points:
+            logs = log_scores_many(part.scores)
+            features, read = self._features(list(part.labels), logs)
+            places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
+            parts.append(Part(features, places, logs, part.weights))
+        total = self._table.n
+        penalty = self.prior * unit / total + self._penalty(labels)
+        start = np.array([self._start.get(name, 0.0) for name in names])
+        solution = fit_softmax(parts, penalty, start)
+        if not solution.solved:
+            raise SolverError(f"the Newton iteration of {type(self).__name__} ended with status {solution.status!r}")
+        self._start = dict(zip(names, solution.x.tolist(), strict=True))
+        return self._map_of_parameters(labels, solution.x)
+
+    @abstractmethod
+    def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
+        """A name for each parameter δ."""
+
+    @abstractmethod
+    def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
+        """What the parameters of each label are multiplied with, shape (n, K, d), and their names, K lists of d."""
+
+    @abstractmethod
+    def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
+        """What is added to the prior, per unit of weight, a number for each parameter."""
+
+    @abstractmethod
+    def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
+        """The map of a solution."""
+
+
+def nonnegative(value: float, name: str) -> float:
+    """A finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
+        raise InputError(f"{name}={value!r} is not possible; give a number of at least 0")
+    return value

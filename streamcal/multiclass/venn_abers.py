@@ -1,0 +1,102 @@
+"""`MulticlassVennAbers`: Venn-Abers predictors, one against the rest or one against one, with their intervals."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import numpy as np
+
+from streamcal.base import InputError, Time
+from streamcal.calibrators.venn_abers import VennAbers
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
+from streamcal.multiclass.questions import BinaryQuestions
+from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Question, Strategy, coupled
+
+STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
+
+
+class MulticlassVennAbers(BinaryQuestions):
+    """Inductive Venn-Abers predictors for many classes, from raw score vectors.
+
+    `"ovr"`: one predictor a label L, of the score s_L and the answer to "was it L?"; the probabilities are divided by
+    their sum. `"ovo"`: one a pair (I, J), of the score s_J/(s_I + s_J), from the observations that were I or J; with r
+    the probability in favour of I in each of its pairs, p_I is proportional to 1 / (Σ 1/r − (K − 2)).
+
+    Parameters
+    ----------
+    strategy : {"ovr", "ovo"}
+        One against the rest, K predictors; or one against one, K(K − 1)/2.
+    point : {"log-minimax", "brier-minimax", "self-consistent"}
+        How one probability is made of each interval: see `VennAbers`.
+    forgetting : Forgetting
+        A window by count holds for each predictor the last observations it learned from: for a pair, those of the pair.
+    resolution : int or None
+        See `VennAbers`.
+
+    Notes
+    -----
+    Scores lie in [0, 1] and need not sum to one. Each predictor costs O(log² k) per observation and prediction for k
+    distinct scores. The theorem of Venn-Abers holds for each predictor under its conditions (see `VennAbers`), on the
+    observations it learns from; not for what coupling and dividing by the sum make of several. Manokhin 2017; the
+    PyPI package venn-abers predicts the same for scores and labels in the same hands.
+
+    >>> cal = MulticlassVennAbers("ovo")
+    >>> cal.learn_many([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]], ["a", "b", "c"], labels=["a", "b", "c"])
+    >>> cal.predict_intervals_one({"a": 0.8, "b": 0.1, "c": 0.1})[("a", "b")]
+    (0.0, 0.5)
+    >>> {label: round(p, 3) for label, p in cal.predict_one({"a": 0.6, "b": 0.3, "c": 0.1}).items()}
+    {'a': 0.333, 'b': 0.333, 'c': 0.333}
+    """
+
+    name = "venn-abers"
+    summary = "Venn-Abers predictors one against the rest or one against one, with their intervals"
+    has_interval = True
+
+    def __init__(
+        self,
+        strategy: Literal["ovr", "ovo"] = "ovr",
+        point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
+        *,
+        forgetting: Forgetting = Forever(),
+        resolution: int | None = None,
+    ) -> None:
+        if strategy not in STRATEGIES:
+            raise InputError(f"strategy={strategy!r} is not possible; give 'ovr' or 'ovo'")
+        self.strategy = strategy
+        self.point = point
+        self.forgetting = forgetting
+        self.resolution = resolution
+        super().__init__(VennAbers(point, forgetting=forgetting, resolution=resolution), STRATEGIES[strategy]())
+
+    def predict_intervals_one(self, scores: ClassScores, t: Time | None = None) -> dict[Question, tuple[float, float]]:
+        """The multiprobability (p₀, p₁) of each predictor: by (label,), or by (I, J), then in favour of J.
+
+        Exact, before anything is coupled or divided. A predictor that holds nothing says (0, 1).
+        """
+        read, time = read_scores(scores, self.sums_to_one), self._as_of(t)
+        return {
+            question: cast(VennAbers, self._calibrators.get(question, self._template)).predict_interval_one(
+                self._strategy.score(question, read), t=time
+            )
+            for question in self._strategy.questions(list(read))
+        }
+
+    def predict_interval_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, tuple[float, float]]:
+        """(p₀, p₁) for each label of `scores`, before dividing by the sum.
+
+        `"ovr"`: the multiprobability of its predictor. `"ovo"`: the ends of its pairs, coupled like the probabilities;
+        coupling rises with every pair, so that the label's own probability, before dividing, lies between.
+        """
+        found = self.predict_intervals_one(scores, t)
+        if self.strategy == "ovr":
+            return {label: found[(label,)] for label in scores}
+        ends: dict[ClassLabel, list[tuple[float, float]]] = {label: [] for label in scores}
+        for (other, own), (lower, upper) in found.items():
+            ends[own].append((lower, upper))
+            ends[other].append((1.0 - upper, 1.0 - lower))
+        return {label: (_coupled_end(pairs, 0), _coupled_end(pairs, 1)) for label, pairs in ends.items()}
+
+
+def _coupled_end(pairs: list[tuple[float, float]], end: int) -> float:
+    return float(coupled([np.array([pair[end]]) for pair in pairs])[0])

@@ -1,0 +1,137 @@
+"""`EmpiricalDensity`: the masses of segments, calibrated one against the rest; e-logistic and e-beta of paper 004."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.inputs import check_scores
+from streamcal.regression.base import DistributionMap
+from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
+from streamcal.regression.reading import cdf_at, cdfs_at
+from streamcal.regression.streams import check_binary
+from streamcal.regression.thresholds import ThresholdCalibrator
+
+#: The support reaches this share of the sample's range beyond its ends (paper 004, §6.2).
+MARGIN = 0.5
+
+
+class EmpiricalDensity(ThresholdCalibrator):
+    """The empirical approach: qᵢ = cᵢ(pᵢ) / Σⱼ cⱼ(pⱼ), pᵢ = F(tᵢ) − F(tᵢ₋₁) being the mass on segment (tᵢ₋₁, tᵢ].
+
+    Each cᵢ is a binary calibrator, which learns that the score pᵢ was followed by the label 1[tᵢ₋₁ < y ≤ tᵢ]. The
+    calibrated distribution has the mass qᵢ on segment i, spread evenly.
+
+    Parameters
+    ----------
+    calibrator : str or Calibrator
+        The binary method of every segment: a name of the registry, such as "platt" (e-logistic; of the log-odds of pᵢ,
+        see `Platt`) or "beta" (e-beta, the default), or a calibrator. What is forgotten, and what the method can do
+        (merge, unlearn), is the calibrator's matter: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`. It has
+        no prior.
+    thresholds : int or array
+        K, for K segments of equal width; or the K − 1 thresholds between them, strictly inside the support.
+    support : (float, float)
+        The ends lo < hi of the first and the last segment. The paper takes those of the training outcomes, widened by
+        half their range on both sides: see `from_sample`.
+
+    Notes
+    -----
+    The first segment also takes the mass below `lo`, the last that above `hi`, of predictions and of outcomes alike
+    (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the masses stay
+    as they came.
+
+    A stream sees the mass of its segment alone: distributions that lie above the segment and below it can put the same
+    mass there, and are corrected alike. Where that matters, choose `IsotonicDistributional` or `VennAbersRegression`,
+    which read medians.
+
+    With K segments, learning and predicting cost K times those of the binary method, and so does memory; a window
+    holds K masses for each observation. Thresholds are fixed: see `ThresholdCalibrator`.
+
+    Song, Kull and Flach; paper 004, §4.
+
+    >>> cal = EmpiricalDensity("beta", thresholds=4, support=(-2.0, 2.0))
+    >>> from streamcal.regression import Normal
+    >>> cal.learn_many([Normal(0.0, 1.0)] * 100, [-0.5, 0.5] * 50)
+    >>> calibrated = cal.predict_one(Normal(0.0, 1.0))
+    >>> round(calibrated.cdf(-1.0), 3), round(calibrated.cdf(0.0), 3)
+    (0.0, 0.5)
+    """
+
+    name = "empirical-density"
+    summary = "masses of segments by a binary method each, renormalised (e-logistic, e-beta)"
+    _relation = operator.eq
+    _fewer = 0
+
+    def __init__(
+        self,
+        calibrator: str | Calibrator = "beta",
+        thresholds: int | npt.ArrayLike = 16,
+        *,
+        support: tuple[float, float],
+    ) -> None:
+        self.calibrator = check_binary(calibrator)
+        super().__init__(self.calibrator, thresholds, support)
+
+    @classmethod
+    def from_sample(cls, y: npt.ArrayLike, calibrator: str | Calibrator = "beta", thresholds: int = 16) -> Self:
+        """Segments of equal mass in a warm-up sample of outcomes, fixed from then on.
+
+        The thresholds are the sample's quantiles, and the support is its range, widened by half of it on both
+        sides. Equal quantiles, of tied outcomes, are one threshold. Keep the parameters where streams are to be merged:
+        two samples give two sets of thresholds.
+
+        >>> EmpiricalDensity.from_sample([0.0, 1.0, 2.0, 4.0], thresholds=2).params()["thresholds"]
+        (1.5,)
+        """
+        sample = check_scores(y)
+        if len(sample) == 0 or sample.min() == sample.max():
+            raise InputError("from_sample needs a sample with at least two different outcomes")
+        margin = MARGIN * (sample.max() - sample.min())
+        quantiles = np.unique(np.quantile(sample, np.linspace(0.0, 1.0, thresholds + 1)[1:-1]))
+        return cls(calibrator, quantiles, support=(float(sample.min() - margin), float(sample.max() + margin)))
+
+    def _scores(self, distribution: Distribution) -> tuple[float, ...]:
+        return tuple(masses(cdf_at(distribution, self._inner)).tolist())
+
+    def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
+        return masses(cdfs_at(distributions, self._inner))
+
+    def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
+        return EmpiricalDensityMap(self._edges, streams)
+
+    def _empty_map(self) -> DistributionMap:
+        return self._solve(1.0)
+
+
+class EmpiricalDensityMap(DistributionMap):
+    """The masses of segments between `edges`, each sent through its own map."""
+
+    def __init__(self, edges: FloatArray, maps: list[Any]) -> None:
+        self.edges = edges
+        self.maps = tuple(maps)
+
+    def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        mass = masses(cdf_at(distribution, self.edges[1:-1]))
+        calibrated = [one.predict_one(p) for one, p in zip(self.maps, mass.tolist(), strict=True)]
+        return self._distribution(mass, np.array(calibrated))
+
+    def predict_many(self, distributions: Sequence[Distribution]) -> list[CalibratedDistribution]:
+        mass = masses(cdfs_at(distributions, self.edges[1:-1]))
+        columns = [one.predict_many(np.ascontiguousarray(p)) for one, p in zip(self.maps, mass.T, strict=True)]
+        return [self._distribution(p, q) for p, q in zip(mass, np.column_stack(columns), strict=True)]
+
+    def _distribution(self, mass: FloatArray, calibrated: FloatArray) -> CalibratedDistribution:
+        total = np.cumsum(calibrated if calibrated.any() else mass)
+        return Piecewise(self.edges, np.concatenate(([0.0], total / total[-1])))
+
+
+def masses(cdf: FloatArray) -> FloatArray:
+    """The masses of K segments from the cdf at the K − 1 thresholds between them, along the last axis."""
+    ends = np.zeros((*cdf.shape[:-1], 1))
+    return np.diff(np.concatenate((ends, cdf, ends + 1.0), axis=-1), axis=-1)

@@ -1,0 +1,306 @@
+"""`GaussianProcessCDF`: P(Y ≤ t) by a Gaussian process classifier over the predicted probability of it and t."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.additive import require
+from streamcal.base import FloatArray, InputError, SolverError, Statistic
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.kernels.logistic import logits, sigmoids
+from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
+from streamcal.regression.distributions import Distribution, Piecewise
+from streamcal.regression.reading import cdf_at, cdfs_at, segment_edges
+from streamcal.scales import Logit, Scale
+from streamcal.settings import Setting
+from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
+from streamcal.statistics.threshold_tables import ThresholdTables
+
+#: More observations than this count as so many. At 10⁷ the prior weighs 1e-7 of what was seen and says next to nothing;
+#: with weights of 1e60 it would be lost in the rounding of the precision matrix, and with it the answer.
+MOST_WEIGHT = 1e7
+#: Lengths outside of this are refused: a shorter one needs hundreds of inducing inputs and more thresholds than anybody
+#: has, one beyond the largest is a constant.
+LENGTHS = (0.02, 10.0)
+#: And variances: below, a process is its mean; above, it allows log-odds of ±100, and the mode is lost in rounding.
+VARIANCES = (1e-9, 1e3)
+#: ℓₜ is at least so many of the widest gap between two thresholds. In between there are no labels: a shorter process
+#: falls back to its mean there, which makes a staircase of the cdf, and no evidence speaks against it.
+GAPS = 1.1
+#: Nodes of the Gauss-Hermite rule for the mean of a sigmoid under a normal distribution: right to 2e-4 at a standard
+#: deviation of 4, to 2e-7 at 2.
+NODES = 32
+
+
+@dataclass(frozen=True)
+class RBF(Setting):
+    """The covariance σ² exp(−(u − u')²/2ℓᵤ² − (t − t')²/2ℓₜ²) of the latent process.
+
+    Parameters
+    ----------
+    variance : float
+        σ², from 1e-9 to 1,000: how far, squared and in log-odds, the cdf may be expected from the prior mean.
+    q_length : float
+        ℓᵤ, along the predicted probability, as a share of the width of its scale; from 0.02 to 10.
+    t_length : float
+        ℓₜ, along the outcome, as a share of the width of the support; from 0.02 to 10. Where that is less than 1.1
+        times the widest gap between two thresholds, it is so much.
+    """
+
+    variance: float = 4.0
+    q_length: float = 0.25
+    t_length: float = 0.15
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in (("variance", VARIANCES), ("q_length", LENGTHS), ("t_length", LENGTHS)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+                raise InputError(f"{name}={value!r} is not possible; give a number from {low:g} to {high:g}")
+            object.__setattr__(self, name, float(value))
+
+
+#: The kernels that are tried by default: little and much freedom, on coarse, middle and fine lengths.
+KERNELS = (RBF(2.0, 0.5, 0.3), RBF(2.0, 0.25, 0.15), RBF(16.0, 0.5, 0.3), RBF(16.0, 0.25, 0.15), RBF(16.0, 0.15, 0.07))
+
+
+class GaussianProcessCDF(AdditiveDistributionCalibrator):
+    """P(Y ≤ t | q) = 1/(1 + exp(−m − g)), g a Gaussian process over (u, t): u the predicted q(t) on a scale, t itself.
+
+    Every observation is K + 1 labels 1[y ≤ tⱼ] at the points (q(tⱼ), tⱼ). The statistic is a table of labels by cells
+    of u for each threshold; the posterior given all labels, by Laplace's method, is a function of it.
+
+    Parameters
+    ----------
+    thresholds : int or array
+        K, for K + 1 equidistant tⱼ from one end of the support to the other, or the tⱼ strictly between the ends.
+    support : (float, float)
+        Where calibrated distributions live, fixed in advance: all outcomes that may come, and some room.
+    kernel : RBF or tuple of RBF
+        The covariance; of several, the one of the largest evidence (marginal likelihood), chosen at every refresh.
+    mean : {"base", "zero"}
+        m: the log-odds of q(t), so that what is not known better is what was predicted; or 0, as in the paper.
+    point : {"mode", "mean"}
+        1/(1 + e^−f) at the mode of f, or its mean under the posterior of f, as in the paper. See Notes.
+    scale : Scale
+        From q to u. The paper has `Probability()`, where all tails are one point.
+    resolution : int or None
+        Cells of each table. None keeps every q: the paper's classifier on all of its points, without choosing any.
+    points : int
+        Equidistant knots over the support, two or more; calibrated distributions are uniform between two of them.
+    forgetting, refresh_every
+        See `AdditiveLearner`. A solve takes tens of milliseconds a kernel: on a stream give `refresh_every=100`.
+
+    Notes
+    -----
+    *Exact*: with `resolution=None` this is the classifier of the paper with all N (K + 1) points, on features that
+    leave less than 2e-7 of the prior variance open. *Rounded*: the labels of a cell stand at their mean coordinates,
+    one for each label; the error is of second order in the width of a cell (seen: 5e-4 in a cdf with 256 cells of the
+    default scale, a quarter of it with twice as many). *Laplace*: the posterior of f is taken to be normal. *From the
+    paper*: the labels of one observation count as independent, which they are not, so that the posterior is too
+    narrow; `point="mode"` does not read its width. More than 10⁷ observations count as 10⁷.
+
+    Nothing makes the classifier monotone in t. Its values at the knots are put in order, which is the rearrangement of
+    Chernozhukov, Fernández-Val and Galichon (2009): never farther from any cdf than before, in every mean (Lp), and,
+    other than isotonic regression, without flat pieces, where the density would be 0. The mass beyond the support lies
+    in the first and the last piece.
+
+    An observation costs O(K), a solve O(α² cells K + (αβ)³) with α and β features along u and t, at most 115 and K + 1,
+    whatever has been learned. A prediction costs O(α · points).
+    Paper 004, §5; Rasmussen & Williams 2006, §3.4.
+
+    >>> from streamcal.regression import Normal
+    >>> cal = GaussianProcessCDF(support=(-10.0, 10.0))
+    >>> cal.learn_many([Normal(0.0, 1.0)] * 200, [-3.0, 3.0] * 100)  # two modes, which no normal distribution has
+    >>> forecast = cal.predict_one(Normal(0.0, 1.0))
+    >>> forecast.pdf(3.0) > 5 * forecast.pdf(0.0), round(forecast.cdf(0.0), 2)
+    (True, 0.5)
+    """
+
+    name = "gaussian-process-cdf"
+    summary = "Gaussian process classifier over the predicted probability and the threshold, smooth densities"
+
+    def __init__(
+        self,
+        thresholds: int | npt.ArrayLike = 16,
+        *,
+        support: tuple[float, float],
+        kernel: RBF | tuple[RBF, ...] = KERNELS,
+        mean: Literal["base", "zero"] = "base",
+        point: Literal["mode", "mean"] = "mode",
+        scale: Scale = Logit(-8.0, 8.0),
+        resolution: int | None = 256,
+        points: int = 1024,
+        forgetting: Forgetting = Forever(),
+        refresh_every: int = 1,
+    ) -> None:
+        self._thresholds = segment_edges(thresholds, support)
+        inside = tuple(self._thresholds[1:-1].tolist())
+        self.thresholds = int(thresholds) if isinstance(thresholds, (int, np.integer)) else inside
+        self.support = (float(self._thresholds[0]), float(self._thresholds[-1]))
+        self.kernel = kernel
+        self._kernels = kernel if isinstance(kernel, tuple) else (kernel,)
+        if not self._kernels:
+            raise InputError("kernel=() is not possible; give RBF(variance, q_length, t_length), or some of them")
+        for one in self._kernels:
+            require(one, RBF, "kernel", "RBF(variance, q_length, t_length), or a tuple of them")
+        for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
+            if value not in allowed:
+                raise InputError(f"{name}={value!r} is not possible; give {' or '.join(map(repr, allowed))}")
+        if isinstance(points, bool) or not isinstance(points, int) or points < 2:
+            raise InputError(f"points={points!r} is not possible; give a whole number of at least 2")
+        require(scale, Scale, "scale", "Logit(lo, hi) or Probability()")
+        if scale.domain != (0.0, 1.0):
+            raise InputError(f"scale={scale!r} is not possible: it is read with probabilities; give Logit(lo, hi)")
+        self.mean = mean
+        self.point = point
+        self.scale = scale
+        self.resolution = resolution
+        self.points = points
+        self._knots = np.linspace(*self.support, points)
+        self._knots.flags.writeable = False
+        self._axes = [self._axes_of(one) for one in self._kernels]
+        self._modes = [np.zeros(along_q.size * along_t.size) for along_q, along_t in self._axes]
+        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+
+    def _new_statistic(self) -> Statistic:
+        self._tables = ThresholdTables(len(self._thresholds), self.scale, self.resolution)
+        return self._tables
+
+    def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
+        x = self.scale.coordinates(cdf_at(distribution, self._thresholds))
+        below = float(np.searchsorted(self._thresholds, y))
+        return tuple(x.tolist()), below, not self.support[0] <= y <= self.support[1]
+
+    def _read_many(
+        self, distributions: Sequence[Distribution], y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+        cdfs = cdfs_at(distributions, self._thresholds)
+        if len(cdfs) != len(y):
+            raise InputError(f"distributions and y differ in length: {len(cdfs)} and {len(y)}")
+        x = self.scale.coordinates(cdfs.reshape(-1)).reshape(cdfs.shape)
+        below = np.searchsorted(self._thresholds, y).astype(np.float64)
+        return x, below, (y < self.support[0]) | (y > self.support[1])
+
+    # -- the solve -----------------------------------------------------------------------------------------------
+
+    def _empty_map(self) -> DistributionMap:
+        return GaussianProcessMap(self._knots, self.scale, None)
+
+    def _solve(self, unit: float) -> DistributionMap:
+        x, neg, pos, ends = self._points(unit)
+        units, offset = self.scale.units(x), self._prior_mean(x)
+        thresholds = self._shares(self._thresholds)
+        candidates = []
+        for i, (kernel, (along_q, along_t)) in enumerate(zip(self._kernels, self._axes, strict=True)):
+            columns = math.sqrt(kernel.variance) * along_t.features(thresholds)
+            problem = LaplaceProblem(along_q.features(units), ends, columns, offset, neg, pos)
+            solution = problem.mode(self._modes[i])
+            if not solution.solved:
+                raise SolverError(f"the mode under {kernel!r} was not found: status {solution.status!r}")
+            self._modes[i] = solution.x
+            evidence = problem.log_evidence(solution.x) if len(self._kernels) > 1 else 0.0
+            candidates.append((evidence, i, problem))
+        _, chosen, problem = max(candidates, key=lambda one: one[0])  # the first of equals
+        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem))
+
+    def _points(self, unit: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
+        """Coordinates, negative and positive weights of all thresholds, in today's units; where each threshold ends."""
+        parts = [table.points() for table in self._tables.tables]
+        x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
+        share = min(1.0, MOST_WEIGHT * unit / self._tables.n) / unit
+        return x, share * neg, share * pos, np.cumsum([len(part[0]) for part in parts])
+
+    def _prior_mean(self, x: FloatArray) -> FloatArray:
+        return self.scale.logits(x) if self.mean == "base" else np.zeros(len(x))
+
+    def _axes_of(self, kernel: RBF) -> tuple[Axis, Axis]:
+        """Inducing inputs over the whole scale; and at the thresholds, where all labels are: there nothing is lost."""
+        cuts = self._shares(self._thresholds)
+        length = max(kernel.t_length, GAPS * float(np.diff(cuts).max()))
+        return axis_over(0.0, 1.0, kernel.q_length), axis_through(cuts, length)
+
+    def _shares(self, t: FloatArray) -> FloatArray:
+        """Outcomes as shares of the support."""
+        return (t - self.support[0]) / (self.support[1] - self.support[0])
+
+    def _latent(self, i: int, problem: LaplaceProblem) -> Latent:
+        """The posterior of the latent process under a kernel, at the knots."""
+        (along_q, along_t), variance = self._axes[i], self._kernels[i].variance
+        features = along_t.features(self._shares(self._knots))  # (points, β)
+        mode = math.sqrt(variance) * self._modes[i].reshape(along_q.size, -1) @ features.T
+        if self.point == "mode":
+            return Latent(along_q, self.mean == "base", mode, variance, None)
+        shape = along_q.size, along_t.size
+        posterior = covariance(problem.precision(self._modes[i])).reshape(*shape, *shape)
+        spread = np.einsum("tb,abcd,td->tac", features, posterior, features, optimize=True)
+        spread -= np.square(features).sum(axis=1)[:, None, None] * np.eye(along_q.size)
+        return Latent(along_q, self.mean == "base", mode, variance, variance * spread)
+
+
+class Latent(NamedTuple):
+    """The latent process at (u, t) for each of m values of t, given a(u) of shape (α,).
+
+    Its mean is m + a·mode[:, t], with m the log-odds of the base where `from_base`; its variance, where it is read,
+    variance + aᵀ spread[t] a.
+    """
+
+    axis: Axis
+    from_base: bool
+    mode: FloatArray  # (α, m)
+    variance: float
+    spread: FloatArray | None  # (m, α, α)
+
+
+class GaussianProcessMap(DistributionMap):
+    """The classifier at fixed knots, or, with no latent process, what was predicted.
+
+    Parameters
+    ----------
+    knots : array, shape (m,)
+        Of the calibrated distributions, from one end of the support to the other.
+    scale : Scale
+        From q(t) to u.
+    latent : Latent or None
+        At the knots.
+    """
+
+    def __init__(self, knots: FloatArray, scale: Scale, latent: Latent | None) -> None:
+        self.knots = knots
+        self.scale = scale
+        self._latent = latent
+
+    def predict_one(self, distribution: Distribution) -> Piecewise:
+        """The calibrated distribution: the probabilities at the knots in order, 0 at the first and 1 at the last."""
+        levels = np.sort(self.probabilities(cdf_at(distribution, self.knots)))
+        levels[0], levels[-1] = 0.0, 1.0
+        return Piecewise(self.knots, levels)
+
+    def probabilities(self, q: FloatArray) -> FloatArray:
+        """The classifier itself, which need not be monotone: P(Y ≤ t) for predicted q(t) at each knot t, shape (m,)."""
+        if self._latent is None:
+            return q
+        axis, from_base, mode, variance, spread = self._latent
+        a = axis.features(self.scale.units(self.scale.coordinates(q)))
+        f = np.einsum("ta,at->t", a, mode)
+        if from_base:  # the log-odds without the clamp of the scale: tails go on as they were predicted
+            f += logits(q)
+        if spread is None:
+            return np.asarray(sigmoids(f))
+        sd = np.sqrt(np.maximum(variance + np.einsum("ta,tac,tc->t", a, spread, a, optimize=True), 0.0))
+        sigmoid_at = np.asarray(sigmoids((f[:, None] + sd[:, None] * _NODES).reshape(-1))).reshape(len(f), -1)
+        return np.minimum(sigmoid_at @ _WEIGHTS, 1.0)
+
+
+def _normal_rule() -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights for the mean of a function of a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return nodes, weights / weights.sum()
+
+
+_NODES, _WEIGHTS = _normal_rule()

@@ -1,0 +1,179 @@
+"""Reading predictive distributions: the one place where their cdfs are checked, and turned into plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from streamcal.base import FloatArray, InputError
+from streamcal.inputs import check_scores
+from streamcal.regression.distributions import Distribution, Normal
+
+#: A cdf that is a sum of parts may miss [0, 1], or fall, by its rounding: a thousand parts of 1e-16 each, and room.
+CDF_ROUNDING = 1e-12
+#: The search for a quantile doubles its bracket at most so often: from ±1 to the end of the floats.
+DOUBLINGS = 1023
+
+
+def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
+    """The cdf at ascending thresholds, shape (m,): in [0, 1] and nondecreasing; `InputError` where it is not."""
+    if type(distribution) is Normal:  # which needs no check
+        return distribution._cdf(thresholds)
+    return _as_cdf(_called(distribution, thresholds), distribution)
+
+
+def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> FloatArray:
+    """`cdf_at` for each of n distributions, shape (n, m). Normals are read all at once."""
+    given = check_distributions(distributions)
+    if not given:
+        return np.empty((0, len(thresholds)))
+    if all(type(one) is Normal for one in given):
+        mean, sd = _parameters(given)
+        cdfs: FloatArray = ndtr((thresholds - mean[:, np.newaxis]) / sd[:, np.newaxis])
+        return cdfs
+    return np.array([cdf_at(one, thresholds) for one in given])
+
+
+def pit(distribution: Distribution, y: float) -> float:
+    """The probability integral transform F(y), in [0, 1]; `InputError` where the cdf says something else."""
+    if type(distribution) is Normal:  # which needs no check
+        return float(ndtr((y - distribution.mean) / distribution.sd))
+    return float(_in_range(_called(distribution, y), distribution))
+
+
+def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
+    """`pit` of each distribution at its outcome, shape (n,). Normals are read all at once."""
+    given = check_distributions(distributions)
+    if len(given) != len(y):
+        raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
+    if given and all(type(one) is Normal for one in given):
+        mean, sd = _parameters(given)
+        values: FloatArray = ndtr((y - mean) / sd)
+        return values
+    return np.array([pit(one, outcome) for one, outcome in zip(given, y.tolist(), strict=True)], dtype=np.float64)
+
+
+def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
+    """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, where it has none, by bisection of its cdf.
+
+    Beyond what the cdf reaches they are infinite, and so is a searched one at level 0.
+    """
+    ppf = getattr(distribution, "ppf", None)
+    if callable(ppf):
+        return np.asarray(ppf(levels), dtype=np.float64)
+
+    def cdf(t: FloatArray) -> FloatArray:
+        return _in_range(_called(distribution, t), distribution)
+
+    low, high = np.full(np.shape(levels), -1.0), np.full(np.shape(levels), 1.0)
+    for _ in range(DOUBLINGS):
+        short = (levels > 0.0) & (cdf(low) >= levels)
+        beyond = cdf(high) < levels
+        if not (short | beyond).any():
+            break
+        low, high = np.where(short, 2.0 * low, low), np.where(beyond, 2.0 * high, high)
+    unbounded = cdf(high) < levels
+    middle = 0.5 * low + 0.5 * high
+    while ((low < middle) & (middle < high)).any():  # until two floats are neighbours
+        there = cdf(middle) >= levels
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+        middle = 0.5 * low + 0.5 * high
+    return np.where(levels > 0.0, np.where(unbounded, np.inf, high), -np.inf)
+
+
+def check_distribution(distribution: Any) -> Distribution:
+    """Anything with a `cdf` to be called; `InputError` otherwise."""
+    if not callable(getattr(distribution, "cdf", None)):
+        raise InputError(
+            f"distribution {distribution!r} has no cdf; give Normal(mean, sd), Quantiles(levels, values), "
+            "Sample(values), a frozen scipy.stats distribution, or any object with cdf(t)"
+        )
+    found: Distribution = distribution
+    return found
+
+
+def check_distributions(distributions: Any) -> list[Distribution]:
+    """A list of distributions; `InputError` for anything else."""
+    if callable(getattr(distributions, "cdf", None)) or not hasattr(distributions, "__iter__"):
+        raise InputError(f"distributions {distributions!r} are no sequence; give a list of distributions")
+    return [check_distribution(one) for one in distributions]
+
+
+def median(distribution: Distribution) -> float:
+    """The median; `InputError` where it is not finite."""
+    return float(medians([distribution])[0])
+
+
+def medians(distributions: Sequence[Distribution]) -> FloatArray:
+    """`median` of each distribution, shape (n,)."""
+    half = np.array(0.5)
+    given = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
+    found = np.array(given, dtype=np.float64)
+    if not np.isfinite(found).all():
+        place = int(np.argmin(np.isfinite(found)))
+        raise InputError(f"the median of {distributions[place]!r} is {found[place].item()!r}; it must be finite")
+    return found
+
+
+def check_support(support: tuple[float, float]) -> tuple[float, float]:
+    """The ends lo < hi of a support, as finite floats; `InputError` otherwise."""
+    ends = check_scores(support)
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise InputError(f"support={support!r} is not possible; give (lo, hi), finite numbers with lo < hi")
+    return float(ends[0]), float(ends[1])
+
+
+def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
+    """The K + 1 edges of K segments of the support, ascending, its two ends among them.
+
+    `thresholds` is K, for segments of equal width, or the K − 1 thresholds between the segments, strictly inside.
+
+    >>> segment_edges(4, (0.0, 2.0)).tolist(), segment_edges([0.5], (0.0, 2.0)).tolist()
+    ([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 0.5, 2.0])
+    """
+    lo, hi = check_support(support)
+    if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
+        if thresholds < 2:
+            raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, or an array")
+        edges = np.linspace(lo, hi, int(thresholds) + 1)
+    else:
+        edges = np.concatenate(([lo], check_scores(thresholds), [hi]))
+    if len(edges) < 3 or not (np.diff(edges) > 0.0).all():
+        raise InputError(
+            f"thresholds={thresholds!r} are not possible in the support {support!r}; give strictly increasing ones "
+            "inside of it, or their number"
+        )
+    return edges
+
+
+def _called(distribution: Distribution, t: Any) -> FloatArray:
+    values = np.asarray(check_distribution(distribution).cdf(t))
+    if values.dtype.kind not in "biuf" or values.shape != np.shape(t):
+        raise InputError(
+            f"the cdf of {distribution!r} gave {values!r} at {t!r}; it must give a float for a float and, for an array "
+            "of thresholds, an array of their probabilities"
+        )
+    return values.astype(np.float64)
+
+
+def _in_range(values: FloatArray, distribution: Distribution) -> FloatArray:
+    if not ((values >= -CDF_ROUNDING) & (values <= 1.0 + CDF_ROUNDING)).all():
+        raise InputError(f"the cdf of {distribution!r} gave {values!r}; probabilities are in [0, 1]")
+    return np.clip(values, 0.0, 1.0)
+
+
+def _as_cdf(values: FloatArray, distribution: Distribution) -> FloatArray:
+    inside = _in_range(values, distribution)
+    if (np.diff(inside) < -CDF_ROUNDING).any():
+        raise InputError(
+            f"the cdf of {distribution!r} decreases: {values.tolist()!r}; sort its quantiles, or repair it"
+        )
+    return np.maximum.accumulate(inside)
+
+
+def _parameters(normals: list[Any]) -> tuple[FloatArray, FloatArray]:
+    return np.array([one.mean for one in normals]), np.array([one.sd for one in normals])

@@ -1,0 +1,139 @@
+"""`VennAbersRegression`: a Venn-Abers predictor on the predicted medians at each threshold; lower and upper cdfs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray, Time
+from streamcal.calibrators.venn_abers import VennAbers
+from streamcal.forgetting import Forever, Forgetting
+from streamcal.inputs import check_time
+from streamcal.portable import POINTS
+from streamcal.regression.base import DistributionMap
+from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
+from streamcal.regression.reading import cdf_at, check_support, median
+from streamcal.regression.thresholds import MedianCalibrator, levels_of
+from streamcal.scales import Interval
+
+
+class VennAbersRegression(MedianCalibrator):
+    """The inductive Venn-Abers predictive distribution: at each threshold t, a Venn-Abers pair (p₀, p₁) for Y > t.
+
+    The score of the predictors is the median of the distribution; the label at t is 1[y > t]. The pairs are a lower
+    cdf 1 − p₁ and an upper cdf 1 − p₀; `predict_one` gives one between them, with both as `lower` and `upper`.
+
+    Parameters
+    ----------
+    point : {"log-minimax", "brier-minimax", "self-consistent"}
+        What makes one probability of a pair: see `VennAbers`. Each rises with p₀ and p₁, so that a cdf comes out.
+    thresholds, support
+        As of `EmpiricalDensity`: K segments of the support; within a segment the mass is even.
+    forgetting : Forgetting
+        What is kept of the past.
+    resolution : int or None
+        Cells of a grid over the support to which medians are rounded; None keeps every distinct one.
+
+    Notes
+    -----
+    Validity, at each threshold for itself: where the rule that made the distributions was fixed in advance, the
+    observations held and the new one are exchangeable and weights are 1, the one of p₀ and p₁ that belongs to the
+    outcome (p₁ where y > t) is perfectly calibrated. Nothing is said of the single cdf between them, nor of
+    several thresholds at once. A model that goes on learning, decay or unequal weights void it.
+
+    Fits of labels that fall with t fall with t, and so both ends are cdfs without repair. The published
+    method takes every outcome held as a threshold, and a run of isotonic regressions for each; on a stream the
+    thresholds are fixed. Learning and predicting cost O(log² k) a threshold for k distinct medians. See
+    `MedianCalibrator` for medians outside of the support, and for the start.
+
+    Nouretdinov, Volkhonskiy, Lim, Toccaceli and Gammerman, Inductive Venn-Abers predictive distribution, COPA 2018
+    (PMLR 91).
+
+    >>> from streamcal.regression import Normal
+    >>> cal = VennAbersRegression(thresholds=[0.0], support=(-2.0, 2.0))
+    >>> cal.learn_many([Normal(m, 1.0) for m in (-1.0, -0.5, 0.5, 1.0)], [-1.0, -0.2, 0.5, 1.5])
+    >>> calibrated = cal.predict_one(Normal(0.6, 1.0))
+    >>> calibrated.lower.cdf(0.0), round(calibrated.cdf(0.0), 4), calibrated.upper.cdf(0.0)
+    (0.0, 0.3333, 0.5)
+    """
+
+    name = "venn-abers-regression"
+    summary = "Venn-Abers predictive distributions: a lower and an upper cdf at fixed thresholds"
+
+    def __init__(
+        self,
+        point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
+        thresholds: int | npt.ArrayLike = 16,
+        *,
+        support: tuple[float, float],
+        forgetting: Forgetting = Forever(),
+        resolution: int | None = None,
+    ) -> None:
+        self.point = point
+        self.resolution = resolution
+        scale = Interval(*check_support(support))
+        method = VennAbers(point, scale=scale, forgetting=forgetting, resolution=resolution)
+        super().__init__(method, thresholds, support)
+
+    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        unit = self._memory.as_of(None if t is None else check_time(t))
+        if self._memory.statistic.n <= 0.0:
+            return self._empty_map().predict_one(distribution)
+        centre = median(distribution)
+        pairs = [stream.predict_interval_one(centre) for stream in self._streams.as_of(unit)]
+        return between(self._edges, pairs, self.point)
+
+    def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
+        return VennAbersRegressionMap(self._edges, streams, self.point)
+
+    def _empty_map(self) -> DistributionMap:
+        return VacuousMap(self._edges)
+
+
+class VennAbersDistribution(Piecewise):
+    """A cdf with the two between which it lies.
+
+    Parameters
+    ----------
+    edges : array, shape (K + 1,)
+        The ends of the segments.
+    inner, lower, upper : array, shape (K − 1,)
+        The cdf, and the one below and above it, at the inner edges.
+    """
+
+    def __init__(self, edges: FloatArray, inner: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+        super().__init__(edges, levels_of(inner))
+        self.lower = Piecewise(edges, levels_of(lower))
+        self.upper = Piecewise(edges, levels_of(upper))
+
+
+class VennAbersRegressionMap(DistributionMap):
+    """The median → Venn-Abers pairs at the thresholds inside of `edges`."""
+
+    def __init__(self, edges: FloatArray, maps: list[Any], point: str) -> None:
+        self.edges = edges
+        self.maps = tuple(maps)
+        self.point = point
+
+    def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        x = self.maps[0].scale.coordinate(median(distribution))
+        return between(self.edges, [one.interval_at(x) for one in self.maps], self.point)
+
+
+class VacuousMap(DistributionMap):
+    """The masses between `edges` as they are, between cdfs that say nothing."""
+
+    def __init__(self, edges: FloatArray) -> None:
+        self.edges = edges
+
+    def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        inner = cdf_at(distribution, self.edges[1:-1])
+        return VennAbersDistribution(self.edges, inner, 0.0 * inner, 0.0 * inner + 1.0)
+
+
+def between(edges: FloatArray, pairs: list[tuple[float, float]], point: str) -> VennAbersDistribution:
+    """The distribution of Venn-Abers pairs (p₀, p₁) for Y > t at the inner edges."""
+    p0, p1 = np.array(pairs).T
+    return VennAbersDistribution(edges, 1.0 - POINTS[point](p0, p1), 1.0 - p1, 1.0 - p0)

@@ -1,0 +1,17 @@
+"""River: calibrated classifiers and regressors, and the Brier score, for pipelines and progressive validation."""
+
+from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
+from streamcal.river.brier import Brier
+from streamcal.river.fused import FusedClassifier
+from streamcal.river.multiclass import CalibratedMulticlassClassifier
+from streamcal.river.regressor import CalibratedRegressor
+
+__all__ = [
+    "Brier",
+    "CalibratedClassifier",
+    "CalibratedMulticlassClassifier",
+    "CalibratedRegressor",
+    "CrossCalibratedClassifier",
+    "FusedClassifier",
+    "ScoreCalibrator",
+]

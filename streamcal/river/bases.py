@@ -1,0 +1,71 @@
+"""What the wrappers share: how a base is asked for its score, and what of weights and times it takes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from river import base, compose
+
+from streamcal.base import Calibrator, InputError, Time
+
+#: What is predicted where the base has no opinion: it returned {}, as some do before they have learned.
+NO_OPINION = 0.5
+#: River's models normalise in floating point: a probability this close to [0, 1] is meant to be inside.
+ROUNDING = 1e-9
+
+
+def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
+    """A base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
+    scores = classifier.predict_proba_one(x, **kwargs)
+    if not scores:
+        return None
+    if True not in scores and False not in scores:
+        raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
+    return rounded(scores.get(True, 0.0))
+
+
+def asked_for(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
+    """The weight and the time, where the base takes them."""
+    given = {"w": w} if t is None else {"w": w, "t": t}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def fresh(calibrator: Calibrator) -> Calibrator:
+    """A clone; `InputError` for anything but a calibrator."""
+    if not isinstance(calibrator, Calibrator):
+        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
+    return calibrator.clone()
+
+
+def takes(estimator: base.Estimator, name: str) -> bool:
+    """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
+
+    Those hand their **kwargs on (a pipeline only to the steps that declare them), so what is inside decides.
+    """
+    if isinstance(estimator, compose.Pipeline):
+        return any(takes(step, name) for step in estimator.steps.values())
+    if isinstance(estimator, compose.TransformerUnion):
+        return any(takes(part, name) for part in estimator.transformers.values())
+    if name in inspect.signature(estimator.learn_one).parameters:
+        return True
+    return isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
+
+
+def takes_to_predict(estimator: base.Estimator, name: str) -> bool:
+    """Whether `predict_one` has a parameter of this name; a pipeline hands it to its last step."""
+    if isinstance(estimator, compose.Pipeline):
+        return takes_to_predict(list(estimator.steps.values())[-1], name)
+    return name in inspect.signature(estimator.predict_one).parameters
+
+
+def rounded(p: float) -> float:
+    """The probability, put back on the end of [0, 1] it misses by rounding; anything else is left to be refused."""
+    if -ROUNDING <= p < 0.0:
+        return 0.0
+    return 1.0 if 1.0 < p <= 1.0 + ROUNDING else p
+
+
+def both(p: float) -> dict[bool, float]:
+    """River's answer of a binary classifier."""
+    return {False: 1.0 - p, True: p}

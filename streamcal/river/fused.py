@@ -1,0 +1,100 @@
+"""`FusedClassifier`: several River classifiers, their probabilities fused into one that is calibrated online."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from river import base, linear_model, naive_bayes, preprocessing
+
+from streamcal.base import InputError, Label, Time
+from streamcal.fusion import BernsteinFusion, Fusion
+from streamcal.inputs import check_label
+from streamcal.river.bases import NO_OPINION, asked_for, both, score_of, takes
+
+
+class FusedClassifier(base.Classifier):
+    """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
+
+    `learn_one(x, y)` first asks every base for its score of x, as it is before it learns (x, y); the fusion learns that
+    the scores were followed by y; then the bases learn. Where a base returns {} there is no tuple of scores: the fusion
+    learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
+
+    Parameters
+    ----------
+    classifiers : list of river.base.Classifier
+        The bases, at least one. Their clones learn, and are the attribute `models`; those given are never changed.
+    fusion : Fusion or None
+        A clone of it learns, and is the attribute `fusion`; its number of scores is that of the bases. None is
+        `BernsteinFusion(n_scores=...)`; for bases that go on learning, give it a window or decay.
+
+    Notes
+    -----
+    An observation costs what the bases cost, and a step of the fusion; a prediction may cost a solve: see
+    `refresh_every` of the fusion. A weight `w` counts for the fusion, and for every base whose `learn_one` has a
+    parameter of that name; the same holds for the time `t`. Every other keyword goes to all bases, which raise if they
+    do not know it. Late labels and drifting bases are discussed at `CalibratedClassifier`.
+
+    Errors: `InputError` for a classifier or fusion of another kind, a fusion of another number of scores, a label that
+    is not binary, or a base that predicts classes other than False and True; nothing has been learned then.
+
+    >>> from river import datasets, evaluate, linear_model, naive_bayes, preprocessing
+    >>> from streamcal.fusion import BernsteinFusion
+    >>> from streamcal.river import Brier, FusedClassifier
+    >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    >>> model = FusedClassifier([pipeline, naive_bayes.GaussianNB()], BernsteinFusion(degrees=3, refresh_every=10))
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, Brier())
+    Brier: 0.083711
+    >>> model.fusion.n
+    1249.0
+    """
+
+    def __init__(self, classifiers: list[base.Classifier], fusion: Fusion | None = None) -> None:
+        if not isinstance(classifiers, (list, tuple)) or not classifiers:
+            raise InputError(f"classifiers={classifiers!r} is not possible; give a list of River classifiers")
+        for classifier in classifiers:
+            if not isinstance(classifier, base.Classifier):
+                raise InputError(f"{classifier!r} is not a River classifier, nor a pipeline that ends in one")
+        fusion = BernsteinFusion(n_scores=len(classifiers)) if fusion is None else fusion
+        if not isinstance(fusion, Fusion):
+            raise InputError(f"fusion={fusion!r} is not a streamcal fusion; give one such as BernsteinFusion()")
+        if fusion.n_scores != len(classifiers):
+            raise InputError(f"{fusion!r} takes {fusion.n_scores} scores, and there are {len(classifiers)} classifiers")
+        self.classifiers = classifiers
+        self.fusion = fusion.clone()
+        self.models = [classifier.clone() for classifier in classifiers]
+        self._for_models = [frozenset(name for name in ("w", "t") if takes(one, name)) for one in self.models]
+
+    @property
+    def _multiclass(self) -> bool:
+        return False
+
+    def _more_tags(self) -> set[str]:
+        return set().union(*(model._tags for model in self.models))
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+        yield {"classifiers": [linear_model.LogisticRegression(), pipeline], "fusion": BernsteinFusion(degrees=2)}
+        yield {"classifiers": [pipeline, naive_bayes.GaussianNB()], "fusion": BernsteinFusion(degrees=(1, 2))}
+
+    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
+        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        scores = self._scores(x)
+        if scores is None:
+            check_label(y)
+        else:
+            self.fusion.learn_one(scores, y, w, t)
+        for model, names in zip(self.models, self._for_models, strict=True):
+            model.learn_one(x, y, **kwargs, **asked_for(names, w, t))
+
+    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
+        """{False: 1 − p, True: p}, p being the fused probability of True, as of time `t`. Changes nothing."""
+        scores = self._scores(x, **kwargs)
+        return both(NO_OPINION if scores is None else self.fusion.predict_one(scores, t))
+
+    def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float] | None:
+        """P(True) of every base, None if one has no opinion."""
+        found = [score_of(model, x, **kwargs) for model in self.models]
+        scores = [score for score in found if score is not None]
+        return scores if len(scores) == len(found) else None

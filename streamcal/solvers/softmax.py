@@ -1,0 +1,173 @@
+"""Multinomial logistic regression on tables of weighted observations: damped Newton steps.
+
+Symbols, for an observation n whose outcome is one of K classes:
+
+    w_nk            the weight of the outcomes k;  w_n = Σ_k w_nk;  all of them together sum to 1
+    z_nk = o_nk + Σ_i f_nki δ[place_ki]      the log-odds of class k; each class reads some of the parameters δ
+    q_nk = exp z_nk / Σ_j exp z_nj
+    min  F(δ) = −Σ w_nk log q_nk + ½ Σ_i c_i δ_i²,      c_i >= RIDGE
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcal.solvers.logistic import (
+    ACCEPTED_VIOLATION,
+    LAST_STEP,
+    MAX_HALVINGS,
+    MAX_ITERATIONS,
+    QUIET_STEPS,
+    RIDGE,
+    ROUNDING,
+)
+from streamcal.solvers.solution import Solution
+
+Array = NDArray[np.float64]
+
+
+class Part(NamedTuple):
+    """Observations with the same K classes."""
+
+    features: Array  # f, shape (n, K, d); a view may repeat one row of features for every class
+    places: NDArray[np.intp]  # shape (K, d); no class reads a parameter twice
+    offset: Array  # o, shape (n, K)
+    weight: Array  # shape (n, K)
+
+
+class _Terms(NamedTuple):
+    """Shares q, their residuals w_n q − w_nk and the spreads w_n q (1 − q), each shape (n, K)."""
+
+    q: Array
+    excess: Array
+    spread: Array
+
+
+def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution:
+    """The minimum of F; `start` is used if it is better than 0.
+
+    Args:
+        parts: the observations.
+        penalty: c for weights that sum to 1, shape (m,), at least 0; RIDGE is added to it.
+        start: δ to start from, shape (m,).
+
+    One Newton step costs O(n K² d²) and, to solve for it, O(m³).
+    """
+    total = float(sum(part.weight.sum() for part in parts))
+    if not total > 0.0:
+        return Solution(np.zeros_like(penalty), "no data", False, 0, 0.0)
+    problem = _Problem([part._replace(weight=part.weight / total) for part in parts], penalty + RIDGE)
+    delta, terms, loss = problem.better_of(np.zeros_like(penalty), start)
+    if not np.isfinite(loss):
+        return Solution(delta, "not finite", False, 0, 0.0)
+    largest = ACCEPTED_VIOLATION * max(1.0, *(float(np.abs(part.features).max(initial=0.0)) for part in parts))
+    quiet = 0
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        gradient = problem.gradient(delta, terms)
+        step = problem.newton_step(gradient, terms)
+        slope = float(gradient @ step)
+        moved = problem.moves(step)
+        delta, terms, loss, full = problem.search(delta, loss, step, slope)
+        quiet = quiet + 1 if full and -slope <= ROUNDING * loss else 0
+        violation = problem.violation(delta, terms)
+        if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS) and violation <= largest:
+            return Solution(delta, "solved", True, iteration, violation)
+    return Solution(delta, "iteration limit", False, MAX_ITERATIONS, problem.violation(delta, terms))
+
+
+class _Problem:
+    """The observations, their weights summing to 1."""
+
+    def __init__(self, parts: list[Part], penalty: Array) -> None:
+        self.parts = parts
+        self.penalty = penalty
+
+    def assess(self, delta: Array) -> tuple[list[_Terms], float]:
+        terms, loss = [], 0.5 * float(self.penalty @ (delta * delta))
+        for part in self.parts:
+            found, lost = _terms(part.offset + _change(part, delta), part.weight)
+            terms.append(found)
+            loss += lost
+        return terms, loss
+
+    def better_of(self, cold: Array, warm: Array) -> tuple[Array, list[_Terms], float]:
+        points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
+        return min(points, key=lambda point: point[2])
+
+    def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
+        gradient: Array = self.penalty * delta
+        for part, found in zip(self.parts, terms, strict=True):
+            np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
+        return gradient
+
+    def newton_step(self, gradient: Array, terms: list[_Terms]) -> Array:
+        step: Array = np.linalg.solve(self.hessian(terms), -gradient).astype(np.float64, copy=False)
+        return step
+
+    def hessian(self, terms: list[_Terms]) -> Array:
+        """Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, and the penalty."""
+        hessian = np.diag(self.penalty)
+        for part, found in zip(self.parts, terms, strict=True):
+            shares = part.weight.sum(axis=1, keepdims=True) * found.q
+            for j, own in enumerate(part.places):
+                hessian[np.ix_(own, own)] += _block(part, j, j, found.spread[:, j])
+                for k in range(j):
+                    block = _block(part, j, k, -shares[:, j] * found.q[:, k])
+                    hessian[np.ix_(own, part.places[k])] += block
+                    hessian[np.ix_(part.places[k], own)] += block.T
+        return hessian
+
+    def moves(self, step: Array) -> float:
+        """The largest change of a difference between two log-odds, relative to 1 and to the largest log-odds."""
+        largest = 0.0
+        for part in self.parts:
+            moved = np.ptp(_change(part, step), axis=1).max(initial=0.0)
+            largest = max(largest, float(moved) / (1.0 + float(np.abs(part.offset).max(initial=0.0))))
+        return largest
+
+    def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, list[_Terms], float, bool]:
+        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        share = 1.0
+        for _ in range(MAX_HALVINGS):
+            terms, found = self.assess(delta + share * step)
+            if found <= loss + 1e-4 * share * slope + ROUNDING * loss:
+                break
+            share *= 0.5
+        return delta + share * step, terms, found, share == 1.0
+
+    def violation(self, delta: Array, terms: list[_Terms]) -> float:
+        return float(np.abs(self.gradient(delta, terms)).max())
+
+
+def _change(part: Part, delta: Array) -> Array:
+    """What δ adds to the log-odds, shape (n, K)."""
+    change: Array = np.einsum("nkd,kd->nk", part.features, delta[part.places])
+    return change
+
+
+def _block(part: Part, j: int, k: int, factor: Array) -> Array:
+    block: Array = (part.features[:, j] * factor[:, None]).T @ part.features[:, k]
+    return block
+
+
+def _terms(z: Array, weight: Array) -> tuple[_Terms, float]:
+    """Shares, residuals, spreads and the loss, to the last digits of what is near 0: of the most likely class, 1 − q
+    is the sum of the others."""
+    rows, top = np.arange(len(z)), z.argmax(axis=1)
+    behind = z - z[rows, top][:, None]
+    e = np.exp(behind)
+    e[rows, top] = 0.0
+    rest = e.sum(axis=1)
+    q = e / (1.0 + rest)[:, None]
+    others = weight.copy()
+    others[rows, top] = 0.0
+    whole = weight.sum(axis=1)
+    excess = whole[:, None] * q - weight
+    excess[rows, top] = others.sum(axis=1) - whole * (rest / (1.0 + rest))
+    spread = whole[:, None] * q * (1.0 - q)
+    spread[rows, top] = whole * (rest / (1.0 + rest)) / (1.0 + rest)
+    q[rows, top] = 1.0 / (1.0 + rest)
+    loss = float((weight * (np.log1p(rest)[:, None] - behind)).sum())
+    return _Terms(q, excess, spread), loss

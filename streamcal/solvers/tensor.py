@@ -1,0 +1,142 @@
+"""Isotonic least squares in a tensor product of Bernstein bases: the problem, and its exact solution."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import coo_matrix
+
+from streamcal.kernels.bernstein import binomials
+from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
+from streamcal.kernels.monotone_qp import RIDGE
+from streamcal.solvers.solution import Solution
+
+Floats = NDArray[np.float64]
+
+GAP_ALLOWED = 1e-8
+"""A solution whose certified gap is larger counts as not solved. It is half the mean squared error that could still be
+gained, so that fitted values are within 1.4e-4 of the optimum in mean square at worst; below 1e-11 was seen in every
+case."""
+
+
+class IsotonicTensor:
+    """min ½cᵀPc − rᵀc over c_k ≤ c_l for k ≤ l, 0 ≤ c_0, c_K ≤ 1 (paper 000, eqs. 10 to 13); the problem alone.
+
+    P = VᵀV/W + ridge · DᵀD and r = Vᵀy/W; V has a row of products of basis polynomials for every observation, W is the
+    total weight, D takes the differences between neighbours along every axis. The ridge is that of
+    `streamcal.solvers.active_set`: where the data leave coefficients open it takes the flattest surface.
+
+    Attributes:
+        above, below, bound: constraint p is c[above_p] − c[below_p] ≥ bound_p, with −1 for the number 0: the neighbours
+            along every axis, then c_0 ≥ 0, then −c_K ≥ −1.
+    """
+
+    def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
+        self.degrees = degrees
+        self.shape = tuple(degree + 1 for degree in degrees)
+        self.size = int(np.prod(self.shape))
+        number = np.arange(self.size).reshape(self.shape)
+        above, below = [], []
+        for axis, length in enumerate(self.shape):
+            above.append(np.delete(number, 0, axis).ravel())
+            below.append(np.delete(number, length - 1, axis).ravel())
+        self.above = np.concatenate([*above, [0, -1]])
+        self.below = np.concatenate([*below, [-1, self.size - 1]])
+        self.bound = np.zeros(len(self.above))
+        self.bound[-1] = -1.0
+        differences = self.constraint_matrix().toarray()[:-2]
+        self._penalty = ridge * (differences.T @ differences)
+        self._ratio: Floats = np.ones((1, 1))
+        for degree in degrees:
+            self._ratio = np.kron(self._ratio, _ratios(degree)).astype(np.float64)
+        place = np.stack(np.unravel_index(np.arange(self.size), self.shape))
+        wide = tuple(2 * degree + 1 for degree in degrees)
+        self._place = np.ravel_multi_index(tuple(place[:, :, None] + place[:, None, :]), wide)
+
+    def constraint_matrix(self) -> coo_matrix:
+        """The rows of the constraints, sparse."""
+        row = np.arange(len(self.above))
+        up, down = self.above >= 0, self.below >= 0
+        value = np.concatenate((np.ones(up.sum()), -np.ones(down.sum())))
+        place = np.concatenate((row[up], row[down])), np.concatenate((self.above[up], self.below[down]))
+        return coo_matrix((value, place), shape=(len(row), self.size))
+
+    def quadratic(self, moments: Floats, weight: float) -> Floats:
+        """P, shape (N, N), from Π(2Kₘ + 1) flat moments over the total weight > 0."""
+        quadratic: Floats = self._ratio * (moments / weight)[self._place] + self._penalty
+        return quadratic
+
+    def slacks(self, c: Floats) -> Floats:
+        """By how much each constraint is more than met."""
+        ends = np.append(c, 0.0)  # what an index of −1 reads
+        slacks: Floats = ends[self.above] - ends[self.below] - self.bound
+        return slacks
+
+    def repaired(self, c: Floats) -> Floats:
+        """The least point above c that meets the constraints: the largest coefficient of each lower set, cut to [0, 1].
+
+        It moves no coefficient by more than c misses a bound, or falls along a chain of neighbours.
+        """
+        surface = c.reshape(self.shape)
+        for axis in range(len(self.shape)):
+            surface = np.maximum.accumulate(surface, axis=axis)
+        return np.clip(surface.ravel(), 0.0, 1.0)
+
+    def gap(self, quadratic: Floats, linear: Floats, c: Floats, multipliers: Floats) -> float:
+        """A bound on what a feasible c costs above the optimum c*, from any multipliers λ ≥ 0.
+
+        With ρ = Pc − r − Aᵀλ, convexity gives f(c) − f(c*) + ½(c − c*)ᵀP(c − c*) ≤ ρᵀ(c − c*) + λᵀ(Ac − b), and both
+        c and c* lie in [0, 1]: the right side is at most Σ|ρᵢ|·max(cᵢ, 1 − cᵢ) + λᵀ(Ac − b).
+        """
+        ends = np.zeros(self.size + 1)
+        np.add.at(ends, self.above, multipliers)
+        np.subtract.at(ends, self.below, multipliers)
+        stationarity = np.abs(quadratic @ c - linear - ends[:-1])
+        return float(stationarity @ np.maximum(c, 1.0 - c) + multipliers @ self.slacks(c))
+
+
+class IsotonicTensorLeastSquares:
+    """`IsotonicTensor`, solved by the dual active-set kernel: exact but for rounding, and the same after every history.
+
+    The answer is repaired to meet every constraint exactly, and `Solution.residual` is its certified `gap`: the fitted
+    values differ from those of the optimum by at most √(2·gap) in (weighted) mean square over the data. O(N³) for N
+    coefficients.
+
+    Args:
+        degrees: (K_1, …, K_M).
+        ridge: the penalty that makes the answer unique where the data do not.
+    """
+
+    def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
+        self.problem = IsotonicTensor(degrees, ridge)
+        problem = self.problem
+        self.kernel = DifferenceQP(problem.size, problem.above, problem.below, problem.bound)
+
+    def solve(self, moments: Floats, cross: Floats, weight: float) -> Solution:
+        """Solve for flat moments and cross sums over a total weight > 0."""
+        if not weight > 0.0:
+            return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)
+        return self.solve_quadratic(self.problem.quadratic(moments, weight), cross / weight)
+
+    def solve_quadratic(self, quadratic: Floats, linear: Floats) -> Solution:
+        """Solve for P and r."""
+        problem, kernel = self.problem, self.kernel
+        factor, failed = lapack.dpotrf(quadratic, lower=1, clean=1)
+        if failed or not np.isfinite(factor).all():
+            return Solution(np.zeros(problem.size), "not positive definite", False, 0, 0.0)
+        inverse, _ = lapack.dtrtri(factor, lower=1)
+        status = kernel.solve(np.ascontiguousarray(inverse), linear)
+        c = problem.repaired(np.array(kernel.x))
+        gap = problem.gap(quadratic, linear, c, kernel.multipliers)
+        solved = gap <= GAP_ALLOWED
+        reason = "solved" if solved else "iteration limit" if status != SOLVED else "inaccurate"
+        return Solution(c, reason, solved, int(kernel.iterations), gap)
+
+
+def _ratios(degree: int) -> Floats:
+    """C(K, i) C(K, j) / C(2K, i+j)."""
+    row = binomials(degree)
+    index = np.add.outer(np.arange(degree + 1), np.arange(degree + 1))
+    ratios: Floats = np.multiply.outer(row, row) / binomials(2 * degree)[index]
+    return ratios

@@ -1,0 +1,115 @@
+"""`ClassTable`: distinct observation of several classes → weight of each outcome, and number of observations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.statistics.held import holds
+
+#: Texts, numbers and scores: see `streamcal.multiclass.observations`.
+_Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
+
+
+class ClassPoints(NamedTuple):
+    """The distinct score vectors of one set of labels."""
+
+    labels: tuple[str | float, ...]  #: K of them, texts first
+    scores: FloatArray  #: shape (k, K)
+    weights: FloatArray  #: shape (k, K): how often each label came
+
+
+class ClassTable(Statistic):
+    """The exact table. An update costs O(K) for K labels; memory and everything else O(k·K) for k distinct vectors.
+
+    A coordinate is (texts, numbers, scores): the labels of the observation that are texts, those that are numbers, and
+    their scores in this order. The outcome y is the place of the label that came, as a float. What each observation
+    adds depends on its own labels alone, so that a label which comes later changes nothing that is held.
+    """
+
+    def __init__(self) -> None:
+        # x -> [weight of outcome 0, …, of outcome K − 1, count]; count ≥ 1 and no weight below 0 in every row.
+        self._rows: dict[_Coordinate, list[float]] = {}
+        self._count = 0
+        self._peak = 0.0  # the largest weight ever summed in a row, see `holds`
+
+    @property
+    def n(self) -> float:
+        return math.fsum(weight for row in self._rows.values() for weight in row[:-1])
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def points(self) -> list[ClassPoints]:
+        """The table, a part for each set of labels; in an order that does not depend on that of the observations."""
+        parts: dict[tuple[Any, Any], list[tuple[tuple[float, ...], list[float]]]] = {}
+        for texts, numbers, scores in sorted(self._rows):
+            parts.setdefault((texts, numbers), []).append((scores, self._rows[texts, numbers, scores][:-1]))
+        return [
+            ClassPoints(texts + numbers, np.array([x for x, _ in rows]), np.array([weights for _, weights in rows]))
+            for (texts, numbers), rows in parts.items()
+        ]
+
+    def update(self, x: _Coordinate, y: float, w: float) -> None:
+        row = self._rows.get(x)
+        if row is None:
+            row = self._rows[x] = [0.0] * len(x[2]) + [0]
+        row[int(y)] += w
+        row[-1] += 1
+        self._count += 1
+        self._peak = max(self._peak, math.fsum(row[:-1]))
+
+    def update_many(self, x: npt.NDArray[Any], y: FloatArray, w: FloatArray) -> None:
+        for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
+            self.update(*one)
+
+    def revert(self, x: _Coordinate, y: float, w: float) -> None:
+        row = self._rows.get(x)
+        place = int(y)
+        if row is None or not holds((math.fsum(row[:-1]), row[place], int(row[-1])), 1.0, w, self._peak):
+            raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
+        self._count -= 1
+        if row[-1] == 1:
+            del self._rows[x]
+            return
+        row[place] = max(row[place] - w, 0.0)
+        row[-1] -= 1
+
+    def merge(self, other: Self) -> None:
+        for x, theirs in list(other._rows.items()):
+            row = self._rows.setdefault(x, [0.0] * len(x[2]) + [0])
+            for place, value in enumerate(theirs):
+                row[place] += value
+            self._peak = max(self._peak, math.fsum(row[:-1]))
+        self._count += other._count
+        self._peak = max(self._peak, other._peak)
+
+    def decay(self, factor: float) -> None:
+        self._peak *= factor
+        for row in self._rows.values():
+            row[:-1] = [weight * factor for weight in row[:-1]]
+
+    def prune(self, fraction: float) -> None:
+        threshold = fraction * self.n / max(len(self._rows), 1)
+        for x in [x for x, row in self._rows.items() if math.fsum(row[:-1]) < threshold]:
+            self._count -= int(self._rows.pop(x)[-1])
+
+    def empty(self) -> Self:
+        return type(self)()
+
+    def state(self) -> dict[str, Any]:
+        rows = [[*map(list, x), *row] for x, row in self._rows.items()]
+        return {"rows": rows, "peak": self._peak}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._rows = {
+            (tuple(texts), tuple(numbers), tuple(scores)): [*weights, int(count)]
+            for texts, numbers, scores, *weights, count in state["rows"]
+        }
+        self._count = int(sum(row[-1] for row in self._rows.values()))
+        self._peak = float(state["peak"])

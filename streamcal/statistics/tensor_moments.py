@@ -1,0 +1,89 @@
+"""`TensorMoments`: the sums that fix a least-squares problem in a tensor product of Bernstein bases."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from streamcal.base import FloatArray, Statistic
+from streamcal.kernels.tensor_bernstein import TensorSums
+from streamcal.scales import Scale
+from streamcal.statistics.held import require_held
+
+
+class TensorMoments(Statistic):
+    """VᵀV and Vᵀy of the tensor Bernstein basis of degrees (K₁, …, K_M), in Π(2Kₘ + 1) and Π(Kₘ + 1) sums.
+
+    Along every axis Bᵢᴷ·Bⱼᴷ = C(K,i)C(K,j)/C(2K,i+j)·Bᵢ₊ⱼ²ᴷ, so that the sums of the doubled degrees are all of the
+    Gram matrix: 121 of them for two scores of degree 5 instead of 36². A coordinate is a tuple, read at the unit
+    coordinates of the scales. Update and retraction O(Π(2Kₘ + 1)); fixed memory. Nothing of the single scores is kept:
+    a retraction can be refused only when it asks for more weight than is held.
+    """
+
+    bounded = True
+
+    def __init__(self, degrees: tuple[int, ...], scales: tuple[Scale, ...]) -> None:
+        self.degrees = degrees
+        self.scales = scales
+        self.sums = TensorSums(degrees)
+        self._count = 0
+        self._peak = 0.0  # the largest weight ever summed, see `require_held`
+
+    @property
+    def n(self) -> float:
+        return float(self.sums.weight)
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def update(self, x: tuple[float, ...], y: float, w: float) -> None:
+        self.sums.update(self._units(x), w, w * y)
+        self._count += 1
+        self._peak = max(self._peak, self.sums.weight)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        if len(x) == 0:  # an empty refill has no columns
+            return
+        self.sums.update_many(units(self.scales, x), w, w * y)
+        self._count += len(x)
+        self._peak = max(self._peak, self.sums.weight)
+
+    def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
+        require_held((self.sums.weight, self.sums.positive, self._count), x, y, w, self._peak)
+        self._count -= 1
+        if self._count == 0:
+            self.sums.load(np.zeros_like(self.sums.moments), np.zeros_like(self.sums.cross), 0.0, 0.0)
+        else:
+            self.sums.revert(self._units(x), w, w * y)
+
+    def merge(self, other: Self) -> None:
+        self.sums.merge(other.sums)
+        self._count += other._count
+        self._peak = max(self._peak, other._peak, self.sums.weight)
+
+    def decay(self, factor: float) -> None:
+        self.sums.multiply(factor)
+        self._peak *= factor
+
+    def empty(self) -> Self:
+        return type(self)(self.degrees, self.scales)
+
+    def state(self) -> dict[str, Any]:
+        moments, cross, weight, positive = self.sums.state()
+        sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
+        return {**sums, "count": self._count, "peak": self._peak}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), state["weight"], state["positive"])
+        self._count, self._peak = int(state["count"]), float(state["peak"])
+
+    def _units(self, x: tuple[float, ...]) -> list[float]:
+        return [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]
+
+
+def units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
+    """The unit coordinates, in [0, 1], of coordinates, both of shape (n, M)."""
+    columns = [scale.units(np.ascontiguousarray(one)) for scale, one in zip(scales, x.T, strict=True)]
+    return np.column_stack(columns)

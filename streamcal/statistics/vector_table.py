@@ -1,0 +1,90 @@
+"""`VectorTable`: distinct tuple of scores → weight, positive weight, number of observations."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.base import FloatArray
+from streamcal.scales import Scale
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.score_table import Columns, ScoreTable
+
+
+class VectorTable(ScoreTable):
+    """A `ScoreTable` whose coordinates are tuples of M numbers, in lexicographic order.
+
+    With grids, one for each score, a coordinate is rounded to the centre of its cell and memory is bounded by the
+    number of cells, however few of them are ever used. Update and retraction cost O(M log k) for k distinct tuples.
+
+    >>> table = VectorTable(2)
+    >>> table.update((0.3, 0.1), 1.0, 1.0); table.update((0.3, 0.1), 0.0, 1.0); table.update((0.1, 0.9), 0.0, 2.0)
+    >>> [column.tolist() for column in table.columns()]
+    [[[0.1, 0.9], [0.3, 0.1]], [2.0, 2.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, width: int, grids: tuple[Grid, ...] | None = None) -> None:
+        super().__init__()
+        self.width = width
+        self.grids = grids
+        self.bounded = grids is not None
+
+    def columns(self) -> Columns:
+        """Coordinates, shape (k, M), their weights and positive weights, shapes (k,). O(k M)."""
+        x, weight, positive = super().columns()
+        return x.reshape(-1, self.width), weight, positive
+
+    def kept(self, x: Any) -> tuple[float, ...]:
+        """The tuple under which a coordinate is kept."""
+        if self.grids is None:
+            return tuple([one + 0.0 for one in x])  # −0 is 0
+        return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
+
+    def kept_many(self, x: FloatArray) -> FloatArray:
+        """`kept` for an array of shape (n, M)."""
+        if self.grids is None:
+            return x + 0.0
+        columns = [np.ascontiguousarray(column) for column in x.T]
+        return np.column_stack([grid.rounds(column) for grid, column in zip(self.grids, columns, strict=True)])
+
+    def update(self, x: Any, y: float, w: float) -> None:
+        self._add(self.kept(x), w, w * y, 1)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        if len(x) == 0:
+            return
+        tuples, place = distinct_rows(self.kept_many(x))
+        sums = (np.bincount(place, w), np.bincount(place, w * y), np.bincount(place))
+        for kept, *row in zip(map(tuple, tuples.tolist()), *(one.tolist() for one in sums), strict=True):
+            self._add(kept, *row)
+
+    def revert(self, x: Any, y: float, w: float) -> None:
+        super().revert(self.kept(x), y, w)
+
+    def empty(self) -> Self:
+        return type(self)(self.width, self.grids)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore({**state, "rows": [[tuple(x), *row] for x, *row in state["rows"]]})
+
+
+def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """The distinct rows of an array in lexicographic order, and the place of each row among them.
+
+    As `np.unique(x, axis=0, return_inverse=True)`, in a quarter of its time.
+    """
+    rank = np.lexsort(x.T[::-1])
+    ordered = x[rank]
+    new = np.ones(len(x), dtype=bool)
+    new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    place = np.empty(len(x), dtype=np.intp)
+    place[rank] = np.cumsum(new) - 1
+    return ordered[new], place
+
+
+def vector_table(scales: tuple[Scale, ...], resolution: int | None) -> VectorTable:
+    """A table of tuples: exact, or on grids of `resolution` cells over each scale."""
+    grids = None if resolution is None else tuple(Grid(scale, resolution) for scale in scales)
+    return VectorTable(len(scales), grids)

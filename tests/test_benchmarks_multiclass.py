@@ -1,0 +1,18 @@
+"""The comparison of the methods of many classes runs, on a piece of the stream that ships with River."""
+
+import re
+
+import pytest
+
+multiclass = pytest.importorskip("benchmarks.multiclass", reason="the benchmarks stand in the checkout alone")
+
+
+def test_the_table_has_a_row_for_each_method():
+    stream = multiclass.image_segments(40)
+    lines = multiclass.table_of(stream).splitlines()
+    assert len(lines) == 3 + len(multiclass.METHODS)
+    for line in lines[2:]:
+        loss, brier, ece = (float(cell) for cell in re.findall(r"\d+\.\d+", line)[:3])
+        assert loss > 0.0
+        assert 0.0 <= brier <= 2.0
+        assert 0.0 <= ece <= 1.0

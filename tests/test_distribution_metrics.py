@@ -1,0 +1,222 @@
+"""The measures of distributions against their definitions, and the laws they share."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from streamcal.base import InputError, MergeError, RetractionError
+from streamcal.metrics import CRPS, DistributionMetric, IntervalCoverage, LogLikelihood, Pinball, PITHistogram
+from streamcal.regression import Normal, Piecewise, Quantiles, Sample
+
+METRICS = [LogLikelihood, CRPS, lambda: Pinball(0.9), lambda: IntervalCoverage(0.5), lambda: PITHistogram(4)]
+#: Plain sums of a few terms, in another order.
+SUMS = 1e-11
+
+FORECASTS = [
+    Normal(0.0, 1.0),
+    Normal(1.0, 0.25),
+    Quantiles([0.25, 0.75], [-1.0, 1.0]),
+    Sample([0.0, 1.0]),
+    stats.norm(0.5, 2.0),
+]
+observations = st.tuples(
+    st.sampled_from(FORECASTS),
+    st.sampled_from([-3.0, -0.5, 0.0, 0.3, 1.0, 4.0]),
+    st.integers(0, 8).map(lambda k: k / 4),
+)
+streams = st.lists(observations, max_size=8)
+
+
+def filled(make, rows) -> DistributionMetric:
+    metric = make()
+    for row in rows:
+        metric.update(*row)
+    return metric
+
+
+def answers(metric: DistributionMetric) -> list[float]:
+    """All that a metric says."""
+    names = ("value", "n", "finite", "impossible", "certain", "width", "log_e_value", "weights", "counts")
+    said = [getattr(metric, name, None) for name in names]
+    return [number for one in said if one is not None for number in np.ravel(one).tolist()]
+
+
+# -- each measure against its definition -------------------------------------------------------------------------
+
+
+def test_means_of_terms_are_their_definitions():
+    rng = np.random.default_rng(0)
+    means, y, w = rng.normal(size=50), rng.normal(size=50), rng.integers(1, 4, 50).astype(float)
+    forecasts = [Normal(m, 1.5) for m in means.tolist()]
+    found = []
+    for metric in (LogLikelihood(), CRPS(), Pinball(0.2), IntervalCoverage(0.8)):
+        metric.update_many(forecasts, y, w)
+        found.append(metric.value)
+    q = stats.norm.ppf(0.2, means, 1.5)
+    low, high = stats.norm(means, 1.5).interval(0.8)
+    expected = [
+        stats.norm.logpdf(y, means, 1.5),
+        [one.crps(v) for one, v in zip(forecasts, y.tolist(), strict=True)],
+        np.where(y >= q, 0.2 * (y - q), 0.8 * (q - y)),
+        (low <= y) & (y <= high),
+    ]
+    assert found == pytest.approx([np.average(terms, weights=w) for terms in expected], rel=SUMS)
+
+
+def test_the_crps_is_twice_the_pinball_loss_over_all_levels():
+    forecast, y = Normal(0.5, 2.0), 1.25
+    levels = (np.arange(2000) + 0.5) / 2000
+    mean = np.mean(
+        [filled(lambda level=level: Pinball(level), [(forecast, y, 1.0)]).value for level in levels.tolist()]
+    )
+    assert filled(CRPS, [(forecast, y, 1.0)]).value == pytest.approx(2.0 * mean, abs=1e-5)
+
+
+def test_the_log_likelihood_counts_its_infinities():
+    bounded = Piecewise([0.0, 1.0], [0.0, 1.0])
+    metric = LogLikelihood()
+    assert (metric.value, metric.finite) == (None, None)
+    metric.update(bounded, 0.5)
+    assert metric.value == metric.finite == 0.0
+    metric.update(bounded, 2.0, 3.0)
+    assert (metric.value, metric.finite, metric.impossible) == (-math.inf, 0.0, 1)
+    metric.update(Sample([1.0]), 1.0)
+    assert (metric.value, metric.finite, metric.certain) == (None, 0.0, 1)
+    metric.revert(bounded, 2.0, 3.0)
+    assert metric.value == math.inf
+    metric.revert(Sample([1.0]), 1.0)
+    assert metric.value == 0.0
+    metric.update(Normal(0.0, 1.0), 1e3)  # of a density that rounds to 0, but is none
+    assert metric.impossible == 0
+
+
+def test_coverage_of_points_and_its_width():
+    metric = IntervalCoverage(0.5)
+    metric.update_many([Sample([1.0])] * 4, [1.0, 1.0, 1.0, 2.0])
+    assert (metric.value, metric.width) == (0.75, 0.0)
+
+
+# -- the PIT -----------------------------------------------------------------------------------------------------
+
+UNIFORM = Piecewise([0.0, 1.0], [0.0, 1.0])
+
+
+def test_the_histogram_counts_and_measures_levels():
+    metric = PITHistogram(4)
+    metric.update_many([UNIFORM] * 6, [0.0, 0.25, 0.26, 0.9, 1.0, 1.0], [1, 1, 2, 1, 1, 2])
+    assert metric.counts.tolist() == [2, 1, 0, 3]
+    assert metric.weights.tolist() == [2.0, 2.0, 0.0, 4.0]
+    assert metric.value == pytest.approx((abs(2 / 8 - 0.25) + abs(4 / 8 - 0.5) + abs(4 / 8 - 0.75)) / 3)
+
+
+def test_the_e_process_is_the_product_of_its_bets():
+    """Krichevsky-Trofimov: before each PIT, the bet on a bin is (count + ½)/(n + M/2), paid M to one."""
+    rng = np.random.default_rng(0)
+    metric, log_e, counts = PITHistogram(5), 0.0, np.zeros(5)
+    for u in rng.beta(1.5, 1.0, 200).tolist():
+        metric.update(UNIFORM, u)
+        place = math.ceil(5 * u) - 1
+        log_e += math.log(5 * (counts[place] + 0.5) / (counts.sum() + 2.5))
+        counts[place] += 1
+        assert metric.log_e_value == pytest.approx(log_e, abs=1e-9)
+
+
+def log_e_paths(u: np.ndarray, bins: int) -> np.ndarray:
+    """The e-process of many streams at every moment, shape as u; vectorised, tested against the class below."""
+    counts = np.zeros((len(u), bins))
+    rows, path = np.arange(len(u)), np.zeros(len(u))
+    paths = np.empty(u.shape)
+    for i, places in enumerate((np.ceil(bins * u.T) - 1).astype(int)):
+        path = path + np.log(bins * (counts[rows, places] + 0.5) / (i + 0.5 * bins))
+        counts[rows, places] += 1
+        paths[:, i] = path
+    return paths
+
+
+def test_the_e_process_is_valid_under_the_null_and_finds_what_is_wrong():
+    rng = np.random.default_rng(1)
+    fair = log_e_paths(rng.random((4000, 300)), 10)
+    for level in (0.2, 0.05):
+        share = np.mean(fair.max(axis=1) >= -math.log(level))
+        assert share <= level + 3.0 * math.sqrt(level / 4000)  # Ville's inequality, over every moment of a stream
+    assert np.mean(np.exp(fair[:, 1])) == pytest.approx(1.0, abs=0.05)  # a martingale, seen after two steps
+    wrong = log_e_paths(stats.norm.cdf(1.5 * rng.normal(size=(200, 300))), 10)  # forecasts too narrow by a third
+    assert np.mean(wrong[:, -1] >= math.log(20.0)) > 0.8
+    metric = PITHistogram(10)
+    metric.update_many([UNIFORM] * 300, np.random.default_rng(1).random((4000, 300))[7])
+    assert metric.log_e_value == pytest.approx(fair[7, -1], abs=1e-9)
+
+
+# -- the laws ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", METRICS)
+@settings(max_examples=15)
+@given(rows=streams, cut=st.integers(0, 8))
+def test_many_merge_and_revert(make, rows, cut):
+    whole, many = filled(make, rows), make()
+    many.update_many([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+    assert answers(many) == answers(whole)
+    one, other = filled(make, rows[:cut]), filled(make, rows[cut:])
+    before = answers(other)
+    one.merge(other)
+    assert answers(one) == pytest.approx(answers(whole), rel=SUMS, abs=SUMS)
+    assert answers(other) == before
+    for row in rows[:cut]:
+        whole.revert(*row)
+    assert answers(whole) == pytest.approx(answers(other), rel=1e-9, abs=1e-9)
+    for row in rows[cut:]:
+        whole.revert(*row)
+    assert answers(whole) == answers(make())
+
+
+@pytest.mark.parametrize("make", METRICS)
+def test_bad_input_changes_nothing(make):
+    metric = filled(make, [(FORECASTS[0], 0.3, 1.0)])
+    before = copy.deepcopy(vars(metric))
+    for bad in ((FORECASTS[0], math.nan), (None, 0.0), (FORECASTS[0], 0.0, -1.0), (FORECASTS[0], "0")):
+        with pytest.raises(InputError):
+            metric.update(*bad)
+        with pytest.raises(InputError):
+            metric.revert(*bad)
+        with pytest.raises(InputError):
+            metric.update_many([FORECASTS[0], bad[0]], [0.0, bad[1]], None if len(bad) == 2 else [1.0, bad[2]])
+    with pytest.raises(InputError):
+        metric.update_many(FORECASTS[:2], [0.0])
+    for name, value in vars(metric).items():
+        assert np.array_equal(value, before[name])
+    with pytest.raises(RetractionError):
+        make().revert(FORECASTS[0], 0.0)
+    with pytest.raises(MergeError):
+        make().merge(LogLikelihood() if not isinstance(metric, LogLikelihood) else CRPS())
+    with pytest.raises(MergeError):
+        Pinball(0.5).merge(Pinball(0.9))
+
+
+def test_what_is_not_finite_is_no_score():
+    for metric in (CRPS(), Pinball(0.5), IntervalCoverage(0.5)):
+        with pytest.raises(InputError, match="finite"):
+            metric.update(stats.uniform(0.0, math.inf), 1.0)
+
+
+@pytest.mark.parametrize("make", [lambda: Pinball(0.0), lambda: IntervalCoverage(1.0), lambda: PITHistogram(1)])
+def test_parameters_that_are_not_possible(make):
+    with pytest.raises(InputError):
+        make()
+
+
+def test_parameters_are_printed():
+    assert [repr(make()) for make in METRICS] == [
+        "LogLikelihood()",
+        "CRPS()",
+        "Pinball(level=0.9)",
+        "IntervalCoverage(level=0.5)",
+        "PITHistogram(bins=4)",
+    ]

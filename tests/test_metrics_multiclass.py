@@ -1,0 +1,115 @@
+"""Measures of many classes against scikit-learn and their definitions; and what every measure promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss
+
+from streamcal import InputError, MergeError, RetractionError
+from streamcal.metrics import Brier, ClasswiseECE, EqualMassECE, MulticlassBrier, MulticlassLogLoss
+
+METRICS = [MulticlassLogLoss, MulticlassBrier, ClasswiseECE, lambda: ClasswiseECE(bins=3)]
+LABELS = ["a", "b", 3]
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet([1.0, 1.0, 1.0], 200)
+PLACES = RNG.integers(0, 3, 200)
+Y = [LABELS[place] for place in PLACES]
+W = RNG.integers(1, 4, 200).astype(float)
+
+
+def filled(metric, rows=slice(None)):
+    metric.update_many(P[rows], Y[rows], W[rows], labels=LABELS)
+    return metric
+
+
+def test_against_scikit_learn():
+    assert filled(MulticlassLogLoss(clip=1e-15)).value == pytest.approx(log_loss(PLACES, P, sample_weight=W), abs=1e-12)
+    theirs = brier_score_loss(PLACES, P, sample_weight=W, labels=[0, 1, 2], scale_by_half=False)
+    assert filled(MulticlassBrier()).value == pytest.approx(theirs, abs=1e-12)
+
+
+def test_the_classwise_error_is_the_mean_over_labels():
+    errors = []
+    for k in range(3):
+        ece = EqualMassECE()
+        ece.update_many(P[:, k], k == PLACES, W)
+        errors.append(ece.value)
+    found = filled(ClasswiseECE())
+    assert found.value == pytest.approx(np.mean(errors), abs=1e-15)
+    assert found.by_label() == pytest.approx(dict(zip(LABELS, errors, strict=True)), abs=1e-15)
+
+
+def test_two_classes_are_twice_the_score_of_one():
+    brier, binary = MulticlassBrier(), Brier()
+    for p, y in ((0.25, True), (0.5, False), (1.0, True)):
+        brier.update({False: 1.0 - p, True: p}, y)
+        binary.update(p, y)
+    assert brier.value == pytest.approx(2.0 * binary.value)
+
+
+def test_a_label_without_a_probability_had_none():
+    loss, brier, ece = MulticlassLogLoss(), MulticlassBrier(), ClasswiseECE()
+    for metric in (loss, brier, ece):
+        metric.update({"a": 1.0}, "b")
+    assert loss.value == -math.log(loss.clip)
+    assert brier.value == 2.0
+    assert ece.by_label() == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("build", METRICS)
+def test_order_merging_reverting_and_weights(build):
+    whole, empty = filled(build()), build()
+    assert empty.value is None
+    assert empty.n == 0.0
+    left, right = filled(build(), slice(0, 90)), filled(build(), slice(90, None))
+    left.merge(right)
+    assert left.value == pytest.approx(whole.value, abs=1e-12)
+    assert left.n == whole.n == W.sum()
+    loop = build()
+    for i in reversed(range(200)):
+        loop.update(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
+    assert loop.value == pytest.approx(whole.value, abs=1e-12)
+    loop.update({"a": 1.0}, "b", 0.0)
+    assert loop.n == whole.n
+    for i in range(90, 200):
+        loop.revert(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
+    assert loop.value == pytest.approx(filled(build(), slice(0, 90)).value, abs=1e-12)
+    for i in range(90):
+        loop.revert(dict(zip(LABELS, P[i].tolist(), strict=True)), Y[i], W[i])
+    assert loop.value is None
+    assert loop.n == 0.0
+    with pytest.raises(RetractionError):
+        loop.revert({"a": 1.0}, "a")
+
+
+@pytest.mark.parametrize("build", METRICS)
+def test_bad_input_changes_nothing(build):
+    metric = filled(build())
+    before = metric.value, metric.n
+    for p, y, w in (
+        ({"a": 0.5}, "a", 1.0),
+        ({"a": 1.5, "b": -0.5}, "a", 1.0),
+        ({"a": math.nan}, "a", 1.0),
+        ({}, "a", 1.0),
+        ({"a": 1.0}, None, 1.0),
+        ({"a": 1.0}, "a", -1.0),
+    ):
+        for verb in (metric.update, metric.revert):
+            with pytest.raises(InputError):
+                verb(p, y, w)
+    with pytest.raises(InputError):
+        metric.update_many([[0.5, 0.5], [0.5, math.nan]], ["a", "b"], labels=["a", "b"])
+    for other in (Brier(), ClasswiseECE(bins=4), MulticlassLogLoss(clip=0.1)):
+        with pytest.raises(MergeError):
+            metric.merge(other)
+    assert (metric.value, metric.n) == before
+    assert repr(metric).startswith(type(metric).__name__)
+
+
+def test_parameters_that_are_not_possible_are_refused():
+    for build in (lambda: MulticlassLogLoss(clip=0.0), lambda: ClasswiseECE(bins=0)):
+        with pytest.raises(InputError):
+            build()

@@ -1,0 +1,340 @@
+"""Many classes against what others wrote: venn-abers, scikit-learn, scipy; and plain transcriptions of the formulas."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from streamcal import REGISTRY, Beta, InputError, VennAbers
+from streamcal.multiclass import (
+    Dirichlet,
+    MulticlassVennAbers,
+    OneVsRest,
+    OnlineVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from streamcal.multiclass.softmax import LOG_FLOOR
+
+#: Sums of a handful of floats in another order.
+ROUNDED = 1e-12
+#: The oracle stops at a gradient of about 1e-9 of the loss: its probabilities are right to the root of what that
+#: leaves of the loss, 1e-6 at worst.
+ORACLE_STOPS = 1e-6
+
+
+def stream(seed, size, classes, slope=1.6):
+    """Scores that are too flat, or too steep, and lean to the first class; the places of the outcomes."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(classes, 0.7), size)
+    truth = P**slope * np.linspace(2.0, 0.5, classes)
+    truth /= truth.sum(axis=1, keepdims=True)
+    y = (truth.cumsum(axis=1) < rng.random(size)[:, None]).sum(axis=1).clip(0, classes - 1)
+    return P, y
+
+
+# -- Venn-Abers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "theirs"), [("ovr", "one_vs_rest"), ("ovo", "one_vs_one")])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("classes", [3, 5])
+def test_venn_abers_is_that_of_the_package(strategy, theirs, ties, classes):
+    """Probabilities and multiprobabilities, from raw scores that do not sum to one."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        package = pytest.importorskip("venn_abers.venn_abers")
+    P, y = stream(classes, 300, classes)
+    test = stream(classes + 1, 100, classes)[0]
+    P, test = (0.01 + 0.9 * P, 0.01 + 0.9 * test)
+    if ties:
+        P, test = P.round(1) + 0.01, test.round(1) + 0.01
+    with np.errstate(all="ignore"):
+        expected, pairs = package.predict_proba_prefitted_va(P, y, test, va_tpe=theirs)
+    cal = MulticlassVennAbers(strategy)
+    labels = list(range(classes))
+    cal.learn_many(P, y, labels=labels)
+    np.testing.assert_allclose(cal.predict_many(test, labels=labels), expected, rtol=0, atol=ROUNDED)
+    for row, scores in enumerate(test[:20].tolist()):
+        found = cal.predict_intervals_one(dict(zip(labels, scores, strict=True)))
+        assert list(found) == sorted(found)
+        for own, theirs_of_all in zip(found.values(), pairs, strict=True):
+            np.testing.assert_allclose(own, theirs_of_all[row], rtol=0, atol=ROUNDED)
+
+
+@pytest.mark.parametrize("strategy", ["ovr", "ovo"])
+@pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
+def test_the_probability_before_dividing_lies_in_the_interval(strategy, point):
+    P, y = stream(1, 200, 4)
+    labels = ["a", "b", "c", "d"]
+    cal = MulticlassVennAbers(strategy, point)
+    cal.learn_many(P, [labels[i] for i in y], labels=labels)
+    for scores in P[:50].tolist():
+        named = dict(zip(labels, scores, strict=True))
+        ends, p = cal.predict_interval_one(named), cal.predict_one(named)
+        assert list(ends) == labels
+        shares = [p[label] for label in labels]
+        # There is a factor that puts all of the probabilities, before they were divided, between the ends.
+        low = max(ends[label][0] / q for label, q in zip(labels, shares, strict=True) if q > 0)
+        high = min(ends[label][1] / q for label, q in zip(labels, shares, strict=True) if q > 0)
+        assert low <= high + ROUNDED
+        assert all(0.0 <= lower <= upper <= 1.0 for lower, upper in ends.values())
+
+
+# -- one against the rest ----------------------------------------------------------------------------------------------
+
+
+def test_one_vs_rest_is_that_of_scikit_learn():
+    """Isotonic regression a class, renormalised; scikit-learn's own clips and interpolates alike."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.naive_bayes import GaussianNB  # it calibrates the margins of a model that has any; this has none
+
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(600, 3))
+    y = (X @ rng.normal(size=(3, 4)) + rng.gumbel(size=(600, 4))).argmax(axis=1)
+    model = GaussianNB().fit(X[:300], y[:300])
+    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="isotonic").fit(X[300:], y[300:])
+    cal = OneVsRest("isotonic")
+    cal.learn_many(model.predict_proba(X[300:]), y[300:], labels=[0, 1, 2, 3])
+    found = cal.predict_many(model.predict_proba(X), labels=[0, 1, 2, 3])
+    # It keeps the single-precision knots of its isotonic regression.
+    np.testing.assert_allclose(found, theirs.predict_proba(X), rtol=0, atol=1e-6)
+
+
+#: Methods that treat a score and its opposite alike: 1 − c(s) is the map of (1 − s, 1 − y).
+MIRRORED = ("identity", "platt", "temperature", "beta", "isotonic", "venn-abers", "gaussian")
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_two_classes_are_the_binary_method(name):
+    P, y = stream(3, 400, 2)
+    P = (P * 64).round() / 64  # 1 − s is then exact
+    P[:, 1] = 1.0 - P[:, 0]
+    binary, cal = REGISTRY[name](), OneVsRest(name)
+    binary.learn_many(P[:, 1], y)
+    cal.learn_many(P, y == 1, labels=[False, True])
+    probes = np.column_stack((1.0 - np.arange(65) / 64, np.arange(65) / 64))
+    found = cal.predict_many(probes, labels=[False, True])[:, 1]
+    # The solvers stop at a gradient of 1e-12, `Beta` also where its ridge of 1e-9 decides.
+    np.testing.assert_allclose(found, binary.predict_many(probes[:, 1]), rtol=0, atol=1e-6)
+
+
+def test_one_vs_rest_is_a_binary_calibrator_a_label():
+    P, y = stream(4, 300, 3)
+    cal = OneVsRest(Beta("ab"))
+    labels = ["x", "y", "z"]
+    cal.learn_many(P, [labels[i] for i in y], labels=labels)
+    columns = []
+    for k in range(3):
+        binary = Beta("ab")
+        binary.learn_many(P[:, k], y == k)
+        columns.append(binary.predict_many(P[:, k]))
+    expected = np.column_stack(columns)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(cal.predict_many(P, labels=labels), expected, rtol=0, atol=ROUNDED)
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+def transcribed(P, y, w, build, size, prior, odir=None):
+    """The parameters that minimise Σ w·loss + ½·prior·‖δ‖² (+ W·odir(δ)), by scipy; `build(δ)` is (n, K) log-odds."""
+    rows = np.arange(len(y))
+
+    def loss(delta):
+        z = build(delta)
+        value = (w * (logsumexp(z, axis=1) - z[rows, y])).sum() + 0.5 * prior * (delta @ delta)
+        return (value + (0.0 if odir is None else w.sum() * odir(delta))) / w.sum()
+
+    found = minimize(loss, np.zeros(size), method="BFGS", options={"gtol": 1e-9, "maxiter": 5000})
+    return softmax(build(found.x), axis=1)
+
+
+def logs_of(P):
+    return np.maximum(np.log(np.maximum(P, 1e-300)), LOG_FLOOR)
+
+
+def built_temperature(logs):
+    return lambda d: logs * (1.0 + d[0]), 1
+
+
+def built_vector(logs):
+    k = logs.shape[1]
+    return lambda d: logs * (1.0 + d[:k]) + d[k:], 2 * k
+
+
+def built_dirichlet(logs):
+    k = logs.shape[1]
+    return lambda d: logs @ (np.eye(k) + d[: k * k].reshape(k, k)).T + d[k * k :], k * k + k
+
+
+MODELS = {
+    "temperature": (TemperatureScaling, built_temperature),
+    "vector": (VectorScaling, built_vector),
+    "dirichlet": (Dirichlet, built_dirichlet),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("prior", [0.5, 20.0])
+def test_the_fit_is_the_minimum_that_scipy_finds(name, prior):
+    P, y = stream(5, 300, 3)
+    w = np.random.default_rng(6).integers(1, 4, 300).astype(float)
+    method, built = MODELS[name]
+    build, size = built(logs_of(P))
+    expected = transcribed(P, y, w, build, size, prior)
+    cal = method(prior=prior)
+    cal.learn_many(P, y, w, labels=[0, 1, 2])
+    np.testing.assert_allclose(cal.predict_many(P, labels=[0, 1, 2]), expected, rtol=0, atol=ORACLE_STOPS)
+
+
+def test_odir_is_the_penalty_of_the_paper():
+    P, y = stream(7, 300, 3)
+    build, size = built_dirichlet(logs_of(P))
+
+    def odir(delta):
+        off = delta[:9].reshape(3, 3)[~np.eye(3, dtype=bool)]
+        return 0.3 * (off**2).mean() + 0.2 * (delta[9:] ** 2).mean()
+
+    expected = transcribed(P, y, np.ones(300), build, size, 0.0, odir)
+    cal = Dirichlet(off_diagonal=0.3, intercept=0.2, prior=0.0)
+    cal.learn_many(P, y, labels=[0, 1, 2])
+    np.testing.assert_allclose(cal.predict_many(P, labels=[0, 1, 2]), expected, rtol=0, atol=ORACLE_STOPS)
+
+
+def test_dirichlet_is_multinomial_logistic_regression_of_the_logs():
+    """scikit-learn without a penalty; ours has a ridge of 1e-9."""
+    from sklearn.linear_model import LogisticRegression
+
+    P, y = stream(8, 1_000, 4)
+    logs = logs_of(P)
+    theirs = LogisticRegression(C=np.inf, solver="newton-cg", tol=1e-10, max_iter=1_000).fit(logs, y)
+    cal = Dirichlet(prior=0.0)
+    cal.learn_many(P, y, labels=[0, 1, 2, 3])
+    found = cal.predict_many(P, labels=[0, 1, 2, 3])
+    np.testing.assert_allclose(found, theirs.predict_proba(logs), rtol=0, atol=ORACLE_STOPS)
+
+
+def test_two_classes_of_dirichlet_are_beta_calibration():
+    """ln p/(1 − p) is then any combination of ln s and ln(1 − s): `Beta`, its bounds not being reached."""
+    P, y = stream(9, 500, 2)
+    beta = Beta(resolution=None)
+    beta.learn_many(P[:, 1], y)
+    cal = Dirichlet(prior=0.0)
+    cal.learn_many(P, y, labels=[0, 1])
+    found = cal.predict_many(P, labels=[0, 1])[:, 1]
+    np.testing.assert_allclose(found, beta.predict_many(P[:, 1]), rtol=0, atol=1e-6)  # two ridges of 1e-9
+
+
+def test_other_labels_do_not_take_part():
+    """Observations of {a, b} and of {b, c}: the likelihood of each is over its own labels."""
+    rng = np.random.default_rng(10)
+    p, q = rng.uniform(0.1, 0.9, (2, 200))
+    first, second = rng.random(200) < p**1.5, rng.random(200) < q**0.7
+    cal = VectorScaling(prior=2.0)
+    for one, two, s, r in zip(first, second, p.tolist(), q.tolist(), strict=True):
+        cal.learn_one({"a": s, "b": 1.0 - s}, "a" if one else "b")
+        cal.learn_one({"b": r, "c": 1.0 - r}, "b" if two else "c")
+
+    def loss(d):
+        a, b = d[:3] + 1.0, d[3:]
+        za, zb = a[0] * np.log(p) + b[0], a[1] * np.log(1 - p) + b[1]
+        yb, yc = a[1] * np.log(q) + b[1], a[2] * np.log(1 - q) + b[2]
+        terms = np.logaddexp(za, zb) - np.where(first, za, zb) + np.logaddexp(yb, yc) - np.where(second, yb, yc)
+        return (terms.sum() + (d**2).sum()) / 400
+
+    d = minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-10}).x
+    for label, slope, offset in zip("abc", d[:3], d[3:], strict=True):
+        assert cal.map().parameters[label] == pytest.approx((1.0 + slope, offset), abs=1e-5)
+
+
+def test_a_temperature_is_never_negative():
+    cal = TemperatureScaling(prior=0.0)
+    cal.learn_many([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 3, [1, 1, 0, 0, 0, 1], labels=[0, 1])
+    assert cal.map().slope == 0.0
+    assert cal.predict_one({0: 0.9, 1: 0.1}) == {0: 0.5, 1: 0.5}
+
+
+@pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet])
+def test_rare_labels_keep_their_rates(method):
+    """Half a percent of clicks, conversions rarer still: in sum the predictions are what happened."""
+    rng = np.random.default_rng(11)
+    truth = np.column_stack((rng.beta(2, 600, 20_000), rng.beta(1, 2_000, 20_000)))
+    P = np.column_stack((1.0 - truth.sum(axis=1), truth))
+    y = (P.cumsum(axis=1) < rng.random(20_000)[:, None]).sum(axis=1)
+    cal = method()
+    cal.learn_many(P, y, labels=[0, 1, 2])
+    p = cal.predict_many(P, labels=[0, 1, 2])
+    if method is TemperatureScaling:
+        return  # no offsets: it keeps no sum; that it solved is enough
+    for k in range(3):
+        assert p[:, k].sum() == pytest.approx((y == k).sum(), rel=0.05)  # the prior of 1 against a dozen sales
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_online_vector_scaling_takes_newton_steps(discount):
+    """The definition, with a matrix inverted; the third label comes in the middle."""
+    P, y = stream(13, 120, 3)
+    rng = np.random.default_rng(14)
+    cal = OnlineVectorScaling(discount=discount)
+    delta, curvature = np.zeros(6), 100.0 * np.eye(6)
+    for i, (row, came) in enumerate(zip(P, y, strict=True)):
+        k = 2 if i < 60 else 3
+        came, scores, w = int(came) % k, row[:k] / row[:k].sum(), float(rng.integers(1, 4))
+        logs = np.maximum(np.log(scores), LOG_FLOOR)
+        q = softmax(logs * (1.0 + delta[: 2 * k : 2]) + delta[1 : 2 * k : 2])
+        gradient = np.zeros(6)
+        gradient[1 : 2 * k : 2] = w * (q - np.eye(k)[came])
+        gradient[: 2 * k : 2] = gradient[1 : 2 * k : 2] * logs
+        curvature = discount * curvature + (1.0 - discount) * 100.0 * np.eye(6) + np.outer(gradient, gradient)
+        delta = delta - np.linalg.solve(curvature, gradient) / 0.1
+        cal.learn_one(dict(enumerate(scores.tolist())), came, w)
+        found = cal.map().parameters
+        for label, (slope, offset) in found.items():
+            assert slope == pytest.approx(1.0 + delta[2 * label], abs=1e-9)
+            assert offset == pytest.approx(delta[2 * label + 1], abs=1e-9)
+
+
+def test_online_vector_scaling_is_projected_in_the_norm_of_its_curvature():
+    """Against the minimum of the distance over the ball that scipy finds."""
+    from streamcal.kernels.online_softmax import OnlineSoftmax
+
+    small, free = (OnlineSoftmax(0.1, 100.0, radius, 1.0) for radius in (0.3, 1e9))
+    for newton in (small, free):
+        newton.add_class()
+        newton.add_class()
+        newton.step([0, 1], [-0.1, -2.4], 1, 3.0)
+    assert np.linalg.norm(free.state()[0]) > 0.3
+    lower = np.eye(4)
+    for i, row in enumerate(free.state()[2]):
+        lower[i, :i] = row
+    A, z = (lower * free.state()[1]) @ lower.T, np.array(free.state()[0])
+    ball = {"type": "ineq", "fun": lambda d: 0.09 - d @ d}
+    best = minimize(lambda d: (d - z) @ A @ (d - z), z / 4, constraints=ball, method="SLSQP", options={"ftol": 1e-14})
+    np.testing.assert_allclose(small.state()[0], best.x, rtol=0, atol=1e-5)  # SLSQP stops at 1e-14 of the objective
+    assert np.linalg.norm(small.state()[0]) == pytest.approx(0.3, abs=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["ovr", "ovo"])
+def test_two_classes_of_venn_abers_are_venn_abers(strategy):
+    P, y = stream(12, 200, 2)
+    binary, cal = VennAbers(), MulticlassVennAbers(strategy)
+    P = (P * 64).round() / 64
+    P[:, 0] = 1.0 - P[:, 1]
+    binary.learn_many(P[:, 1], y)
+    cal.learn_many(P, y, labels=[0, 1])
+    for s in (0.125, 0.5, 0.7):
+        named = {0: 1.0 - s, 1: s}
+        assert cal.predict_one(named)[1] == pytest.approx(binary.predict_one(s), abs=ROUNDED)
+        assert cal.predict_interval_one(named)[1] == pytest.approx(binary.predict_interval_one(s), abs=ROUNDED)
+
+
+def test_scores_that_are_no_probability_vector_are_refused_where_one_is_read():
+    with pytest.raises(InputError, match="sum to"):
+        VectorScaling().learn_one({"a": 0.5, "b": 0.3}, "a")
+    MulticlassVennAbers().learn_one({"a": 0.5, "b": 0.3}, "a")

@@ -1,0 +1,122 @@
+"""`streamcal.river.FusedClassifier`: River's own checks, and what it promises."""
+
+import pickle
+
+import pytest
+from river import base, checks, datasets, evaluate, linear_model, naive_bayes, preprocessing, tree
+
+from streamcal import InputError, Window
+from streamcal.fusion import BernsteinFusion, CopulaFusion
+from streamcal.river import Brier, FusedClassifier
+
+ROWS = list(datasets.Phishing().take(200))
+
+
+class Fixed(base.Classifier):
+    """A base that always answers the same, and remembers what it was given."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.learned = []
+
+    def learn_one(self, x, y, w=1.0, t=None):
+        self.learned.append((y, w, t))
+
+    def predict_proba_one(self, x):
+        return self.answer
+
+
+class Plain(Fixed):
+    """A base that takes neither weights nor times."""
+
+    def learn_one(self, x, y):
+        self.learned.append(y)
+
+
+def pipeline():
+    return preprocessing.StandardScaler() | linear_model.LogisticRegression()
+
+
+def bases():
+    return [pipeline(), naive_bayes.GaussianNB()]
+
+
+@pytest.mark.parametrize("params", list(FusedClassifier._unit_test_params()))
+def test_rivers_checks_on_its_own_test_parameters(params):
+    checks.check_estimator(FusedClassifier(**params))
+
+
+def test_the_scores_are_what_the_bases_say_before_they_learn():
+    model, twins, fusion = FusedClassifier(bases(), BernsteinFusion(degrees=2)), bases(), BernsteinFusion(degrees=2)
+    for x, y in ROWS:
+        answers = [twin.predict_proba_one(x) for twin in twins]
+        scores = [answer.get(True, 0.0) for answer in answers]
+        expected = fusion.predict_one(scores) if all(answers) else 0.5
+        assert model.predict_proba_one(x) == {False: 1.0 - expected, True: expected}
+        model.learn_one(x, y)
+        if all(answers):
+            fusion.learn_one(scores, y)
+        for twin in twins:
+            twin.learn_one(x, y)
+    assert model.fusion.n == fusion.n == len(ROWS) - 1  # naive Bayes has no opinion before its first row
+
+
+def test_it_is_better_than_each_of_its_bases():
+    found = [evaluate.progressive_val_score(datasets.Phishing(), one, Brier()).get() for one in bases()]
+    model = FusedClassifier(bases(), BernsteinFusion(degrees=3, refresh_every=10))
+    assert evaluate.progressive_val_score(datasets.Phishing(), model, Brier()).get() < min(found)
+
+
+def test_weights_times_and_keywords_go_where_those_of_a_calibrated_classifier_go():
+    given = [Fixed({True: 0.25, False: 0.75}), Plain({True: 0.5, False: 0.5})]
+    model = FusedClassifier(given, BernsteinFusion(degrees=2, forgetting=Window(10.0, by="time")))
+    model.learn_one({"a": 1.0}, True, w=2.5, t=3.0)
+    assert [one.learned for one in model.models] == [[(True, 2.5, 3.0)], [True]]
+    assert given[0].learned == [], "the given base is never changed"
+    assert model.fusion.n == 2.5
+    assert model.predict_proba_one({"a": 1.0}, t=100.0) == {False: 1 - 0.375, True: 0.375}  # the mean: all forgotten
+    with pytest.raises(TypeError, match="stranger"):
+        model.learn_one({"a": 1.0}, True, t=4.0, stranger=1)
+    with pytest.raises(InputError, match="give the time t"):
+        model.learn_one({"a": 1.0}, True)
+
+
+def test_a_base_without_an_opinion_and_a_label_that_is_none():
+    model = FusedClassifier([Fixed({}), Fixed({True: 1.0})], BernsteinFusion())
+    model.learn_one({}, True)
+    assert model.predict_proba_one({}) == {False: 0.5, True: 0.5}
+    assert model.fusion.n == 0.0
+    for answers in ([{}, {True: 1.0}], [{True: 1.0}, {True: 1.0}]):
+        model = FusedClassifier([Fixed(answer) for answer in answers])
+        with pytest.raises(InputError, match="not binary"):
+            model.learn_one({}, "click")
+        assert [one.learned for one in model.models] == [[], []]
+    with pytest.raises(InputError, match="only False and True"):
+        FusedClassifier([Fixed({"a": 1.0}), Fixed({True: 1.0})]).learn_one({}, True)
+
+
+def test_copies_and_clones():
+    model = FusedClassifier([*bases(), tree.HoeffdingTreeClassifier()], CopulaFusion(("gaussian",), n_scores=3))
+    for x, y in ROWS[:60]:
+        model.learn_one(x, y)
+    twin, clone = pickle.loads(pickle.dumps(model)), model.clone()
+    assert twin.predict_proba_one(ROWS[0][0]) == model.predict_proba_one(ROWS[0][0])
+    assert clone.fusion.n == 0.0
+    assert clone.fusion.params() == model.fusion.params()
+    assert clone.predict_proba_one(ROWS[0][0]) == {False: 0.5, True: 0.5}
+    assert FusedClassifier(bases()).fusion.params() == BernsteinFusion().params()
+
+
+@pytest.mark.parametrize(
+    ("classifiers", "fusion", "said"),
+    [
+        ([], None, "give a list"),
+        (linear_model.LogisticRegression(), None, "give a list"),
+        ([linear_model.LinearRegression()], None, "not a River classifier"),
+        ([linear_model.LogisticRegression()], BernsteinFusion(), "takes 2 scores, and there are 1"),
+        ([linear_model.LogisticRegression()], 3, "not a streamcal fusion"),
+    ],
+)
+def test_what_cannot_be_fused_is_refused(classifiers, fusion, said):
+    with pytest.raises(InputError, match=said):
+        FusedClassifier(classifiers, fusion)

@@ -1,0 +1,101 @@
+"""The River edge of many classes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from river import base, checks, datasets, linear_model, multiclass, naive_bayes, preprocessing, tree
+
+from streamcal import InputError, Platt, Window
+from streamcal.multiclass import (
+    Dirichlet,
+    MulticlassVennAbers,
+    OneVsRest,
+    OnlineVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from streamcal.river import CalibratedMulticlassClassifier
+
+#: Methods that solve refresh now and then: River predicts before it learns each of thousands of rows.
+CALIBRATORS = {
+    "online": lambda: OnlineVectorScaling(),
+    "one-vs-rest": lambda: OneVsRest("ops"),
+    "venn-abers ovo": lambda: MulticlassVennAbers("ovo", resolution=256),
+    "temperature": lambda: TemperatureScaling(forgetting=Window(100), refresh_every=128),
+    "vector": lambda: VectorScaling(forgetting=Window(100), refresh_every=128),
+    "dirichlet": lambda: Dirichlet(forgetting=Window(50), refresh_every=256),
+}
+BASES = {
+    "naive Bayes": lambda: preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
+    "tree": lambda: tree.HoeffdingTreeClassifier(),
+    "one-vs-rest": lambda: (
+        preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
+    ),
+}
+ROWS = list(datasets.ImageSegments().take(150))
+
+
+@pytest.mark.parametrize(
+    ("name", "calibrator"), [("tree", calibrator) for calibrator in CALIBRATORS] + [("naive Bayes", "online")]
+)
+def test_all_of_rivers_checks(name, calibrator):
+    model = CalibratedMulticlassClassifier(BASES[name](), CALIBRATORS[calibrator]())
+    assert model._multiclass
+    assert not model._unit_test_skips()
+    for check in checks.yield_checks(model):
+        check(model.clone())
+
+
+@pytest.mark.parametrize("params", list(CalibratedMulticlassClassifier._unit_test_params()))
+def test_rivers_checks_on_its_own_test_parameters(params):
+    checks.check_estimator(CalibratedMulticlassClassifier(**params))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_scores_are_what_the_base_says_before_it_learns(name):
+    model, twin, calibrator = CalibratedMulticlassClassifier(BASES[name]()), BASES[name](), OnlineVectorScaling()
+    for x, y in ROWS:
+        scores = twin.predict_proba_one(x)
+        assert model.predict_proba_one(x) == (calibrator.predict_one(scores) if scores else {})
+        model.learn_one(x, y)
+        if scores:
+            calibrator.learn_one(scores, y)
+        twin.learn_one(x, y)
+    assert set(model.predict_proba_one(ROWS[0][0])) == {y for _, y in ROWS}
+    assert pickle.loads(pickle.dumps(model)).predict_proba_one(ROWS[0][0]) == model.predict_proba_one(ROWS[0][0])
+
+
+class Weighted(base.Classifier):
+    """A base that takes weights, and remembers what it was given."""
+
+    def __init__(self):
+        self.learned = []
+
+    def learn_one(self, x, y, w=1.0):
+        self.learned.append((y, w))
+
+    def predict_proba_one(self, x):
+        return {"a": 0.5, "b": 0.5}
+
+
+def test_weights_and_times_go_where_they_are_taken():
+    calibrator = VectorScaling(forgetting=Window(10.0, by="time"))
+    model = CalibratedMulticlassClassifier(Weighted(), calibrator)
+    model.learn_one({}, "a", w=2.0, t=0.0)
+    model.learn_one({}, "b", w=3.0, t=20.0)
+    assert model.classifier.learned == [("a", 2.0), ("b", 3.0)]
+    assert model.calibrator.n == 3.0
+    assert calibrator.n == 0.0, "the calibrator given is not changed"
+    for y, w, t in (("c", -1.0, 20.0), ("c", 1.0, None), (None, 1.0, 20.0)):
+        with pytest.raises(InputError):
+            model.learn_one({}, y, w=w, t=t)
+    assert len(model.classifier.learned) == 2
+
+
+def test_what_is_no_classifier_or_calibrator_is_refused():
+    with pytest.raises(InputError, match="River classifier"):
+        CalibratedMulticlassClassifier(linear_model.LinearRegression())
+    with pytest.raises(InputError, match="many classes"):
+        CalibratedMulticlassClassifier(naive_bayes.GaussianNB(), Platt())

@@ -1,0 +1,166 @@
+"""The River edge of distributions: regressors that are calibrated as they learn."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from river import base, checks, compose, datasets, dummy, linear_model, neighbors, preprocessing, stats, tree
+
+from streamcal import Decay, InputError
+from streamcal.metrics import CRPS, IntervalCoverage
+from streamcal.regression import METHODS, ConformalPredictive, EmpiricalDensity, Normal, QuantileRecalibration
+from streamcal.river import CalibratedRegressor
+
+BASES = {
+    "linear regression": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+    "Bayesian linear regression": lambda: linear_model.BayesianLinearRegression(),
+    "Hoeffding tree": lambda: tree.HoeffdingTreeRegressor(),
+}
+ROWS = list(datasets.TrumpApproval().take(300))
+
+
+class Fixed(base.Regressor):
+    """A base that always answers the same, and remembers what it learned."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.learned = []
+
+    def learn_one(self, x, y, w=1.0):
+        self.learned.append((y, w))
+
+    def predict_one(self, x):
+        return self.answer
+
+
+def taught(model, rows=ROWS, **kwargs):
+    for x, y in rows:
+        model.learn_one(x, y, **kwargs)
+    return model
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_all_of_rivers_checks(name):
+    model = CalibratedRegressor(BASES[name](), half_life=50)
+    assert not model._unit_test_skips()
+    for check in checks.yield_checks(model):
+        check(model.clone())
+
+
+@pytest.mark.parametrize("params", list(CalibratedRegressor._unit_test_params()))
+def test_rivers_checks_on_its_own_test_parameters(params):
+    checks.check_estimator(CalibratedRegressor(**params))
+
+
+def test_the_calibrator_learns_the_forecasts_that_were_made_before():
+    """A plain transcription: residuals, their decayed mean square, and forecasts before each outcome."""
+    model = taught(CalibratedRegressor(BASES["linear regression"](), ConformalPredictive(), half_life=10))
+    plain, calibrator = BASES["linear regression"](), ConformalPredictive()
+    squares, weight = 0.0, 0.0
+    for x, y in ROWS:
+        mean = plain.predict_one(x)
+        if squares > 0.0:
+            calibrator.learn_one(Normal(mean, math.sqrt(squares / weight)), y)
+        squares, weight = 0.5**0.1 * squares + (y - mean) ** 2, 0.5**0.1 * weight + 1.0
+        plain.learn_one(x, y)
+    x = ROWS[7][0]
+    expected = calibrator.predict_one(Normal(plain.predict_one(x), math.sqrt(squares / weight)))
+    assert model.calibrator.n == calibrator.n == len(ROWS) - 1
+    assert model.predict_distribution_one(x).cdf(40.0) == pytest.approx(expected.cdf(40.0), abs=1e-12)
+    assert model.predict_one(x) == pytest.approx(expected.mean, abs=1e-9)
+
+
+def test_a_base_with_distributions_is_asked_for_them():
+    model = taught(CalibratedRegressor(linear_model.BayesianLinearRegression(), QuantileRecalibration()))
+    assert model.residual_sd is None
+    x = ROWS[3][0]
+    given = model.regressor.predict_one(x, with_dist=True)
+    expected = model.calibrator.predict_one(Normal(given.mu, given.sigma))
+    assert model.predict_distribution_one(x).ppf(0.3) == expected.ppf(0.3)
+    pipeline = preprocessing.StandardScaler() | linear_model.BayesianLinearRegression()
+    assert CalibratedRegressor(pipeline)._with_dist
+    assert not CalibratedRegressor(compose.Pipeline(linear_model.LinearRegression()))._with_dist
+
+
+@pytest.mark.parametrize("answer", [None, math.nan, math.inf])
+def test_a_base_without_a_finite_prediction_has_no_forecast(answer):
+    model = taught(CalibratedRegressor(Fixed(answer)), ROWS[:3])
+    assert model.calibrator.n == 0.0
+    assert model.predict_distribution_one({}) is None
+    assert model.predict_one({}) is answer
+    assert len(model.regressor.learned) == 3
+
+
+def test_before_the_first_residual_the_base_speaks_alone():
+    model = CalibratedRegressor(Fixed(2.0))
+    assert (model.predict_one({}), model.predict_distribution_one({})) == (2.0, None)
+    model.learn_one({}, 3.0)
+    assert (model.residual_sd, model.calibrator.n) == (1.0, 0.0)
+    assert model.predict_one({}) == pytest.approx(2.0, abs=1e-9)
+    model.learn_one({}, 4.0, w=3.0)
+    assert model.residual_sd == pytest.approx(math.sqrt((1.0 + 3.0 * 4.0) / 4.0))
+    assert model.calibrator.n == 3.0
+    assert model.regressor.learned == [(3.0, 1.0), (4.0, 3.0)]
+    model.learn_one({}, 9.0, w=0.0)
+    assert model.calibrator.n == 3.0
+
+
+def test_times_reach_a_calibrator_that_forgets_by_time():
+    model = CalibratedRegressor(Fixed(0.0), QuantileRecalibration(forgetting=Decay(1.0, by="time")))
+    model.learn_one({}, 1.0, t=0.0)
+    for time in (1.0, 2.0):
+        model.learn_one({}, 1.0, t=time)
+    assert model.calibrator.n == 1.5
+    assert model.predict_distribution_one({}, t=5.0) is not None
+
+
+def test_bad_arguments_are_refused_and_nothing_has_learned():
+    for arguments in (
+        (linear_model.LogisticRegression(),),
+        (Fixed(0.0), stats.Mean()),
+        (Fixed(0.0), None, 0.0),
+        (Fixed(0.0), None, "week"),
+    ):
+        with pytest.raises(InputError):
+            CalibratedRegressor(*arguments)
+    model = taught(CalibratedRegressor(Fixed(0.0)), ROWS[:3])
+    for bad in ({"y": math.nan}, {"y": "high"}, {"y": 1.0, "w": -1.0}):
+        with pytest.raises(InputError):
+            model.learn_one({}, **bad)
+    assert len(model.regressor.learned) == 3
+    assert model.calibrator.n == 2.0
+
+
+def test_pickled_models_go_on():
+    model = taught(CalibratedRegressor(BASES["linear regression"](), half_life=20), ROWS[:100])
+    twin = taught(pickle.loads(pickle.dumps(model)), ROWS[100:150])
+    assert twin.predict_one(ROWS[0][0]) == taught(model, ROWS[100:150]).predict_one(ROWS[0][0])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_improves_what_a_wrong_scale_says(name):
+    """Outcomes are ±1 around the mean, and nothing is normal about them."""
+    rng = np.random.default_rng(4)
+    support = {"support": (-4.0, 4.0)} if "support" in METHODS[name].__init__.__annotations__ else {}
+    model = CalibratedRegressor(dummy.StatisticRegressor(stats.Mean()), METHODS[name](**support))
+    before, after, coverage = CRPS(), CRPS(), IntervalCoverage(0.8)
+    for i, y in enumerate((rng.choice([-1.0, 1.0], 1200) + 0.1 * rng.normal(size=1200)).tolist()):
+        if i >= 600 and i % 20 == 0:
+            forecast = model.predict_distribution_one({})
+            before.update(model._forecast({}), y)
+            after.update(forecast, y)
+            coverage.update(forecast, y)
+        model.learn_one({}, y)
+    assert after.value < before.value
+    assert coverage.value >= 0.7  # 0.8 of 30 outcomes, less 1.4 standard errors
+
+
+def test_a_base_that_is_no_normal_model_is_served():
+    model = CalibratedRegressor(
+        neighbors.KNNRegressor(), EmpiricalDensity("isotonic", 8, support=(30.0, 55.0)), half_life=100
+    )
+    forecast = taught(model).predict_distribution_one(ROWS[-1][0])
+    assert 30.0 < forecast.mean < 55.0

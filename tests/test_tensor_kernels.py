@@ -1,0 +1,177 @@
+"""The tensor Bernstein kernels and the dual active set: against direct sums and formulas, and compiled ≡ uncompiled."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import streamcal.kernels
+from streamcal.doctor import kernels
+from streamcal.kernels import tensor_bernstein
+from streamcal.kernels.difference_qp import DifferenceQP
+from streamcal.solvers.tensor import IsotonicTensor
+
+DEGREES = [(1,), (5,), (2, 3), (5, 5), (2, 1, 3)]
+
+
+def forms(name):
+    """(compiled module, its source as ordinary Python), or skip."""
+    if not kernels()[name]:
+        pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
+    path = Path(streamcal.kernels.__file__).parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", path)
+    plain = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = plain
+    spec.loader.exec_module(plain)
+    return importlib.import_module(f"streamcal.kernels.{name}"), plain
+
+
+def basis(degrees, u):
+    """The rows of V by scipy, which knows nothing of our kernels: shape (n, Π(K + 1))."""
+    rows = np.ones((len(u), 1))
+    for degree, column in zip(degrees, np.asarray(u).T, strict=True):
+        one = binom.pmf(np.arange(degree + 1), degree, column[:, None])
+        rows = (rows[:, :, None] * one[:, None, :]).reshape(len(u), -1)
+    return rows
+
+
+def stream(degrees, n, seed=0):
+    rng = np.random.default_rng(seed)
+    u = rng.random((n, len(degrees)))
+    u[: n // 4] = np.round(u[: n // 4])  # corners and edges
+    w = rng.exponential(size=n)
+    return u, w, w * rng.integers(0, 2, n)
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_the_sums_hold_the_gram_matrix_and_the_cross_sums(degrees):
+    """To rounding: an entry is a sum of 200 positive terms, each of up to 4·ΣK roundings."""
+    u, w, positive = stream(degrees, 200)
+    sums = tensor_bernstein.TensorSums(degrees)
+    sums.update_many(u, w, positive)
+    v, problem = basis(degrees, u), IsotonicTensor(degrees, ridge=0.0)
+    direct = v.T @ (w[:, None] * v) / w.sum()
+    np.testing.assert_allclose(problem.quadratic(sums.moments, sums.weight), direct, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(sums.cross, v.T @ positive, rtol=1e-12, atol=1e-300)
+    assert sums.weight == pytest.approx(w.sum(), rel=1e-14)
+    assert sums.positive == pytest.approx(positive.sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_one_by_one_is_in_bulk_and_what_is_reverted_is_gone(degrees):
+    u, w, positive = stream(degrees, 40)
+    loop, many, other = (tensor_bernstein.TensorSums(degrees) for _ in range(3))
+    for row in zip(u.tolist(), w.tolist(), positive.tolist(), strict=True):
+        loop.update(*row)
+    many.update_many(u[:25], w[:25], positive[:25])
+    first = many.state()
+    many.update_many(u[25:], w[25:], positive[25:])
+    for one, twin in zip(loop.state(), many.state(), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(twin).tobytes()
+    for row in zip(u[25:].tolist(), w[25:].tolist(), positive[25:].tolist(), strict=True):
+        loop.revert(*row)
+    for one, before in zip(loop.state(), first, strict=True):
+        np.testing.assert_allclose(one, before, rtol=1e-11, atol=1e-14 * w.sum())
+    other.load(*first)
+    other.multiply(0.25)
+    other.merge(other)
+    assert other.moments.tolist() == (first[0] * 0.5).tolist()
+    with pytest.raises(ValueError, match="degrees differ"):
+        other.merge(tensor_bernstein.TensorSums((7,)))
+    with pytest.raises(ValueError, match="scores are needed"):
+        other.update([0.5] * (len(degrees) + 1), 1.0, 0.0)
+    with pytest.raises(ValueError, match="got shapes"):
+        other.load(np.zeros(2), np.zeros(2), 1.0, 0.0)
+    with pytest.raises(ValueError, match=r"degrees must lie in 1\.\.50"):
+        tensor_bernstein.TensorSums((0,))
+
+
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_values_are_those_of_the_formula(degrees):
+    rng = np.random.default_rng(1)
+    problem = IsotonicTensor(degrees)
+    c = problem.repaired(rng.normal(0.4, 0.3, problem.size))
+    u = np.vstack([stream(degrees, 60)[0], np.zeros((1, len(degrees))), np.ones((1, len(degrees)))])
+    values = tensor_bernstein.evaluate_many(c, degrees, u)
+    np.testing.assert_allclose(values, basis(degrees, u) @ c, rtol=0, atol=1e-14)
+    assert values.tolist() == [tensor_bernstein.evaluate(c, degrees, row) for row in u.tolist()]
+    assert values[-2] == c[0]
+    assert values[-1] == c[-1]
+    flat = np.full(problem.size, 0.3)
+    assert set(tensor_bernstein.evaluate_many(flat, degrees, u).tolist()) == {0.3}
+    with pytest.raises(ValueError, match="do not fit"):
+        tensor_bernstein.evaluate(c[1:], degrees, u[0])
+
+
+rows = st.lists(
+    st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(1e-60, 1e60) | st.floats(0.1, 10.0), st.booleans()),
+    min_size=1,
+    max_size=20,
+)
+
+
+@pytest.mark.parametrize("degrees", [(1, 2), (4, 3)])
+@given(rows)
+@settings(max_examples=10)
+def test_both_forms_of_the_tensor_kernel(degrees, rows):
+    found = []
+    u = np.array([row[:2] for row in rows])
+    w = np.array([row[2] for row in rows])
+    positive = w * [row[3] for row in rows]
+    c = np.sort(np.random.default_rng(2).random(int(np.prod(np.array(degrees) + 1))))
+    for module in forms("tensor_bernstein"):
+        sums = module.TensorSums(degrees)
+        sums.update_many(u, w, positive)
+        sums.revert(u[0].tolist(), w[0], positive[0])
+        values = module.evaluate_many(c, degrees, u)
+        found.append(np.concatenate([*map(np.atleast_1d, sums.state()), values]).tobytes())
+    assert found[0] == found[1]
+
+
+def random_program(seed, n=7, constraints=12):
+    """A factor, a linear term, and constraints that 0 ≤ x_0 … and constants meet."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    quadratic = root @ root.T + 0.01 * np.eye(n)
+    above, below = rng.integers(-1, n, constraints), rng.integers(-1, n, constraints)
+    bound = np.where((above < 0) | (below < 0), -1.0, 0.0) * (above != below)
+    inverse = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(quadratic)))
+    return quadratic, np.tril(inverse), rng.normal(size=n) * 3.0, above, below, bound
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_both_forms_of_the_dual_active_set_and_the_optimality_of_its_answer(seed):
+    quadratic, inverse, linear, above, below, bound = random_program(seed)
+    found = []
+    for module in forms("difference_qp"):
+        qp = module.DifferenceQP(len(linear), above, below, bound)
+        assert qp.solve(inverse, linear) == module.SOLVED
+        found.append((qp.x.tobytes(), qp.multipliers.tobytes(), qp.working, qp.iterations))
+    assert found[0] == found[1]
+    x, multipliers = np.frombuffer(found[0][0]), np.frombuffer(found[0][1])
+    ends = np.append(x, 0.0)
+    slack = ends[above] - ends[below] - bound
+    gradient = np.append(quadratic @ x - linear, 0.0)
+    np.subtract.at(gradient, above, multipliers)
+    np.add.at(gradient, below, multipliers)
+    # rounding of a program whose inverse has entries of 100
+    np.testing.assert_allclose(gradient[:-1], 0.0, atol=1e-10)
+    assert multipliers.min() >= 0.0
+    assert slack.min() >= -1e-11
+    assert abs(multipliers * slack).max() <= 1e-10
+    assert set(np.flatnonzero(multipliers)) <= set(found[0][2])
+
+
+def test_the_dual_active_set_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="shapes differ"):
+        DifferenceQP(3, [0, 1], [1], [0.0])
+    with pytest.raises(ValueError, match=r"0\.\.2"):
+        DifferenceQP(3, [3], [0], [0.0])
+    with pytest.raises(ValueError, match="inverse factor"):
+        DifferenceQP(3, [1], [0], [0.0]).solve(np.eye(2), np.zeros(3))
