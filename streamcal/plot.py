@@ -1,14 +1,14 @@
-"""Reliability diagrams with matplotlib (the extra `plot`): prepared data in, Axes out, no measure is computed."""
+"""Reliability diagrams, and weights over time, with matplotlib (the extra `plot`): prepared data in, Axes out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from streamcal.base import InputError, StreamcalError
+from streamcal.base import FloatArray, InputError, StreamcalError
 from streamcal.metrics import ReliabilityData
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ Spacing = Literal["linear", "sqrt", "log"]
 #: Okabe and Ito's colours, told apart by colour-blind readers too; the first, for the raw scores, stands
 #: back.
 COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+#: The same, for areas: yellow for black, and the grey is kept for what is not named.
+AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
 HISTOGRAM_BINS = 50
@@ -98,6 +100,77 @@ def save_reliability_picture(
     for ax, (title, data) in zip(figure.axes, panels.items(), strict=True):
         plot_reliability(data, ax, spacing=spacing, title=title)
     figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
+
+
+class WeightsOverTime(NamedTuple):
+    """How a mixture's weight was spread: names of shape (m,), the heaviest first, and shares of shape (m, n)."""
+
+    steps: FloatArray
+    names: tuple[str, ...]
+    shares: FloatArray
+
+
+def weights_over_time(
+    steps: Sequence[float], history: Sequence[Mapping[str, float]], *, most: int = 7, without: Sequence[str] = ()
+) -> WeightsOverTime:
+    """What `Auto.weights()` said at some steps, made ready to be drawn.
+
+    Parameters
+    ----------
+    steps
+        When, shape (n,): numbers of observations learned, say.
+    history
+        The weights of each of these steps: dicts with the same names.
+    most
+        So many names are kept, those of the largest mean weight; the rest is one name, "others".
+    without
+        Names that are left out; the weights of the others are then shares of what they have in sum.
+
+    >>> data = weights_over_time([0, 1], [{"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 0.7, "b": 0.1, "c": 0.2}], most=1)
+    >>> data.names, data.shares.tolist()
+    (('a', 'others'), [[0.5, 0.7], [0.5, 0.3]])
+    """
+    if not history or len(steps) != len(history) or any(one.keys() != history[0].keys() for one in history):
+        raise InputError("give as many steps as weights, at least one, and weights of the same names")
+    names = [name for name in history[0] if name not in without]
+    shares = np.array([[one[name] for one in history] for name in names])
+    shares = shares / shares.sum(axis=0)
+    order = np.argsort(-shares.mean(axis=1), kind="stable")
+    kept = [names[k] for k in order[:most]]
+    rest = shares[order[most:]].sum(axis=0)
+    rows = shares[order[:most]] if len(order) <= most else np.vstack((shares[order[:most]], np.round(rest, 15)))
+    return WeightsOverTime(np.array(steps, dtype=np.float64), (*kept, *["others"][: len(rows) - len(kept)]), rows)
+
+
+def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw shares of weight over time as areas on one another, the heaviest below; names stand beside them.
+
+    `ax`, `title` and errors as for `plot_reliability`.
+    """
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    colours = [AREA_COLOURS[i % len(AREA_COLOURS)] for i in range(len(data.names))]
+    colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
+    ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
+    ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
+    ax.set_xlabel("observations learned", color=INK)
+    ax.set_ylabel("weight", color=INK)
+    ax.tick_params(colors=INK, labelsize=9, length=3, width=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#999999")
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(
+        handles[::-1],
+        labels[::-1],
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    return ax
 
 
 def _new_figure(columns: int) -> Any:

@@ -36,6 +36,20 @@ HERE = {
     "partial_order",
     "usual",
 }
+<<<<<<< HEAD
+=======
+HERE = {
+    "chebyshev",
+    "experts",
+    "grid_cells",
+    "hedging",
+    "jumper",
+    "logistic",
+    "near_isotonic",
+    "online_newton",
+    "usual",
+}
+>>>>>>> auto
 
 
 def twins(name):
@@ -190,6 +204,58 @@ def test_jumper_loads_the_state_of_its_twin():
     for jumper in (fast, slow):
         jumper.step(0.5, 1.0, 2.0)
     assert bits(slow.mixture()) == bits(fast.mixture())
+
+
+def mixtures():
+    """Both forms of a panel, and of a mixture of its experts: two trackers, two smoothers, a curve, and the others."""
+    made = []
+    for module in twins("experts"):
+        moving = module.Tracker((0, 1, 9), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3)
+        still = module.Tracker(
+            (2, 3, 4, 5, 6, 7, 8, 1), [1.0] * 8, [0.5] * 8, [-6.0, 6.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+        )
+        panel = module.Panel([moving, still], [(0.3, 9.0), (1.0, 80.0)], 1, (0.7, 0.1), 8, 1, 2.0, 3)
+        stack = module.Tracker(range(10), [0.99] * 10, [10.0] * 10, [1.0] + [0.0] * 9)
+        made.append((panel, module.Mixture((0.25, 1e-5), [0.1] * 7 + [0.2, 0.1], stack)))
+    return made
+
+
+def staked(panel, mixture, x, y, w):
+    """One step of both; everything that can be seen of them."""
+    left, right = np.empty((2, 8))
+    knot = min(int((x + 16.0) * 8.0), 255)
+    panel.forecast(knot, 0.25, 0.75, 0.5, left)
+    panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
+    mixture.step(left, right, (x + 16.0) * 8.0 - knot, y, w)
+    panel.learn(x, y, w)
+    forecasts = [*left, *right, mixture.blend(left), mixture.blend(right), *mixture.weights()]
+    return [bits(forecasts), panel.state(), mixture.state()]
+
+
+@given(steps)
+def test_experts(steps):
+    """Panel, trackers, smoothers and mixture; `repr` of floats tells them apart to the last bit."""
+    fast, slow = mixtures()
+    for x, y, w in steps:
+        assert repr(staked(*fast, x, y, w)) == repr(staked(*slow, x, y, w))
+
+
+def test_experts_load_the_state_of_their_twins_and_no_other():
+    fast, slow = mixtures()
+    for k in range(50):
+        staked(*fast, k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    fast[0].draw(0, np.linspace(-20.0, 20.0, 257))
+    slow[0].load(fast[0].state())
+    slow[1].load(*fast[1].state())
+    assert repr(staked(*fast, 0.5, 1.0, 2.0)) == repr(staked(*slow, 0.5, 1.0, 2.0))
+    for module in twins("experts"):
+        other = module.Panel([], [(0.3, 9.0)], 1, (0.7, 0.1), 8, 0, 2.0, 3)
+        with pytest.raises(ValueError, match="another size"):
+            other.load(fast[0].state())
+        with pytest.raises(ValueError, match="shape"):
+            module.Mixture((0.25,), [0.5, 0.5], module.Tracker(range(3), *([[1.0] * 3] * 3))).load(*fast[1].state())
+        with pytest.raises(ValueError, match="size"):
+            module.Tracker((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
 
 
 #: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.

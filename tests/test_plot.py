@@ -11,7 +11,13 @@ import pytest
 
 from streamcal.base import InputError, StreamcalError
 from streamcal.metrics import EqualMassECE, ReliabilityData
-from streamcal.plot import HISTOGRAM_BINS, plot_reliability, save_reliability_picture
+from streamcal.plot import (
+    HISTOGRAM_BINS,
+    plot_reliability,
+    plot_weights,
+    save_reliability_picture,
+    weights_over_time,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -110,3 +116,36 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(StreamcalError, match=r'pip install "\.\[plot\]"'):
         plot_reliability({"only": data()})
+
+
+# -- weights over time ---------------------------------------------------------------------------------------------
+
+HISTORY = [{"a": 0.1, "b": 0.6, "c": 0.3}, {"a": 0.2, "b": 0.5, "c": 0.3}, {"a": 0.1, "b": 0.1, "c": 0.8}]
+
+
+def test_weights_keep_the_heaviest_and_sum_up_the_rest() -> None:
+    prepared = weights_over_time([0, 5, 9], HISTORY, most=1)
+    assert prepared.names == ("c", "others")
+    np.testing.assert_allclose(prepared.shares, [[0.3, 0.3, 0.8], [0.7, 0.7, 0.2]], rtol=0.0, atol=1e-12)
+    assert weights_over_time([0, 5, 9], HISTORY).names == ("c", "b", "a")
+
+
+def test_weights_without_a_name_are_shares_of_the_rest() -> None:
+    prepared = weights_over_time([0, 5, 9], HISTORY, without=["b"])
+    assert prepared.names == ("c", "a")
+    np.testing.assert_allclose(prepared.shares, [[0.75, 0.6, 8 / 9], [0.25, 0.4, 1 / 9]], rtol=0.0, atol=1e-12)
+
+
+def test_weights_are_drawn_as_areas_that_fill_the_axes() -> None:
+    ax = plot_weights(weights_over_time([0, 5, 9], HISTORY), title="trust")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "c"]
+    assert ax.get_xlim() == (0.0, 9.0)
+    assert ax.get_title(loc="left") == "trust"
+    top = ax.collections[-1].get_paths()[0].vertices
+    assert top[:, 1].max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("steps", "history"), [([], []), ([1], HISTORY), ([0, 1], [{"a": 1.0}, {"b": 1.0}])])
+def test_weights_that_do_not_fit_together_are_refused(steps: list[int], history: list[dict[str, float]]) -> None:
+    with pytest.raises(InputError, match="as many steps"):
+        weights_over_time(steps, history)

@@ -142,7 +142,7 @@ def _summary(standings: Standings) -> str:
         ranks = [f"{r[entrant]:.1f}" if entrant in r else DASH for r in (log_ranks, brier_ranks)]
         harms = [_harm(standings.worst_harm(entrant, against)) for against in (RAW, OPS)]
         tally = "" if entrant == REFERENCE else _tally(standings, entrant)
-        speed = f"{standings.microseconds(entrant):.1f}"
+        speed = _figure(standings.microseconds(entrant), 1)
         lines.append(f"| {_name(entrant)} | {' | '.join((*ranks, tally, *harms, speed))} |")
     return "\n".join(lines)
 

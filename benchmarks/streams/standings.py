@@ -108,9 +108,10 @@ class Standings:
         kept = [share for share in closed if share is not None]
         return float(np.median(kept)) if kept else None
 
-    def microseconds(self, entrant: str) -> float:
-        """Of one observation, predicted and learned; the median over the courses."""
-        return float(np.median([t for c in self.courses if (t := self.get(c, entrant, "microseconds")) is not None]))
+    def microseconds(self, entrant: str) -> float | None:
+        """Of one observation, predicted and learned; the median over the courses that were timed."""
+        timed = [t for course in self.courses if (t := self.get(course, entrant, "microseconds")) is not None]
+        return float(np.median(timed)) if timed else None
 
     def less_calibrated(self, course: Course, than: str = TOPS) -> bool | None:
         """Whether the squared calibration error of the reference is above the other's by two standard errors."""

@@ -262,7 +262,7 @@ class Panel:
     """Trackers of chosen features, and local smoothers, over knots of equal distance in log-odds.
 
     Features of a score: x (0 where it is clamped), 1, [clamped below], [clamped above], (x/4)², (x/4)³, 2s − 1,
-    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by that rate.
+    ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by it.
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
     `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
@@ -467,14 +467,16 @@ class Mixture:
     """A mixture of experts staked by log loss with fixed share, one of the experts being a stack of the others.
 
     For each of `rates` capital starts as `prior`, shape (K + 1,), the last being that of the stack. An outcome
-    multiplies the capital of each expert by the probability it gave, and then the share `rate` of all capital is spread
-    anew as the prior says. The forecast is the mean of the experts weighted by capital over all rates.
+    multiplies the capital of each expert by the probability it gave, to the power of `stake`; then the share `rate` of
+    all capital is spread anew as the prior says. The forecast is the mean of the experts weighted by capital over all
+    rates.
 
     The stack is a Tracker on (ζ, z₁ − ζ, …, z_K − ζ, 1), ζ being the log-odds of the mixture of the others; it starts
     as that mixture.
     """
 
     stack = cython.declare(Tracker, visibility="readonly")
+    _stake: cython.double
     _rates: cython.double[::1]
     _prior: cython.double[::1]
     _capital: cython.double[:, ::1]
@@ -486,8 +488,9 @@ class Mixture:
     _positive: cython.double  # of the mixture without the stack: Σ weight·σ(z), Σ weight·σ(−z)
     _negative: cython.double
 
-    def __init__(self, rates, prior, stack):
+    def __init__(self, rates, prior, stack, stake: cython.double = 1.0):
         self.stack = stack
+        self._stake = stake
         self._rates = np.array(rates, dtype=np.float64)
         self._prior = np.array(prior, dtype=np.float64)
         self._phi = np.zeros(len(prior) + 1)
@@ -553,7 +556,7 @@ class Mixture:
             if k == 0 or self._gains[k] > best:
                 best = self._gains[k]
         for k in range(count):
-            self._gains[k] = exp(w * (self._gains[k] - best))
+            self._gains[k] = exp(w * self._stake * (self._gains[k] - best))
         for j in range(self._rates.shape[0]):
             total = 0.0
             for k in range(count):

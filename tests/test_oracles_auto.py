@@ -1,0 +1,442 @@
+"""`Auto` and its kernels against plain transcriptions of their formulas, and against what the docstring promises.
+
+A transcription works in whole matrices and lists, from the formulas alone, and shares no code with what it judges.
+"""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from streamcal import Auto, Identity, OnlinePlatt
+from streamcal.calibrators.auto import RATES, STACK, STACK_PRIOR
+from streamcal.calibrators.auto_panel import KNOTS, NAMES, PRIOR, REFRESH
+from streamcal.doctor import kernel_form
+from streamcal.kernels.experts import Mixture, Panel, Tracker
+
+#: Two ways to solve the same small systems, with curvatures of up to 1e3 beside 1e-1.
+SOLVED = 1e-9
+#: One formula in scalars and in arrays.
+ROUNDED = 1e-12
+COMPILED = kernel_form() == "compiled"
+
+
+def sigmoid(z):
+    return 1.0 / (1.0 + np.exp(-z))
+
+
+def log_odds(s):
+    """Clamped at ±16."""
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(s) - np.log1p(-np.asarray(s)), -16.0, 16.0)
+
+
+def log_loss(z, y):
+    """−log of the probability σ(z) gives to y."""
+    return np.logaddexp(0.0, -z if y else z)
+
+
+# ---- a regression that follows drift -------------------------------------------------------------------------------
+
+
+class TrackerByHand:
+    """The step of the docstring, with matrices, a general solver and a general root finder."""
+
+    def __init__(self, keep, precision, start, trends=0, pace=0.0):
+        self.keep, self.prior = np.array(keep), np.diag(precision)
+        self.theta, self.a, d = np.array(start, dtype=float), np.diag(precision).astype(float), len(keep) - trends
+        self.move = np.eye(len(keep))
+        for k in range(trends):
+            self.move[k, d + k] = pace
+
+    def learn(self, phi, y, w):
+        fade, back = np.diag(np.sqrt(self.keep)), np.linalg.inv(self.move)
+        self.a = fade @ self.a @ fade + (np.eye(len(self.keep)) - fade @ fade) @ self.prior
+        self.a, self.theta = back.T @ self.a @ back, self.move @ self.theta
+        f = np.append(phi, np.zeros(len(self.keep) - len(phi)))
+        direction = np.linalg.solve(self.a, f)
+        v, z = f @ direction, self.theta @ f
+        if v == 0.0:
+            return  # no feature, no step
+        m = brentq(lambda m: m - z - v * w * (y - sigmoid(m)), z - v * w, z + v * w, xtol=1e-14)
+        self.theta = self.theta + direction * (m - z) / v
+        self.a = self.a + w * sigmoid(m) * sigmoid(-m) * np.outer(f, f)
+
+
+@pytest.mark.parametrize("trends", [0, 2])
+@pytest.mark.parametrize("keep", [1.0, 0.98])
+def test_a_tracker_takes_implicit_steps(trends, keep):
+    rng = np.random.default_rng(3)
+    given = ([keep] * (3 + trends), [4.0, 1.0, 0.1] + [30.0] * trends, [1.0, 0.0, -2.0] + [0.0] * trends, trends, 0.01)
+    tracker, by_hand = Tracker((0, 1, 2), *given), TrackerByHand(*given)
+    for _ in range(300):
+        phi, y, w = rng.normal(0.0, 2.0, 3), float(rng.random() < 0.4), float(rng.choice([0.1, 1.0, 5.0]))
+        ahead = by_hand.theta[:3] @ phi + 7.0 * 0.01 * (by_hand.theta[3:] @ phi[:trends])
+        assert tracker.predict(phi, 7.0) == pytest.approx(ahead, abs=SOLVED)
+        tracker.learn(phi, y, w)
+        by_hand.learn(phi, y, w)
+        theta, a = tracker.state()
+        np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
+        np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
+
+
+def test_a_tracker_uses_the_features_it_is_given():
+    chosen, all_of_them = Tracker((3, 1), *([[1.0] * 2] * 3)), Tracker((0, 1), *([[1.0] * 2] * 3))
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        phi, y = rng.normal(0.0, 1.0, 4), float(rng.random() < 0.5)
+        chosen.learn(phi, y, 1.0)
+        all_of_them.learn(phi[[3, 1]].copy(), y, 1.0)
+    assert chosen.state() == all_of_them.state()
+
+
+@pytest.mark.parametrize("start", [-40.0, -3.0, 0.0, 25.0])
+@pytest.mark.parametrize("w", [1e-60, 1e-6, 1.0, 1e3, 1e6, 1e60])
+def test_an_implicit_step_never_overshoots(start, w):
+    """It moves towards the label, and not past the log-odds at which its own gradient would turn it back."""
+    for y in (0.0, 1.0):
+        tracker = Tracker((0,), [1.0], [0.1], [start])
+        tracker.learn(np.array([1.0]), y, w)
+        (moved,), _ = tracker.state()
+        counted = min(w, 1e6)
+        assert (moved - start) * (y - 0.5) >= 0.0
+        assert moved == pytest.approx(start + 10.0 * counted * (y - sigmoid(moved)), abs=1e-6 * max(1.0, abs(moved)))
+
+
+def test_a_tracker_that_forgets_nothing_ends_near_maximum_likelihood():
+    """Its regret is that of one pass; a batch fit of the same 4,000 observations differs by less than a deviation."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(0.0, 2.0, 4_000)
+    y = (rng.random(4_000) < sigmoid(0.5 * x - 1.0)).astype(float)
+    tracker = Tracker((0, 1), [1.0] * 2, [4.0, 1.0], [1.0, 0.0])
+    for phi, label in zip(np.column_stack((x, np.ones_like(x))), y.tolist(), strict=True):
+        tracker.learn(phi.copy(), label, 1.0)
+    theta, a = tracker.state()
+    design, fit = np.column_stack((x, np.ones_like(x))), np.array([1.0, 0.0])
+    for _ in range(30):
+        p = sigmoid(design @ fit)
+        fit = fit + np.linalg.solve(design.T * (p * (1.0 - p)) @ design, design.T @ (y - p))
+    assert (np.abs(theta - fit) < np.sqrt(np.diag(np.linalg.inv(a)))).all()
+
+
+# ---- the panel -----------------------------------------------------------------------------------------------------
+
+
+def plain_panel(delay):
+    """One tracker of the means of labels, one anchor, two smoothers, no curves."""
+    labels = Tracker((9, 10), [1.0] * 2, [1.0] * 2, [1.0, 1.0])
+    anchor = Tracker((0, 1, 2, 3, 4, 5, 6, 7, 8), [1.0] * 9, [1e30] * 9, [0.5, 0.2, 1.0, 2.0, -0.3, 0.1, 0.4, 0.2, 0.1])
+    return Panel([labels, anchor], [(0.3, 20.0), (1.0, 50.0)], 0, (0.7, 0.1), 8, 1, 2.0, delay)
+
+
+def anchor_by_hand(x):
+    """Weights of 1e30 hold it where it started."""
+    inside, s = abs(x) < 16.0, sigmoid(x)
+    u = x / 4.0 if inside else 0.0
+    first = (0.5 * x if inside else 0.0) + 0.2 + 1.0 * (x <= -16.0) + 2.0 * (x >= 16.0)
+    return first - 0.3 * u**2 + 0.1 * u**3 + 0.4 * (2.0 * s - 1.0) + 0.2 * math.log(s) - 0.1 * np.log1p(-s)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 5])
+def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
+    rng = np.random.default_rng(6)
+    panel, out = plain_panel(delay), np.empty(7)
+    by_hand = TrackerByHand([1.0] * 2, [1.0] * 2, [1.0, 1.0])
+    places = rng.normal(0.0, 3.0, 120).tolist()
+    stream = [(x, float(rng.random() < 0.3), 1.0 + 1.5 * (i % 2)) for i, x in enumerate(places)]
+    stream[7] = (16.0, 1.0, 1.0)
+
+    def means(learned):
+        """Each of them, of the first `learned` labels."""
+        now = np.zeros(2)
+        for _, y, w in stream[: max(learned, 0)]:
+            now += (1.0 - (1.0 - np.array([0.7, 0.1])) ** w) * (2.0 * y - 1.0 - now)
+        return now
+
+    for i, (x, y, w) in enumerate(stream):
+        for knot in (0, 100, 128, 133, 256):
+            panel.forecast(knot, 0.2, 0.6, 0.3, out)
+            place = KNOTS[knot]
+            assert out[0] == pytest.approx(by_hand.theta @ means(i), abs=SOLVED)
+            assert out[1] == pytest.approx(np.clip(anchor_by_hand(place), -16.0, 16.0), abs=SOLVED)
+            for b, (width, memory) in enumerate(((0.3, 20.0), (1.0, 50.0))):
+                kept = [
+                    (max(1.0 - ((place - x) / width) ** 2, 0.0) ** 2 * w * (1.0 - 1.0 / memory) ** (i - 1 - j), y)
+                    for j, (x, y, w) in enumerate(stream[:i])
+                ]
+                p = (2.0 * sigmoid(out[1]) + sum(k * y for k, y in kept)) / (2.0 + sum(k for k, _ in kept))
+                assert sigmoid(out[2 + b]) == pytest.approx(p, abs=SOLVED)
+            assert out[4] == pytest.approx(math.log(0.6 / 0.8) if i else place, abs=ROUNDED)
+            assert out[5] == pytest.approx(math.log(0.3 / 0.7), abs=ROUNDED)
+            assert out[6] == place
+        by_hand.learn(means(i - delay), y, w)
+        panel.learn(x, y, w)
+
+
+def test_the_unit_of_a_smoother_is_scaled_back_without_a_trace():
+    """1e100 is reached after 2,252 observations at a memory of 10."""
+    panel = Panel([Tracker((1,), [1.0], [1e30], [0.0])], [(1.0, 10.0)], 0, (0.5,), 8, 0, 2.0, 0)
+    out, kept = np.empty(5), 0.0
+    for i in range(5_000):
+        panel.learn(0.0, float(i % 3 == 0), 1.0)
+        kept = 0.9 * kept + (i % 3 == 0)
+    panel.forecast(128, 0.0, 1.0, 0.5, out)
+    assert sigmoid(out[1]) == pytest.approx((1.0 + kept) / (2.0 + 10.0), rel=1e-9)
+
+
+# ---- the mixture ---------------------------------------------------------------------------------------------------
+
+
+class MixtureByHand:
+    """Capital at every rate, as it is; the stack as a regression by hand."""
+
+    def __init__(self, rates, prior, stack, stake):
+        self.rates, self.prior, self.stack, self.stake = rates, np.array(prior), stack, stake
+        self.capital = np.tile(self.prior, (len(rates), 1))
+
+    def features(self, z):
+        weight = self.capital[:, :-1].sum(axis=0)
+        p = weight @ sigmoid(z) / weight.sum()
+        middle = math.log(p / (1.0 - p))
+        return np.concatenate(([middle], z - middle, [1.0]))
+
+    def experts(self, z):
+        return np.append(z, np.clip(self.stack.theta @ self.features(z), -16.0, 16.0))
+
+    def forecast(self, z):
+        weight = self.capital.sum(axis=0)
+        return weight @ sigmoid(self.experts(z)) / weight.sum()
+
+    def step(self, left, right, share, y, w):
+        loss = [log_loss(self.experts(z), y) for z in (left, right)]
+        phi = (1.0 - share) * self.features(left) + share * self.features(right)
+        self.capital = self.capital * np.exp(-w * self.stake * ((1.0 - share) * loss[0] + share * loss[1]))
+        spread = np.outer(self.capital.sum(axis=1), self.prior)
+        self.capital = (1.0 - self.rates[:, None]) * self.capital + self.rates[:, None] * spread
+        self.stack.learn(phi, y, w)
+
+
+@pytest.mark.parametrize("stake", [1.0, 0.25])
+def test_the_mixture_stakes_and_shares(stake):
+    rng = np.random.default_rng(7)
+    rates, prior = np.array([1e-4, 0.05]), np.array([0.2, 0.3, 0.4, 0.1])
+    given = ([0.99] * 5, [10.0, 30.0, 30.0, 30.0, 10.0], [1.0, 0.0, 0.0, 0.0, 0.0])
+    mixture = Mixture(rates, prior, Tracker(range(5), *given), stake)
+    by_hand = MixtureByHand(rates, prior, TrackerByHand(*given), stake)
+    for _ in range(250):
+        left, right = rng.normal(0.0, 2.0, (2, 3))
+        share, y, w = rng.random(), float(rng.random() < 0.4), float(rng.choice([0.3, 1.0, 2.0]))
+        assert sigmoid(mixture.blend(left)) == pytest.approx(by_hand.forecast(left), abs=SOLVED)
+        mixture.step(left, right, share, y, w)
+        by_hand.step(left, right, share, y, w)
+        weights = by_hand.capital.sum(axis=0)
+        np.testing.assert_allclose(mixture.weights(), weights / weights.sum(), rtol=0.0, atol=SOLVED)
+
+
+# ---- the bound -----------------------------------------------------------------------------------------------------
+
+
+def contrary(p, i, rng):
+    """Always the label that was held to be less likely."""
+    return p < 0.5
+
+
+def turning(p, i, rng):
+    """The score is right, then wrong, in turn; 40 observations each."""
+    return (rng.random() < 0.9) == ((i // 40) % 2 == 0)
+
+
+def persistent(p, i, rng):
+    """Labels come in runs."""
+    return (i // 25) % 2 == 0
+
+
+def rare(p, i, rng):
+    return rng.random() < 0.01
+
+
+ADVERSARIES = [contrary, turning, persistent, rare]
+
+
+def run_against(adversary, n, seed, heavy):
+    """(loss of Auto, losses of every expert, shape (n, K)); weighted, as the bound counts them."""
+    rng = np.random.default_rng(seed)
+    cal, own, theirs = Auto(), 0.0, np.empty((n, len(NAMES)))
+    left, right = np.empty((2, len(NAMES)))
+    for i in range(n):
+        score = float(rng.choice([rng.random(), 0.0, 1.0, 0.01], p=[0.9, 0.03, 0.03, 0.04]))
+        w = 1.0 if heavy else float(rng.random())
+        p = cal.predict_one(score)
+        y = bool(adversary(p, i, rng))
+        own += w * -math.log(p if y else 1.0 - p)
+        steps = (log_odds(score) + 16.0) * 8.0
+        knot = min(int(steps), 255)
+        cal._live.forecast(knot, left)
+        cal._live.forecast(knot + 1, right)
+        share = steps - knot
+        theirs[i] = w * ((1.0 - share) * log_loss(left, y) + share * log_loss(right, y))
+        cal.learn_one(score, y, w)
+    return own, theirs
+
+
+def best_of_spells(losses, most):
+    """The least Σ losses + Σ ln 1/π over all ways to cut into m spells with an expert each, for m = 1, …, most."""
+    price = -np.log(np.array(PRIOR) / sum(PRIOR) * (1.0 - STACK_PRIOR))
+    cost = np.full((most, len(price)), np.inf)
+    cost[0] = price
+    for row in losses:
+        for m in range(most - 1, 0, -1):
+            cost[m] = np.minimum(cost[m], cost[m - 1].min() + price)
+        cost = cost + row
+    return cost.min(axis=1)
+
+
+@pytest.mark.parametrize("heavy", [True, False], ids=["weight 1", "weights below 1"])
+@pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: adversary.__name__)
+def test_the_regret_bound_holds_against_every_adversary(adversary, heavy):
+    n = 600 if COMPILED else 60
+    own, theirs = run_against(adversary, n, 11, heavy)
+    for m, best in enumerate(best_of_spells(theirs, 16), start=1):
+        shares = min((m - 1) * math.log(1.0 / rate) + (n - m) * math.log(1.0 / (1.0 - rate)) for rate in RATES)
+        assert own <= best + math.log(len(RATES)) + shares + SOLVED
+
+
+def test_sharing_is_what_the_bound_for_spells_needs():
+    """Two experts, right in turn: a share rate of 1e-3 keeps the bound, with little to spare; without, it fails."""
+    prior, n, m = np.array([0.5, 0.5 - 1e-12, 1e-12]), 1_000, 10
+    z, losses = np.array([3.0, -3.0]), []
+    for rate in (1e-3, 1e-300):
+        mixture = Mixture([rate], prior, Tracker(range(4), [1.0] * 4, [1e30] * 4, [1.0, 0.0, 0.0, 0.0]))
+        loss = 0.0
+        for i in range(n):
+            y = float((i // 100) % 2)
+            loss += log_loss(mixture.blend(z), y)
+            mixture.step(z, z, 0.0, y, 1.0)
+        losses.append(loss)
+    spells = n * log_loss(3.0, 1.0) + m * math.log(2.0)
+    bound = spells + (m - 1) * math.log(1e3) + (n - m) * math.log(1.0 / 0.999)
+    assert bound - 10.0 < losses[0] < bound
+    assert losses[1] > 2.0 * bound
+
+
+# ---- Auto ----------------------------------------------------------------------------------------------------------
+
+
+def drifting(seed, n):
+    rng = np.random.default_rng(seed)
+    scores = rng.random(n)
+    truth = sigmoid(1.5 * log_odds(scores) + np.linspace(-2.0, 2.0, n))
+    return scores.tolist(), (rng.random(n) < truth).tolist()
+
+
+def test_between_knots_the_log_odds_are_linear():
+    cal = Auto()
+    for score, y in zip(*drifting(1, 300), strict=True):
+        cal.learn_one(score, y)
+    knots = log_odds(np.array([cal.predict_one(float(s)) for s in sigmoid(KNOTS[100:160])]))
+    for x in np.linspace(KNOTS[100], KNOTS[159], 500):
+        expected = np.interp(x, KNOTS[100:160], knots)
+        assert log_odds(cal.predict_one(float(sigmoid(x)))) == pytest.approx(expected, abs=1e-9)
+
+
+def test_weights_are_named_positive_and_sum_to_one():
+    cal = Auto()
+    before = cal.weights()
+    assert list(before) == [*NAMES, STACK]
+    assert before[STACK] == pytest.approx(STACK_PRIOR)
+    for score, y in zip(*drifting(2, 400), strict=True):
+        cal.learn_one(score, y)
+    after = cal.weights()
+    assert sum(after.values()) == pytest.approx(1.0)
+    assert min(after.values()) > 0.0
+    assert after != before
+
+
+def test_with_a_delay_experts_are_judged_by_what_they_would_have_said_then():
+    """The panel that is judged is the live one of `delay` observations ago, but for its own older queue of labels."""
+    cal, live, out = Auto(delay=5), [], np.empty((2, len(NAMES)))
+    for score, y in zip(*drifting(3, 200), strict=True):
+        cal._live.forecast(120, out[0])
+        live.append(out[0].copy())
+        if len(live) > 5:
+            cal._then.forecast(120, out[1])
+            assert out[1].tolist() == live[-6].tolist()
+        cal.learn_one(score, y)
+
+
+def prequential_loss(cal, scores, labels, delay):
+    total = 0.0
+    for i, (score, y) in enumerate(zip(scores, labels, strict=True)):
+        p = cal.predict_one(score)
+        total -= math.log(p if y else 1.0 - p)
+        if i >= delay:
+            cal.learn_one(scores[i - delay], labels[i - delay])
+    return total / len(scores)
+
+
+@pytest.mark.skipif(not COMPILED, reason="thousands of observations")
+def test_a_delay_that_is_told_costs_little_where_labels_persist():
+    """Runs of 20 equal labels that the score knows nothing of: ten labels late, the last one says little."""
+    rng = np.random.default_rng(8)
+    labels = np.repeat(rng.random(150) < 0.5, 20).tolist()
+    scores = rng.uniform(0.4, 0.6, 3_000).tolist()
+    at_once, told = prequential_loss(Auto(), scores, labels, 0), prequential_loss(Auto(delay=10), scores, labels, 10)
+    blind = prequential_loss(Auto(), scores, labels, 10)
+    assert at_once < 0.35
+    assert told < math.log(2.0) + 0.01
+    assert blind > told + 0.2
+
+
+@pytest.mark.parametrize("delay", [0, 4])
+def test_a_saved_auto_goes_on_to_the_last_bit(delay):
+    """Across a refresh of the curves; the weights are whole, so that the window's sums are exact."""
+    scores, labels = drifting(4, REFRESH + 30)
+    cal = Auto(delay)
+    for score, y in zip(scores[:40], labels[:40], strict=True):
+        cal.learn_one(score, y, 2.0)
+    twin = Auto.from_state(json.loads(json.dumps(cal.state_dict())))
+    for score, y in zip(scores[40:], labels[40:], strict=True):
+        assert twin.predict_one(score) == cal.predict_one(score)
+        for one in (cal, twin):
+            one.learn_one(score, y)
+    assert twin.state_dict() == cal.state_dict()
+    assert twin.weights() == cal.weights()
+
+
+@pytest.mark.skipif(not COMPILED, reason="thousands of observations")
+def test_it_does_no_harm_to_a_calibrated_score_of_rare_clicks():
+    """.05 % of positives: 3 nats for the trust in others, 2 for the shares of 30,000 observations."""
+    rng = np.random.default_rng(9)
+    scores = sigmoid(rng.normal(math.log(5e-4) - 0.5, 1.0, 30_000))
+    labels = (rng.random(30_000) < scores).tolist()
+    auto, raw = (prequential_loss(cal, scores.tolist(), labels, 0) for cal in (Auto(), Identity()))
+    assert auto < raw + 6.0 / 30_000
+
+
+@pytest.mark.skipif(not COMPILED, reason="thousands of observations")
+def test_it_follows_what_no_monotone_map_can():
+    """A wave of the log-odds that wanders: `OnlinePlatt` sees nothing in it."""
+    rng = np.random.default_rng(10)
+    x = rng.uniform(-3.0, 3.0, 4_000)
+    labels = (rng.random(4_000) < 0.5 + 0.45 * np.sin(2.0 * x + np.linspace(0.0, 6.0, 4_000))).tolist()
+    auto, ops = (prequential_loss(cal, sigmoid(x).tolist(), labels, 0) for cal in (Auto(), OnlinePlatt()))
+    assert ops > 0.65
+    assert auto < 0.55
+
+
+def test_any_weight_is_survived():
+    """From 1e-60 to 1e60, mixed: forecasts stay probabilities, and weights a distribution."""
+    cal = Auto(delay=2)
+    for k, (score, y) in enumerate(zip(*drifting(5, 150), strict=True)):
+        cal.learn_one(score, y, 10.0 ** (15 * (k % 9) - 60))
+        assert 0.0 < cal.predict_one(score) < 1.0
+        assert sum(cal.weights().values()) == pytest.approx(1.0)
+
+
+def test_before_anything_is_learned_every_score_but_the_clamped_is_what_it_was():
+    cal = Auto()
+    for score in itertools.chain([1e-6, 0.5, 1.0 - 1e-6], np.linspace(0.01, 0.99, 50).tolist()):
+        assert cal.predict_one(score) == pytest.approx(score, abs=ROUNDED)
