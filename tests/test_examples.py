@@ -16,11 +16,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 #: Two rows of the table of each example: the log loss (the CRPS of distributions) of the second is the lower one.
 CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
-<<<<<<< HEAD
-    "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
-=======
     "auto_weights.py": ("served score, raw", "Auto"),
->>>>>>> auto
+    "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
     "many_classes.py": ("pipeline, raw", "calibrated: OnlineVectorScaling"),
     "served_scores.py": ("served score, raw", "calibrated"),

@@ -26,6 +26,7 @@ ELSEWHERE = {
 }
 HERE = {
     "chebyshev",
+    "experts",
     "grid_cells",
     "hedging",
     "jumper",
@@ -36,20 +37,6 @@ HERE = {
     "partial_order",
     "usual",
 }
-<<<<<<< HEAD
-=======
-HERE = {
-    "chebyshev",
-    "experts",
-    "grid_cells",
-    "hedging",
-    "jumper",
-    "logistic",
-    "near_isotonic",
-    "online_newton",
-    "usual",
-}
->>>>>>> auto
 
 
 def twins(name):
