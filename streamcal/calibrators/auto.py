@@ -24,8 +24,8 @@ RATES = (1e-5, 1e-3)
 #: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
 #: which are many, less so in its slope and offset.
 STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
-#: Stakes fall with the delay like its power −¾: between −½ and −1, the best for bounded and for mixable losses against an
-#: adversary, and found on the development streams of the race.
+#: Stakes fall with the delay like its power −¾, found on the development streams of the race. Against an adversary −½
+#: is best for bounded losses, −1 for mixable ones.
 STAKE_POWER = 0.75
 LONGEST_DELAY = 100_000
 EXPERTS = len(NAMES)
@@ -51,8 +51,8 @@ class Auto(SequentialCalibrator):
         How many later scores are asked for before the label of a score is learned, 0 to 100,000; 0 if a label is known
         before the next score comes. It is a fact of your deployment, not a tuning parameter. With it, experts are
         judged by what they would have said that much earlier, recent labels count for what they are worth then, and
-        stakes are (1 + delay)^¾ times lower: labels that come in a row often come from one cause. If
-        delays vary, give a typical one. Where labels persist, one that is not told costs more than it gains.
+        stakes are (1 + delay)^¾ times lower: labels that come in a row often have one cause. If delays vary, give a
+        typical one. A delay that is not told makes forecasts overconfident where labels persist.
 
     Notes
     -----
