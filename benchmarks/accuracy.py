@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from benchmarks.arrivals import Array, Stream
 from benchmarks.plan import Plan
-from benchmarks.streams import Array, Stream
 from streamcal import Probability
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP

@@ -7,8 +7,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from benchmarks.arrivals import Stream
 from benchmarks.plan import Plan
-from benchmarks.streams import Stream
 from streamcal import (
     Bernstein,
     Calibrator,

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.streams import Array
+from benchmarks.arrivals import Array
 from benchmarks.tree_counts import load_plain
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "implementation" / "tree.png"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arrivals import KINDS, Stream
 from benchmarks.plan import Plan
 from benchmarks.rivals import INTERVALS, REFITS, River, disagreement
-from benchmarks.streams import KINDS, Stream
 from benchmarks.subjects import SUBJECTS
 from benchmarks.timing import Subject, Times, arrivals, race
 

@@ -11,8 +11,8 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+from benchmarks.arrivals import Stream
 from benchmarks.plan import Plan
-from benchmarks.streams import Stream
 from streamcal import Calibrator, Forever, VennAbers, Window
 
 #: What is measured: how the calibrator is filled.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.arrivals import Stream
 from benchmarks.plan import Plan
-from benchmarks.streams import Stream
 from benchmarks.timing import BATCH
 from streamcal import Bernstein, OnlinePlatt, VennAbers
 from streamcal.kernels.bernstein import BernsteinSums, Curve

@@ -20,7 +20,7 @@ from river import linear_model, optim
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression, isotonic_regression
 
-from benchmarks.streams import Array, Part, Stream
+from benchmarks.arrivals import Array, Part, Stream
 from benchmarks.timing import Subject
 from streamcal import VennAbers
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sortedcontainers import SortedList
 
-from benchmarks.streams import Part, Stream
+from benchmarks.arrivals import Part, Stream
 from benchmarks.timing import Subject
 from streamcal import Bernstein, Calibrator, Isotonic, OnlinePlatt, VennAbers, Window
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arrivals import Array, Part, Stream
 from benchmarks.plan import Plan
-from benchmarks.streams import Array, Part, Stream
 from streamcal import VennAbers, Window
 
 LONG = 0.01

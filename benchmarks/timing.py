@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from statistics import median
 from time import perf_counter
 
-from benchmarks.streams import Part, Stream
+from benchmarks.arrivals import Part, Stream
 
 #: Steps in a batch of a subject that takes microseconds: 1 to 20 ms, short enough that many escape interruption.
 BATCH = 1_000

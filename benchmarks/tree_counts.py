@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import streamcal.kernels
-from benchmarks.streams import KINDS, Array
+from benchmarks.arrivals import KINDS, Array
 from streamcal.kernels import hull_tree
 
 SEED = 0

@@ -60,10 +60,7 @@ class LogLoss(Metric):
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         if p == 1.0 - y:
             self._infinite += sign
-            loss = self._cap
-        else:
-            loss = min(-math.log(p) if y else -math.log1p(-p), self._cap)
-        self._sum += sign * w * loss
+        self._sum += sign * w * capped_log_loss(p, y, self._cap)
 
     def _absorb(self, other: Self) -> None:
         self._sum += other._sum
@@ -71,3 +68,10 @@ class LogLoss(Metric):
 
     def _params(self) -> dict[str, Any]:
         return {"clip": self.clip}
+
+
+def capped_log_loss(p: float, y: float, cap: float) -> float:
+    """The loss of one checked probability in nats, at most `cap`."""
+    if p == 1.0 - y:
+        return cap
+    return min(-math.log(p) if y else -math.log1p(-p), cap)

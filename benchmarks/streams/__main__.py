@@ -1,0 +1,59 @@
+"""The race, in one command; `README.md` beside this file says what it is.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.streams                     # development streams; the page
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --held-out          # once per release
+    python -m benchmarks.streams --streams lab-10d-0.6 --methods ops --rows 500   # shortened, prints only
+
+A race that was stopped goes on where it was. `--again NAME` runs a method anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.environment import require_compiled
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.streams",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--streams", nargs="+", metavar="NAME", help="these only")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="these entrants only")
+    parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
+    parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these entrants anew")
+    parser.add_argument("--held-out", action="store_true", help="the held-out streams too")
+    parser.add_argument("--out", type=Path, help="folder of the page (default: docs, for a full race only)")
+    given = parser.parse_args(arguments)
+    require_compiled()
+    try:
+        from benchmarks.streams import catalogue, entrants, page
+        from benchmarks.streams.race import Results, race
+    except ImportError as error:
+        raise SystemExit(f'{error}: run  pip install -e ".[bench]"') from error
+    _known("--streams", given.streams, catalogue.CATALOGUE)
+    _known("--methods", given.methods, entrants.entrants())
+    _known("--again", given.again, entrants.entrants())
+    streams = given.streams or catalogue.names(True) + (catalogue.names(False) if given.held_out else [])
+    results = Results(given.rows)
+    race(streams, given.methods, results, given.again)
+    if given.out or not (given.streams or given.methods or given.rows):
+        page.write(results, given.out or DOCS)
+    else:
+        print(f"\n{page.table(results, streams, given.methods)}\n\nshortened: no page written")
+
+
+def _known(option: str, given: list[str] | None, allowed: dict[str, object]) -> None:
+    """End with a message where a name is unknown."""
+    unknown = [name for name in given or () if name not in allowed]
+    if unknown:
+        raise SystemExit(f"{option} {' '.join(unknown)} is not possible; give one of: {', '.join(allowed)}")
+
+
+if __name__ == "__main__":
+    main()

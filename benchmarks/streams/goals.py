@@ -1,0 +1,86 @@
+"""What `auto` was to reach, and what it reached."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from benchmarks.streams.standings import OPS, RAW, REFERENCE, TOPS, Course, Standings
+
+#: In nats.
+LARGEST_HARM = 0.002
+SMALLEST_SHARE = 0.40
+ELEC2, ELEC2_GOAL = "elec2 frozen", 0.36
+
+
+class Goal(NamedTuple):
+    """A goal, what was seen, and whether that is enough."""
+
+    what: str
+    seen: str
+    met: bool
+
+
+def goals(standings: Standings) -> list[Goal]:
+    """The goals that the courses at hand can tell of."""
+    found = [_first(standings, "log_loss", "log loss"), _first(standings, "brier", "Brier score")]
+    found += [_harmless(standings, against) for against in (RAW, OPS)]
+    found.append(_calibrated(standings))
+    if standings.median_gap_closed(REFERENCE, 0) is not None:
+        found.append(_gap(standings))
+    if (ELEC2, 0) in standings.courses:
+        found += _elec2(standings)
+    return found
+
+
+def _first(standings: Standings, measure: str, words: str) -> Goal:
+    ranks = standings.mean_ranks(measure)
+    best = min(ranks, key=lambda entrant: ranks[entrant])
+    seen = f"{ranks[REFERENCE]:.1f}" + ("" if best == REFERENCE else f"; {best} has {ranks[best]:.1f}")
+    return Goal(f"best mean rank in {words}", seen, best == REFERENCE)
+
+
+def _harmless(standings: Standings, against: str) -> Goal:
+    worst = standings.worst_harm(REFERENCE, against)
+    assert worst is not None
+    words = "the raw score" if against == RAW else f"`{against}`"
+    seen = f"{worst[0]:+.4f}, {_words(worst[1])}"
+    return Goal(f"nowhere more than {LARGEST_HARM} nats worse than {words}", seen, worst[0] <= LARGEST_HARM)
+
+
+def _calibrated(standings: Standings) -> Goal:
+    above = [course for course in standings.courses if standings.less_calibrated(course)]
+    words = ": " + "; ".join(map(_words, above)) if above else ""
+    seen = f"above on {len(above)} of {len(standings.courses)} courses{words}"
+    return Goal(f"debiased calibration error not significantly above that of `{TOPS}`", seen, not above)
+
+
+def _gap(standings: Standings) -> Goal:
+    medians = [standings.median_gap_closed(REFERENCE, delay) for delay in (0, 48)]
+    seen = ", ".join(
+        "–" if m is None else f"{100 * m:.0f} % at delay {d}" for m, d in zip(medians, (0, 48), strict=True)
+    )
+    reached = medians[0] is not None and medians[0] >= SMALLEST_SHARE
+    return Goal(
+        f"generators: at least {100 * SMALLEST_SHARE:.0f} % of the gap closed, median at delay 0", seen, reached
+    )
+
+
+def _elec2(standings: Standings) -> list[Goal]:
+    """Delay 0 against a figure, delay 48 against everyone."""
+    now, late = ((ELEC2, delay) for delay in (0, 48))
+    loss, loss_late = (standings.get(course, REFERENCE, "log_loss") for course in (now, late))
+    best = standings.best_other(late)
+    theirs = standings.get(late, best, "log_loss")
+    assert loss is not None
+    assert loss_late is not None
+    assert theirs is not None
+    return [
+        Goal(f"{ELEC2}: at most {ELEC2_GOAL} at delay 0", f"{loss:.4f}", loss <= ELEC2_GOAL),
+        Goal(
+            f"{ELEC2}: better than every rival at delay 48", f"{loss_late:.4f}; {best} {theirs:.4f}", loss_late < theirs
+        ),
+    ]
+
+
+def _words(course: Course) -> str:
+    return f"{course[0]}, delay {course[1]}"

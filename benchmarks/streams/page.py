@@ -1,0 +1,266 @@
+"""`docs/race.md`: the standings as tables and one picture. Every sentence with a figure is filled from the results."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import river
+import scipy
+import sklearn
+
+import streamcal
+from benchmarks.streams import catalogue, picture
+from benchmarks.streams.entrants import ENTRANTS
+from benchmarks.streams.goals import goals
+from benchmarks.streams.race import ORACLE, Results
+from benchmarks.streams.standings import OPS, RAW, REFERENCE, SCORE_BLIND, TOPS, Course, Standings
+
+#: Measure → what stands above its table.
+MEASURES = {
+    "log_loss": "Log loss, nats",
+    "brier": "Brier score",
+    "ece": "Debiased calibration error; the last column is the floor of the raw score, what chance alone may show",
+    "ratio": "Calibration ratio: positives announced over positives that came",
+    "infinite": "Wrong certainties (infinite losses, capped in the log loss)",
+}
+DASH = "–"
+
+
+def write(results: Results, out: Path) -> None:
+    """The page, the full tables and the picture; the held-out part if it was run."""
+    development = Standings(results, catalogue.names(True))
+    held_out = Standings(results, catalogue.names(False))
+    parts = {"development": development} | ({"held_out": held_out} if _complete(held_out) else {})
+    if REFERENCE not in development.ranked:
+        raise SystemExit(f"{REFERENCE} has not run on all development streams: there is nothing to compare with")
+    folder = out / "race"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, standings in parts.items():
+        (folder / f"{name}.md").write_text(_full(standings, name), encoding="utf-8")
+        picture.draw(standings, folder / f"{name}.png")
+    (out / "race.md").write_text(_page(parts), encoding="utf-8")
+    print(f"\nwritten: {out / 'race.md'}")
+
+
+def _complete(standings: Standings) -> bool:
+    """Whether the reference ran on every course: a part that was begun only is not reported."""
+    return REFERENCE in standings.ranked
+
+
+def table(results: Results, streams: list[str], chosen: Iterable[str] | None) -> str:
+    """What a shortened race prints: the log losses."""
+    standings = Standings(results, streams)
+    return _measure_table(standings, "log_loss", [e for e in standings.entrants if chosen is None or e in chosen])
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+PAGE = """# The race
+
+Calibrators on streams that drift, prequentially: each probability was given before its label was learned. Which streams
+are for development and which are held out was fixed before the first experiment; `benchmarks/streams/README.md` says
+what each stream is, and how everyone was run. A *course* is a stream with a delay of its labels, 0 or 48 steps.
+
+A method is said to be better or worse than `auto` where the confidence sequence of the difference of their log losses
+leaves out 0 (`LogLossDifference`, 95 % for each course by itself, whenever one looks); else the course is undecided.
+
+{summaries}
+
+## The goals
+
+{goals}
+
+## Course by course
+
+Log loss in nats; *best other* is the best of all entrants beside `auto` on that course, known only afterwards, and the
+last column is the loss of `auto` minus its, with the confidence sequence.
+
+{courses}
+
+## The generators: gap closed
+
+(ops − method)/(ops − oracle) in log loss, in percent: 100 is the probability of one who knows the world, below 0 is
+worse than `ops`. The gap is in nats: where it is small, luck decides the percentage, and the median counts.
+
+{gaps}
+
+## Notes
+
+{notes}
+- Log losses are capped at −log 1e-6 = 13.8 nats; how many were, is in the full tables:
+  {links}.
+- µs are of processor time for one observation, predicted and learned through the public interface; the median over the
+  courses, on a busy machine: a guide.
+- Seed {seed} for generators and models. `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, {date}, streamcal
+  {streamcal}, river {river}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
+"""
+
+
+def _page(parts: dict[str, Standings]) -> str:
+    sections = {name: _title(name) for name in parts}
+    return PAGE.format(
+        summaries="\n\n".join(f"## {sections[n]}\n\n{_summary(s)}\n\n![]({_png(n)})" for n, s in parts.items()),
+        goals=_goals(parts),
+        courses="\n\n".join(f"### {sections[name]}\n\n{_courses(s)}" for name, s in parts.items()),
+        gaps="\n\n".join(f"### {sections[name]}\n\n{_gaps(s)}" for name, s in parts.items()),
+        notes=_notes(parts),
+        links=", ".join(f"[{_title(name).lower()}](race/{name}.md)" for name in parts),
+        seed=catalogue.SEED,
+        option=" --held-out" if "held_out" in parts else "",
+        date=datetime.date.today().isoformat(),
+        streamcal=streamcal.__version__,
+        river=river.__version__,
+        sklearn=sklearn.__version__,
+        numpy=np.__version__,
+        scipy=scipy.__version__,
+    )
+
+
+def _title(part: str) -> str:
+    return "Development streams" if part == "development" else "Held-out streams"
+
+
+def _png(part: str) -> str:
+    return f"race/{part}.png"
+
+
+def _summary(standings: Standings) -> str:
+    """Everyone, by mean rank in log loss; those that did not run everywhere at the end."""
+    log_ranks, brier_ranks = standings.mean_ranks("log_loss"), standings.mean_ranks("brier")
+    lines = [
+        f"{len(standings.courses)} courses; ranks are among the {len(standings.ranked)} that ran on all of them.",
+        "",
+        "| | mean rank, log loss | mean rank, Brier | `auto` is better / undecided / worse "
+        "| worst against the raw score | worst against `ops` | µs |",
+        "|---|---:|---:|---|---|---|---:|",
+    ]
+    by_rank = sorted(standings.entrants, key=lambda entrant: log_ranks.get(entrant, np.inf))
+    for entrant in by_rank:
+        ranks = [f"{r[entrant]:.1f}" if entrant in r else DASH for r in (log_ranks, brier_ranks)]
+        harms = [_harm(standings.worst_harm(entrant, against)) for against in (RAW, OPS)]
+        tally = "" if entrant == REFERENCE else _tally(standings, entrant)
+        speed = _figure(standings.microseconds(entrant), 1)
+        lines.append(f"| {_name(entrant)} | {' | '.join((*ranks, tally, *harms, speed))} |")
+    return "\n".join(lines)
+
+
+def _tally(standings: Standings, entrant: str) -> str:
+    found = [d for course in standings.courses if (d := standings.difference(course, entrant)) is not None]
+    won, lost = sum(d.won for d in found), sum(d.lost for d in found)
+    return f"{won} / {len(found) - won - lost} / {lost}"
+
+
+def _harm(worst: tuple[float, Course] | None) -> str:
+    return DASH if worst is None else f"{worst[0]:+.3f} ({_course(worst[1])})"
+
+
+def _course(course: Course) -> str:
+    return f"{course[0]}, {course[1]}"
+
+
+def _name(entrant: str) -> str:
+    return f"**`{entrant}`**" if entrant == REFERENCE else f"`{entrant}`" if ENTRANTS[entrant].ours else entrant
+
+
+def _courses(standings: Standings) -> str:
+    columns = (RAW, OPS, TOPS, SCORE_BLIND, ORACLE, REFERENCE)
+    lines = [
+        "| stream | delay | raw | `ops` | `tops` | score-blind | oracle | `auto` | best other | difference |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|",
+    ]
+    for course in standings.courses:
+        cells = [_figure(standings.get(course, name, "log_loss")) for name in columns]
+        best = standings.best_other(course)
+        difference = standings.difference(course, best)
+        shown = f"{_name(best)} {_figure(standings.get(course, best, 'log_loss'))}"
+        interval = (
+            "" if difference is None else f"{difference.value:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
+        )
+        lines.append(f"| {course[0]} | {course[1]} | {' | '.join(cells)} | {shown} | {interval} |")
+    return "\n".join(lines)
+
+
+def _figure(value: float | None, digits: int = 4) -> str:
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def _gaps(standings: Standings) -> str:
+    """The reference and those whose median at delay 0 is highest."""
+    medians = {e: standings.median_gap_closed(e, 0) for e in standings.ranked}
+    leaders = sorted((e for e, m in medians.items() if m is not None), key=lambda e: -(medians[e] or 0.0))
+    shown = [REFERENCE, *[e for e in leaders if e != REFERENCE][:5]]
+    lines = [f"| stream | delay | gap | {' | '.join(map(_name, shown))} |", "|---|---:|---:|" + "---:|" * len(shown)]
+    for course in standings.generated():
+        ops, oracle = (standings.get(course, name, "log_loss") for name in (OPS, ORACLE))
+        gap = DASH if ops is None or oracle is None else f"{ops - oracle:.4f}"
+        cells = " | ".join(_percent(standings.gap_closed(course, entrant)) for entrant in shown)
+        lines.append(f"| {course[0]} | {course[1]} | {gap} | {cells} |")
+    for delay in catalogue.DELAYS:
+        cells = " | ".join(_percent(standings.median_gap_closed(entrant, delay)) for entrant in shown)
+        lines.append(f"| **median** | {delay} | | {cells} |")
+    return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return DASH if share is None else f"{100.0 * share:.0f}"
+
+
+def _goals(parts: dict[str, Standings]) -> str:
+    lines = ["| goal | reached | |", "|---|---|---|"]
+    for name, standings in parts.items():
+        for goal in goals(standings):
+            lines.append(
+                f"| {goal.what}, {_title(name).lower()} | {goal.seen} | {'met' if goal.met else '**not met**'} |"
+            )
+    return "\n".join(lines)
+
+
+def _notes(parts: dict[str, Standings]) -> str:
+    """What is plain to see of the defeats."""
+    lines = []
+    for name, standings in parts.items():
+        lost = {
+            course: [_name(e) for e in standings.entrants if _lost(standings, course, e)]
+            for course in standings.courses
+        }
+        text = "; ".join(f"{_course(course)}: to {', '.join(to)}" for course, to in lost.items() if to) or "none"
+        lines.append(f"- Defeats of `auto` that are no chance, {_title(name).lower()}: {text}.")
+    return "\n".join(lines)
+
+
+def _lost(standings: Standings, course: Course, entrant: str) -> bool:
+    difference = None if entrant == REFERENCE else standings.difference(course, entrant)
+    return difference is not None and difference.lost
+
+
+# -- the full tables -------------------------------------------------------------------------------------------------
+
+
+def _full(standings: Standings, part: str) -> str:
+    """Every measure of everyone on every course."""
+    title = f"# The race: {_title(part).lower()}, every measure\n\nSee [the page of the race](../race.md)."
+    sections = [
+        f"## {text}\n\n{_measure_table(standings, measure, standings.entrants)}" for measure, text in MEASURES.items()
+    ]
+    return "\n\n".join((title, *sections)) + "\n"
+
+
+def _measure_table(standings: Standings, measure: str, entrants: list[str]) -> str:
+    """Courses as rows, since there are more of them than a page is wide."""
+    shown = [*entrants, *([ORACLE] if standings.generated() else [])]
+    style: Callable[[float | None], str] = {"infinite": lambda v: _figure(v, 0), "ratio": lambda v: _figure(v, 3)}.get(
+        measure, _figure
+    )
+    extra = ["floor"] if measure == "ece" else []
+    lines = [
+        f"| stream | delay | {' | '.join(shown + extra)} |",
+        "|---|---:|" + "---:|" * (len(shown) + len(extra)),
+    ]
+    for course in standings.courses:
+        cells = [style(standings.get(course, entrant, measure)) for entrant in shown]
+        cells += [style(standings.get(course, RAW, "floor")) for _ in extra]
+        lines.append(f"| {course[0]} | {course[1]} | {' | '.join(cells)} |")
+    return "\n".join(lines)

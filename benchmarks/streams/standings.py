@@ -1,0 +1,148 @@
+"""What the results say: ranks, differences with their confidence, harm, gaps closed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from benchmarks.streams.catalogue import CATALOGUE, DELAYS, stream
+from benchmarks.streams.entrants import ENTRANTS, NOT_TOLD
+from benchmarks.streams.race import ORACLE, Key, Results
+from benchmarks.streams.tables import Array
+from streamcal.metrics import LogLossDifference
+
+#: What everything is compared with.
+REFERENCE = "auto"
+RAW, OPS, TOPS, SCORE_BLIND = "identity", "ops", "tops", "score-blind"
+#: For the standard error of a difference of calibration errors: blocks of neighbours, drawn anew so many times.
+BLOCKS, DRAWS, BINS = 100, 1_000, 15
+
+Course = tuple[str, int]
+
+
+class Difference(NamedTuple):
+    """Log loss of the reference minus that of a rival: below 0 where the reference is better."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def won(self) -> bool:
+        return self.high < 0.0
+
+    @property
+    def lost(self) -> bool:
+        return self.low > 0.0
+
+
+class Standings:
+    """The results on some streams, with both delays: a course is a stream with a delay."""
+
+    def __init__(self, results: Results, streams: list[str]) -> None:
+        self._results = results
+        self.courses: list[Course] = [(name, delay) for name in streams for delay in DELAYS]
+        self.entrants = [name for name in ENTRANTS if any((*course, name) in results.found for course in self.courses)]
+        self._differences: dict[Key, Difference | None] = {}
+
+    def get(self, course: Course, entrant: str, measure: str) -> float | None:
+        """One measure; None where it did not run."""
+        result = self._results.found.get(Key(*course, entrant))
+        return None if result is None else result[measure]
+
+    @cached_property
+    def ranked(self) -> list[str]:
+        """Those that ran on every course."""
+        return [e for e in self.entrants if all(Key(*c, e) in self._results.found for c in self.courses)]
+
+    def mean_ranks(self, measure: str) -> dict[str, float]:
+        """The mean over all courses of the rank among `ranked`, from 1; ties share."""
+        table = [[self.get(course, entrant, measure) for entrant in self.ranked] for course in self.courses]
+        return dict(zip(self.ranked, np.mean([rankdata(row) for row in table], axis=0).tolist(), strict=True))
+
+    def difference(self, course: Course, entrant: str) -> Difference | None:
+        """The reference against a rival, with a confidence sequence; None where one of them did not run."""
+        key = Key(*course, entrant)
+        if key not in self._differences:
+            self._differences[key] = self._compare(key)
+        return self._differences[key]
+
+    def _compare(self, key: Key) -> Difference | None:
+        reference = key._replace(entrant=REFERENCE)
+        if key not in self._results.found or reference not in self._results.found:
+            return None
+        difference = LogLossDifference()
+        labels = stream(key.stream, key.delay, self._results.rows).y
+        difference.update_many(self._results.predicted(reference), self._results.predicted(key), labels)
+        assert difference.value is not None
+        return Difference(difference.value, *difference.interval)
+
+    def best_other(self, course: Course) -> str:
+        """The entrant with the lowest log loss beside the reference, told or not."""
+        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in (REFERENCE, NOT_TOLD)}
+        return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
+
+    def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
+        """By how many nats it is worse at most, and where; below 0 if it is better everywhere. None if it never ran."""
+        harms = [
+            (mine - theirs, course)
+            for course in self.courses
+            if (mine := self.get(course, entrant, "log_loss")) is not None
+            and (theirs := self.get(course, against, "log_loss")) is not None
+        ]
+        return max(harms, default=None)
+
+    def gap_closed(self, course: Course, entrant: str) -> float | None:
+        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where by luck there is no gap."""
+        ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
+        if ops is None or mine is None or oracle is None or ops <= oracle:
+            return None
+        return (ops - mine) / (ops - oracle)
+
+    def median_gap_closed(self, entrant: str, delay: int) -> float | None:
+        """Over the generators."""
+        closed = [self.gap_closed(course, entrant) for course in self.courses if course[1] == delay]
+        kept = [share for share in closed if share is not None]
+        return float(np.median(kept)) if kept else None
+
+    def microseconds(self, entrant: str) -> float | None:
+        """Of one observation, predicted and learned; the median over the courses that were timed."""
+        timed = [t for course in self.courses if (t := self.get(course, entrant, "microseconds")) is not None]
+        return float(np.median(timed)) if timed else None
+
+    def less_calibrated(self, course: Course, than: str = TOPS) -> bool | None:
+        """Whether the squared calibration error of the reference is above the other's by two standard errors."""
+        keys = [Key(*course, name) for name in (REFERENCE, than)]
+        if any(key not in self._results.found for key in keys):
+            return None
+        labels = stream(*course, self._results.rows).y.astype(np.float64)
+        rng = np.random.default_rng(0)
+        counts = np.vstack((np.ones(BLOCKS), rng.multinomial(BLOCKS, np.full(BLOCKS, 1 / BLOCKS), DRAWS)))
+        ours, theirs = (_squared_errors(self._results.predicted(key), labels, counts) for key in keys)
+        seen, drawn = (ours - theirs)[0], (ours - theirs)[1:]
+        return bool(seen > 2.0 * drawn.std())
+
+    def generated(self) -> list[Course]:
+        """The courses whose world is known."""
+        return [course for course in self.courses if CATALOGUE[course[0]].generated]
+
+
+def _squared_errors(p: Array, y: Array, counts: Array) -> Array:
+    """The debiased squared calibration error, its blocks of neighbours in time counted as each row of `counts` says.
+
+    Bins of equal mass as in `DebiasedECE`, cut once between distinct probabilities.
+    """
+    _, place, mass = np.unique(p, return_inverse=True, return_counts=True)
+    middle = np.cumsum(mass) - mass / 2.0
+    group = np.minimum((BINS * middle / len(p)).astype(int), BINS - 1)[place]
+    cell = np.arange(len(p)) * BLOCKS // len(p) * BINS + group
+    n, predicted, positive = (
+        counts @ np.bincount(cell, weights, BLOCKS * BINS).reshape(BLOCKS, BINS) for weights in (None, p, y)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        frequency = positive / n
+        terms = n * ((predicted / n - frequency) ** 2 - frequency * (1.0 - frequency) / (n - 1.0))
+    return np.asarray(np.where(n > 1.0, terms, 0.0).sum(axis=1) / n.sum(axis=1))

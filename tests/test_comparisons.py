@@ -1,0 +1,253 @@
+"""Measures that know about chance: the debiased calibration error and the confidence sequence of a loss difference."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import binom, gamma
+
+from streamcal.base import InputError, MergeError
+from streamcal.metrics import DebiasedECE, EqualMassECE, LogLossDifference
+from streamcal.metrics.log_loss_difference import TIGHTEST_AT, boundary, log_mixture
+
+#: Plain sums of at most 1e5 terms of one sign: a relative error of 1.1e-16 each.
+SUMS = 1e-11
+CAP = -math.log(1e-6)
+
+
+# -- debiased calibration error --------------------------------------------------------------------------------------
+
+
+def transcribed(p: np.ndarray, y: np.ndarray, w: np.ndarray, bins: int) -> tuple[float, float]:
+    """Value² before the root, and floor, from all predictions at once."""
+    _, place = np.unique(p, return_inverse=True)
+    mass = np.bincount(place, w)
+    group = np.minimum((bins * (np.cumsum(mass) - mass / 2) / mass.sum()).astype(int), bins - 1)[place]
+    squared = variance = 0.0
+    for b in range(bins):
+        held = group == b
+        share, n = w[held].sum() / w.sum(), w[held].sum() ** 2 / (w[held] ** 2).sum()
+        f = np.average(y[held], weights=w[held])
+        squared += share * ((np.average(p[held], weights=w[held]) - f) ** 2 - f * (1 - f) / (n - 1))
+        variance += share**2 * 2 * ((w[held] ** 2 * p[held] * (1 - p[held])).sum() / w[held].sum() ** 2) ** 2
+    return squared, math.sqrt(1.6448536269514722 * math.sqrt(variance))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bins", [1, 7, 15])
+def test_debiased_ece_is_its_definition(weighted: bool, bins: int) -> None:
+    rng = np.random.default_rng(2)
+    p = rng.choice(np.linspace(0.01, 0.9, 60), 4_000)  # one probability to a cell: the bins are exact
+    y = rng.random(len(p)) < p**1.4
+    w = rng.choice([0.5, 1.0, 2.0], len(p)) if weighted else np.ones(len(p))
+    ece = DebiasedECE(bins)
+    ece.update_many(p, y, w)
+    squared, floor = transcribed(p, y, w, bins)
+    assert squared > 0.0
+    assert ece.value == pytest.approx(math.sqrt(squared), rel=1e-9)  # a root of a difference
+    assert ece.floor == pytest.approx(floor, rel=SUMS)
+    assert ece.value > ece.floor, "p^1.4 is far from p"
+
+
+def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
+    """Over 400 streams: the square before the root has mean 0, and the floor is exceeded in 5 %."""
+    rng = np.random.default_rng(0)
+    squares, above = [], 0
+    for _ in range(400):
+        p = rng.choice(np.linspace(0.03, 0.97, 40), 1_500)
+        y = rng.random(len(p)) < p
+        ece = DebiasedECE(10)
+        ece.update_many(p, y)
+        squares.append(transcribed(p, y, np.ones(len(p)), 10)[0])
+        above += ece.value > ece.floor
+    # four standard errors of the mean
+    assert abs(np.mean(squares)) < 4 * np.std(squares) / math.sqrt(len(squares))
+    # The sum of ten squared normals has a longer right tail than a normal: 5 % becomes 6 to 7.
+    assert binom.ppf(0.001, 400, 0.05) <= above <= binom.ppf(0.999, 400, 0.07)
+
+
+def test_debiased_ece_adds_up_and_takes_back() -> None:
+    rng = np.random.default_rng(4)
+    p, w = rng.random(600), rng.choice([0.5, 1.0], 600)
+    y = rng.random(600) < p
+    whole, one, other = DebiasedECE(), DebiasedECE(), DebiasedECE()
+    whole.update_many(p, y, w)
+    one.update_many(p[:200], y[:200], w[:200])
+    other.update_many(p[200:], y[200:], w[200:])
+    one.merge(other)
+    # The root of a difference that is small here: its digits are those of the terms.
+    assert one.value == pytest.approx(whole.value, abs=1e-9)
+    for row in zip(p[200:], y[200:], w[200:], strict=True):
+        whole.revert(*row)
+    first = DebiasedECE()
+    first.update_many(p[:200], y[:200], w[:200])
+    assert whole.value == pytest.approx(first.value, abs=1e-9)
+    assert whole.floor == pytest.approx(first.floor, rel=SUMS)
+
+
+def test_debiased_ece_of_little() -> None:
+    ece = DebiasedECE()
+    assert ece.value is None
+    assert ece.floor is None
+    ece.update(0.3, True, 0.1)
+    assert (ece.value, ece.floor) == (0.0, 0.0), "a single observation says nothing"
+    with pytest.raises(MergeError):
+        ece.merge(EqualMassECE())  # type: ignore[arg-type]
+
+
+# -- confidence sequence of a loss difference ------------------------------------------------------------------------
+
+
+def losses(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -np.log(np.maximum(np.where(y, p, 1 - p), 1e-6))
+
+
+def test_difference_is_its_definition() -> None:
+    """Choe and Ramdas, theorem 2, with the mean of the differences so far as the centre of the next."""
+    rng = np.random.default_rng(1)
+    p, q = rng.random(500), np.where(rng.random(500) < 0.1, 0.0, rng.random(500))
+    y = rng.random(500) < 0.4
+    difference = LogLossDifference()
+    difference.update_many(p, q, y)
+    delta = losses(p, y) - losses(q, y)
+    centre = np.concatenate(([0.0], np.cumsum(delta)[:-1] / np.arange(1, 500)))
+    radius = boundary(float(((delta - centre) ** 2).sum()), 2 * CAP, 0.025) / 500
+    assert difference.value == pytest.approx(delta.mean(), rel=SUMS)
+    assert difference.interval == pytest.approx((delta.mean() - radius, delta.mean() + radius), rel=1e-9)
+    loop = LogLossDifference()
+    for row in zip(p, q, y, strict=True):
+        loop.update(*row)
+    assert vars(loop) == vars(difference)
+
+
+@pytest.mark.parametrize("v", [0.0, 3.0, 200.0, 5_000.0])
+@pytest.mark.parametrize("c", [0.7, 2.0, 27.6])
+def test_mixture_is_the_integral_of_its_definition(v: float, c: float) -> None:
+    twice = 2 * math.log(40)
+    rho = TIGHTEST_AT / (twice + math.log1p(twice))
+    b = rho / c**2
+    below_one = gamma.cdf(1.0, b, scale=1 / b)
+    for s in (0.0, 5.0, 2.5 * math.sqrt(v)):
+
+        def integrand(u: float, s: float = s) -> float:
+            """u = 1 − cλ; in logarithms of the density, which is infinite at 0 where b < 1."""
+            psi = (-math.log(u) - (1 - u)) / c**2
+            return math.exp((1 - u) / c * s - psi * v) * gamma.pdf(u, b, scale=1 / b) / below_one
+
+        peak = min(1.0, v / (v + c * s)) if v else 0.5  # where exp{λs − ψv} is largest
+        width = c / math.sqrt(v + 1.0)
+        cuts = sorted({0.0, *(min(1.0, max(0.0, peak + k * width)) for k in (-8, -3, -1, 0, 1, 3, 8)), 1.0})
+        whole = sum(quad(integrand, low, high, limit=200)[0] for low, high in itertools.pairwise(cuts))
+        # quadrature beside an integrable pole
+        assert math.exp(log_mixture(s, v, c, rho)) == pytest.approx(whole, rel=1e-5)
+
+
+def test_boundary_is_the_root_and_grows() -> None:
+    found = [boundary(v, 27.6, 0.025) for v in (0.0, 1e-9, 1.0, 1e2, 1e4, 1e6, 1e8)]
+    assert found == sorted(found)
+    assert found[-1] < 6.5 * math.sqrt(1e8), "a law of the iterated logarithm, nearly: no worse than 6.5 deviations"
+    twice = 2 * math.log(40)
+    rho = TIGHTEST_AT / (twice + math.log1p(twice))
+    assert log_mixture(boundary(50.0, 27.6, 0.025), 50.0, 27.6, rho) == pytest.approx(math.log(40), rel=1e-9)
+
+
+def test_intervals_cover_at_all_times_together() -> None:
+    """Two forecasts of which neither is better, at the largest difference there is, looked at 40 times.
+
+    An interval for one moment, of the same confidence, is left by most paths.
+    """
+    rng = np.random.default_rng(7)
+    runs, steps, confidence = 300, 1_500, 0.8
+    looks = np.unique(np.geomspace(10, steps, 40).astype(int))
+    missed = missed_by_moment = 0
+    for _ in range(runs):
+        y = rng.random(steps) < 0.5
+        difference = LogLossDifference(confidence, clip=0.1)
+        outside = outside_of_moment = False
+        for start, end in zip((0, *looks[:-1]), looks, strict=True):
+            difference.update_many(np.full(end - start, 0.9), np.full(end - start, 0.1), y[start:end])
+            low, high = difference.interval
+            outside |= not low <= 0.0 <= high
+            outside_of_moment |= abs(difference.value) > 1.2816 * math.log(9.0) / math.sqrt(end)
+        missed += outside
+        missed_by_moment += outside_of_moment
+    assert missed <= binom.ppf(0.999, runs, 1 - confidence)
+    assert missed_by_moment > runs / 2
+
+
+def test_intervals_cover_a_difference_that_drifts() -> None:
+    rng = np.random.default_rng(8)
+    runs, steps = 200, 1_200
+    true = 0.5 + 0.4 * np.sin(np.arange(steps) / 200)
+    p, q = np.full(steps, 0.5), np.clip(true + 0.1, 0.01, 0.99)
+    expected = np.cumsum(
+        true * (losses(p, np.ones(steps, bool)) - losses(q, np.ones(steps, bool)))
+        + (1 - true) * (losses(p, np.zeros(steps, bool)) - losses(q, np.zeros(steps, bool)))
+    ) / np.arange(1, steps + 1)
+    missed = 0
+    for _ in range(runs):
+        y = rng.random(steps) < true
+        difference, outside = LogLossDifference(), False
+        for end in range(100, steps + 1, 100):
+            difference.update_many(p[end - 100 : end], q[end - 100 : end], y[end - 100 : end])
+            low, high = difference.interval
+            outside |= not low <= expected[end - 1] <= high
+        missed += outside
+    assert missed <= binom.ppf(0.999, runs, 0.05)
+
+
+def test_interval_finds_what_is_there() -> None:
+    rng = np.random.default_rng(9)
+    true = rng.random(20_000)
+    y = rng.random(20_000) < true
+    difference = LogLossDifference()
+    difference.update_many(true, np.full(20_000, 0.5), y)
+    assert difference.interval[1] < 0.0
+    # and tightly: the mean difference of .193 is known to ± .03
+    assert difference.interval[1] - difference.interval[0] < 0.06
+
+
+def test_merge_adds_up() -> None:
+    rng = np.random.default_rng(10)
+    p, q, y = rng.random(400), rng.random(400), rng.random(400) < 0.5
+    whole, one, other = LogLossDifference(), LogLossDifference(), LogLossDifference()
+    whole.update_many(p, q, y)
+    one.update_many(p[:150], q[:150], y[:150])
+    other.update_many(p[150:], q[150:], y[150:])
+    before = copy.copy(vars(other))
+    one.merge(other)
+    assert vars(other) == before
+    assert one.n == whole.n == 400
+    assert one.value == pytest.approx(whole.value, rel=SUMS)
+    # Only the centres differ: by a few squares of a mean.
+    assert one.interval == pytest.approx(whole.interval, rel=0.05)
+    one.merge(one)
+    assert one.n == 800
+    with pytest.raises(MergeError, match="same class and parameters"):
+        one.merge(LogLossDifference(0.9))
+
+
+def test_nothing_and_bad_input() -> None:
+    difference = LogLossDifference()
+    assert difference.value is None
+    assert difference.interval == (-CAP, CAP)
+    difference.update(0.5, 0.4, True)
+    assert difference.interval == (-CAP, CAP), "one outcome says nothing"
+    before = pickle.dumps(difference)
+    for bad in ((1.5, 0.5, 1), (0.5, math.nan, 1), (0.5, 0.5, 2)):
+        with pytest.raises(InputError):
+            difference.update(*bad)
+        with pytest.raises(InputError):
+            difference.update_many([0.5, bad[0]], [0.5, bad[1]], [1, bad[2]])
+    with pytest.raises(InputError):
+        difference.update_many([0.5], [0.5, 0.5], [1])
+    assert pickle.dumps(difference) == before
+    for parameters in ({"confidence": 1.0}, {"clip": 0.0}):
+        with pytest.raises(InputError):
+            LogLossDifference(**parameters)

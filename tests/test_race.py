@@ -1,0 +1,268 @@
+"""The race, shortened: it runs, goes on where it was, and says what its results say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.streams import bases, catalogue, peers
+from benchmarks.streams.__main__ import main
+from benchmarks.streams.entrants import ENTRANTS, blockwise, stepwise
+from benchmarks.streams.page import table
+from benchmarks.streams.race import ORACLE, Key, Results, measures
+from benchmarks.streams.standings import Standings, _squared_errors
+from benchmarks.streams.tables import SOURCES, Table
+from benchmarks.streams.tables import table as table_of
+from streamcal import Calibrator, Identity, OnlinePlatt, Platt
+from streamcal.doctor import kernel_form
+from streamcal.metrics import DebiasedECE
+
+STREAM, ROWS = "warp", 300
+METHODS = ("identity", "ops", "protected", "score-blind", "scikit-learn isotonic, refitted")
+RNG = np.random.default_rng(5)
+SCORES = RNG.random(700)
+LABELS = RNG.random(700) < SCORES**2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A cache that holds the scores of the stream that is raced."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        catalogue.stream(STREAM, 0, ROWS)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def cache(made, tmp_path, monkeypatch):
+    """A cache of its own, and no data: what is run here needs none."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("STREAMCAL_DATA", raising=False)
+    return tmp_path
+
+
+def command(*arguments):
+    if kernel_form() != "compiled":
+        pytest.skip("the race refuses to run uncompiled")
+    main(["--streams", STREAM, "--rows", str(ROWS), "--methods", *METHODS, *arguments])
+
+
+def test_shortened_race_writes_results_goes_on_and_reports(cache, tmp_path, capsys):
+    command()
+    shown = capsys.readouterr().out
+    assert "shortened: no page written" in shown
+    lines = [line for line in shown.splitlines() if line.startswith(f"| {STREAM} | 48")]
+    assert len(lines) == 1
+    file = next(cache.rglob("results.jsonl"))
+    written = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(written) == 2 * (len(METHODS) + 1), "with the oracle"
+    # A second run finds everything there; --again runs one anew.
+    command()
+    assert len(file.read_text().splitlines()) == len(written)
+    command("--again", "ops")
+    assert len(file.read_text().splitlines()) == len(written) + 2
+    results = Results(ROWS)
+    raw = results.found[Key(STREAM, 0, "identity")]
+    made = catalogue.stream(STREAM, 0, ROWS)
+    assert raw["log_loss"] == pytest.approx(-np.log(np.where(made.y, made.scores, 1 - made.scores)).mean(), rel=1e-9)
+    assert "| warp | 0 |" in table(results, [STREAM], METHODS)
+
+
+def test_page_of_a_part(tmp_path, monkeypatch):
+    """With another method in the part of `auto`, so that the page is tested before and apart from it."""
+    from benchmarks.streams import goals, page, picture, standings
+
+    command()
+    for module in (standings, page, goals, picture):
+        monkeypatch.setattr(module, "REFERENCE", "protected")
+    monkeypatch.setattr(catalogue, "names", lambda development: [STREAM] if development else ["recurring"])
+    page.write(Results(ROWS), tmp_path)
+    text = (tmp_path / "race.md").read_text(encoding="utf-8")
+    assert "2 courses; ranks are among the 5" in text
+    assert "Held-out" not in text, "what was not run is not reported"
+    assert {path.name for path in (tmp_path / "race").iterdir()} == {"development.md", "development.png"}
+    assert "{" not in text
+
+
+def test_page_needs_the_reference(tmp_path):
+    from benchmarks.streams import page
+
+    with pytest.raises(SystemExit, match="nothing to compare with"):
+        page.write(Results(ROWS), tmp_path)
+
+
+def test_command_says_what_it_does_not_know():
+    if kernel_form() != "compiled":
+        pytest.skip("the race refuses to run uncompiled")
+    with pytest.raises(SystemExit, match="--methods nobody is not possible; give one of: identity"):
+        main(["--methods", "nobody"])
+    with pytest.raises(SystemExit, match="set STREAMCAL_DATA"):
+        main(["--streams", "elec2 frozen", "--methods", "identity", "--rows", "10"])
+
+
+# -- nobody sees the future ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 48])
+@pytest.mark.parametrize("name", ["ops", "auto", "venn-abers", "platt", *list(ENTRANTS)[-7:]])
+def test_no_entrant_sees_a_label_before_it_comes(name, delay):
+    """Labels from step `cut` on cannot change what is said up to step cut + delay."""
+    entrant = ENTRANTS[name]
+    if not entrant.can(len(LABELS), delay):
+        pytest.skip("does not run with a delay")
+    for module in ("venn_abers", "online_cp", "protected_classification"):
+        if module.split("_")[0] in name:
+            pytest.importorskip(module)
+    size, cut = (90, 60) if name == "protected-classification" else (700, 400)
+    other = LABELS.copy()
+    other[cut:] = ~other[cut:]
+    one, two = (entrant.run(SCORES[:size], y[:size], delay) for y in (LABELS, other))
+    assert np.array_equal(one[: cut + 1 + delay], two[: cut + 1 + delay])
+    assert not np.array_equal(one, two), "and it does learn"
+    assert one.shape == (size,)
+    assert ((one >= 0.0) & (one <= 1.0)).all()
+
+
+def test_stepwise_is_the_plain_loop():
+    predicted = stepwise(OnlinePlatt(), SCORES, LABELS, 48)
+    cal = OnlinePlatt()
+    for i, score in enumerate(SCORES.tolist()):
+        assert predicted[i] == cal.predict_one(score)
+        if i >= 48:
+            cal.learn_one(float(SCORES[i - 48]), bool(LABELS[i - 48]))
+
+
+@pytest.mark.parametrize("delay", [0, 48])
+def test_blockwise_knows_at_the_start_of_a_block_what_has_come(delay):
+    predicted = blockwise(Platt(), SCORES, LABELS, delay)
+    for start, end in ((0, 50), (50, 100), (100, 150), (150, 225), (225, 325), (525, 625), (625, 700)):
+        cal = Platt()
+        known = max(0, start - delay)
+        cal.learn_many(SCORES[:known], LABELS[:known])
+        # Moments in bulk and in parts: the last digits of sums, and the tolerance of the solve.
+        assert predicted[start:end] == pytest.approx(cal.predict_many(SCORES[start:end]), rel=1e-6)
+
+
+def test_a_short_stream_is_predicted_whole():
+    """Shorter than the delay: nothing is ever learned."""
+    for run in (ENTRANTS["score-blind"].run, ENTRANTS["River logistic"].run, ENTRANTS["ops"].run):
+        assert run(SCORES[:10], LABELS[:10], 48).shape == (10,)
+
+
+def test_score_blind_does_not_look_at_the_score():
+    assert np.array_equal(peers.score_blind(SCORES, LABELS, 3), peers.score_blind(SCORES[::-1], LABELS, 3))
+
+
+def test_refits_say_the_score_while_they_hold_one_class():
+    assert np.array_equal(peers.refitted(peers.sigmoid)(SCORES, np.zeros(700, bool), 0), SCORES)
+
+
+# -- what the results say --------------------------------------------------------------------------------------------
+
+
+def test_split_is_a_partition_of_what_there_is():
+    development, held_out = catalogue.names(True), catalogue.names(False)
+    assert len({*development, *held_out}) == len(development) + len(held_out) == len(catalogue.CATALOGUE)
+    assert {name.split()[0] for name in development if " " in name} == {"elec2", "bank_full", "adult", "covtype"}
+    assert {name.split()[0] for name in catalogue.CATALOGUE if " " in name} == {
+        *SOURCES,
+        "ipinyou_2997",
+        "ipinyou_1458",
+    }
+
+
+class _Results(Results):
+    """Results that were never run: one stream, on which `auto` predicts best."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = catalogue.Stream(SCORES, LABELS, SCORES**2)
+        self.held = {"auto": 0.5 * SCORES**2 + 0.5 * SCORES, "identity": SCORES, "ops": SCORES, "tops": SCORES**2}
+        for delay in (0, 48):
+            for name, p in {**self.held, ORACLE: SCORES**2}.items():
+                self.found[Key("warp", delay, name)] = measures(p, self.made) | {"microseconds": 1.0}
+
+    def predicted(self, key):
+        return self.held[key.entrant]
+
+
+def test_standings(monkeypatch):
+    results = _Results()
+    monkeypatch.setattr("benchmarks.streams.standings.stream", lambda name, delay, rows: results.made)
+    monkeypatch.setitem(ENTRANTS, "auto", ENTRANTS["ops"])
+    found = Standings(results, ["warp"])
+    assert set(found.ranked) == {"auto", "identity", "ops", "tops"}
+    ranks = found.mean_ranks("log_loss")
+    assert (ranks["tops"], ranks["auto"], ranks["ops"], ranks["identity"]) == (1.0, 2.0, 3.5, 3.5)
+    loss = {name: found.get(("warp", 0), name, "log_loss") for name in (*found.ranked, ORACLE)}
+    assert found.best_other(("warp", 0)) == "tops"
+    assert found.worst_harm("identity", "auto") == (loss["identity"] - loss["auto"], ("warp", 48))
+    closed = (loss["ops"] - loss["auto"]) / (loss["ops"] - loss[ORACLE])
+    assert found.gap_closed(("warp", 0), "auto") == pytest.approx(closed)
+    assert found.median_gap_closed("tops", 48) == 1.0
+    difference = found.difference(("warp", 0), "identity")
+    assert difference.value == pytest.approx(loss["auto"] - loss["identity"])
+    assert difference.low < difference.value < difference.high
+    assert found.less_calibrated(("warp", 0)) is True, "tops is calibrated here"
+    assert found.less_calibrated(("warp", 0), than="identity") is False
+
+
+def test_squared_errors_are_those_of_the_measure():
+    p = RNG.choice(np.linspace(0.05, 0.95, 40), 3_000)
+    y = RNG.random(3_000) < p**1.5
+    ece = DebiasedECE()
+    ece.update_many(p, y)
+    once = np.ones((1, 100))
+    assert np.sqrt(_squared_errors(p, y.astype(float), once)[0]) == pytest.approx(ece.value, rel=1e-9)
+
+
+def test_identity_is_the_raw_score():
+    assert isinstance(Identity(), Calibrator)
+    assert np.array_equal(ENTRANTS["identity"].run(SCORES, LABELS, 0), SCORES)
+
+
+# -- the real tables -------------------------------------------------------------------------------------------------
+
+DATA = Path(os.environ.get("STREAMCAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+SIZES = {"elec2": 7, "bank_full": 15, "adult": 14, "covtype": 54, "bank_additional": 19, "spambase": 57, "census": 40,
+         "dota2": 116, "coil2000": 85}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_tables(name, monkeypatch):
+    """Columns are numbers or words; what is left out is left out; both classes come."""
+    if not all((DATA / f"{file}.csv.gz").exists() for file in SOURCES[name].files):
+        pytest.skip("needs the data sets: set STREAMCAL_DATA to their folder")
+    monkeypatch.setenv("STREAMCAL_DATA", str(DATA))
+    read = table_of(name, 1_500)
+    assert len(read.numbers) + len(read.words) == SIZES[name]
+    assert not {SOURCES[name].target, *SOURCES[name].left_out} & {*read.numbers, *read.words}
+    assert set(SOURCES[name].words) <= set(read.words)
+    assert set(SOURCES[name].numbers) <= set(read.numbers)
+    assert len(read.y) == 1_500
+    assert 0.0 < read.y.mean() < 1.0
+    assert all(len(column) == 1_500 for column in (*read.numbers.values(), *read.words.values()))
+
+
+def test_bases_know_nothing_of_what_comes():
+    """Later labels do not change the frozen base's scores, nor the online one's before they have come."""
+    x = RNG.standard_normal((600, 2))
+    y = RNG.random(600) < 1 / (1 + np.exp(-3 * x[:, 0]))
+    words = [str(int(v > 0)) for v in x[:, 1]]
+    other = y.copy()
+    other[400:] = ~other[400:]
+    one, two = (Table({"a": x[:, 0], "b": x[:, 1]}, {"c": words}, labels) for labels in (y, other))
+    for frozen in (bases.frozen, bases.frozen_tree):
+        assert np.array_equal(frozen(one, 300), frozen(two, 300))
+        assert frozen(one, 300).shape == (300,)
+    for delay in (0, 48):
+        first, second = (bases.online(table, 300, delay) for table in (one, two))
+        assert np.array_equal(first[: 101 + delay], second[: 101 + delay])
+        assert not np.array_equal(first, second)
