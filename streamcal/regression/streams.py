@@ -224,6 +224,7 @@ class _Driven(Forgetting):
 class _DrivenMemory(Memory):
     """Keeps what it is given, and is told what an observation of today weighs in it."""
 
+    steady = False  # the unit is another memory's
     unit = 1.0
 
     def as_of(self, t: float | None) -> float:
