@@ -57,7 +57,7 @@ def _calibrated(standings: Standings) -> Goal:
 def _gap(standings: Standings) -> Goal:
     medians = [standings.median_gap_closed(REFERENCE, delay) for delay in (0, 48)]
     seen = ", ".join(
-        "–" if m is None else f"{100 * m:.0f} % at delay {d}" for m, d in zip(medians, (0, 48), strict=True)
+        "–" if m is None else f"{100 * m:.1f} % at delay {d}" for m, d in zip(medians, (0, 48), strict=True)
     )
     reached = medians[0] is not None and medians[0] >= SMALLEST_SHARE
     return Goal(

@@ -132,6 +132,7 @@ def _summary(standings: Standings) -> str:
     log_ranks, brier_ranks = standings.mean_ranks("log_loss"), standings.mean_ranks("brier")
     lines = [
         f"{len(standings.courses)} courses; ranks are among the {len(standings.ranked)} that ran on all of them.",
+        "The rows without a rank are of those that cannot run everywhere, or whose race was not finished.",
         "",
         "| | mean rank, log loss | mean rank, Brier | `auto` is better / undecided / worse "
         "| worst against the raw score | worst against `ops` | µs |",
