@@ -754,3 +754,15 @@ def test_one_vs_rest_takes_any_binary_method():
         twin = through_json(learned(OneVsRest(inner), GOOD))
         assert repr(twin) == repr(OneVsRest(inner))
     assert repr(through_json(OneVsRest("platt"))) == "OneVsRest(calibrator='platt')"
+
+
+def test_what_a_window_has_dropped_is_not_taken_from_another_observation():
+    """Which gave the same score to the label that came."""
+    cal = OneVsRest(Isotonic(forgetting=Window(3)))
+    dropped = ({"a": 0.25, "b": 0.75}, "a")
+    for scores, y in (dropped, ({"a": 0.25, "b": 0.5, "c": 0.25}, "a"), *[({"a": 0.5, "b": 0.5}, "b")] * 2):
+        cal.learn_one(scores, y)
+    before = cal.predict_one(dropped[0])
+    cal.unlearn_one(*dropped)
+    assert cal.tally()["missed"] == 1
+    assert cal.predict_one(dropped[0]) == before

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.base import InputError, MergeError, RetractionError
+from streamcal.base import InputError
 from streamcal.inputs import check_weight
+from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
 
 
-class MulticlassMetric(ABC):
+class MulticlassMetric(Summed):
     """A measure of probabilities by label against the label that came: the contract of `Metric`, for many classes.
 
     An observation is a dict label → probability, each in [0, 1] and together 1 up to 0.01, and the label y that came;
     where y is not in the dict, its probability was 0. Order does not matter, `merge` is one long stream, and `revert`
     undoes `update`. An observation of weight 0 is checked and then changes nothing.
     """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._weight = 0.0
-        self._clear()
-
-    @property
-    @abstractmethod
-    def value(self) -> float | None:
-        """The measure over all observations held, `None` if there are none."""
-
-    @property
-    def n(self) -> float:
-        """Total weight held."""
-        return self._weight
 
     def update(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
         """Add the probabilities that were given before the label `y` came, with weight `w` ≥ 0."""
@@ -63,26 +49,9 @@ class MulticlassMetric(ABC):
         scores, label, weight = read_scores(p, True), check_class(y), check_weight(w)
         if not weight:
             return
-        if not self._count:
-            raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
+        self._require_held()
         self._add(scores, label, weight, -1)
-        self._count -= 1
-        self._weight -= weight
-        if not self._count:
-            self._weight = 0.0
-            self._clear()
-
-    def merge(self, other: Self) -> None:
-        """Add all that `other` holds; `MergeError` unless it is a metric of the same class and parameters."""
-        if type(other) is not type(self) or other._params() != self._params():
-            raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
-        self._absorb(other)
-        self._count += other._count
-        self._weight += other._weight
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
-        return f"{type(self).__name__}({given})"
+        self._released(weight)
 
     def _update(self, p: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
         if w:
@@ -90,21 +59,9 @@ class MulticlassMetric(ABC):
             self._count += 1
             self._weight += w
 
-    def _params(self) -> dict[str, Any]:
-        """The constructor's arguments by name."""
-        return {}
-
-    @abstractmethod
-    def _clear(self) -> None:
-        """Hold nothing."""
-
     @abstractmethod
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
         """Add (`sign` 1) or take back (−1) one checked observation of weight w > 0."""
-
-    @abstractmethod
-    def _absorb(self, other: Self) -> None:
-        """Add the sums of `other`, which may be this very metric."""
 
 
 class _Mean(MulticlassMetric):

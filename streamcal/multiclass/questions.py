@@ -140,6 +140,8 @@ class BinaryQuestions(MulticlassCalibrator):
             return
         missed = self._ledger.missed
         self._ledger.unlearn(_entry(read, label), 1.0, weight, time)
+        if self._ledger.missed > missed:  # no question is asked: an equal answer would be another observation's
+            return
         done: list[tuple[Question, float, bool]] = []
         # The label that came is asked first: what was never learned is most likely known from it.
         for asked in sorted(self._asked(read, label), key=lambda asked: not asked[2]):
@@ -150,8 +152,7 @@ class BinaryQuestions(MulticlassCalibrator):
             except RetractionError:
                 for question, score, positive in done:
                     self._of(question).learn_one(score, positive, weight, time)
-                if self._ledger.missed == missed:
-                    self._ledger.learn(_entry(read, label), 1.0, weight, time)
+                self._ledger.learn(_entry(read, label), 1.0, weight, time)
                 raise
             done.append(asked)
 
