@@ -38,11 +38,8 @@ class MulticlassMetric(Summed):
         labels: Sequence[ClassLabel],
     ) -> None:
         """Add probabilities of shape (n, K), whose columns are those of `labels`; on an error nothing is added."""
-        batch = read_batch(P, y, w, labels, True)
-        columns = (batch.scores.tolist(), batch.present.tolist(), batch.outcome.tolist(), batch.weights.tolist())
-        for scores, present, came, weight in zip(*columns, strict=True):
-            named = zip(batch.labels, scores, present, strict=True)
-            self._update({label: p for label, p, here in named if here}, batch.labels[came], weight)
+        for row in read_batch(P, y, w, labels, True).one_by_one():
+            self._update(*row)
 
     def revert(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
         """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -131,6 +131,13 @@ class Batch(NamedTuple):
             np.searchsorted(used, self.outcome[rows]),
             self.weights[rows],
         )
+
+    def one_by_one(self) -> Iterator[tuple[dict[ClassLabel, float], ClassLabel, float]]:
+        """Scores by label, the label that came and the weight, of each row."""
+        columns = (self.scores.tolist(), self.present.tolist(), self.outcome.tolist(), self.weights.tolist())
+        for scores, present, came, weight in zip(*columns, strict=True):
+            named = zip(self.labels, scores, present, strict=True)
+            yield {label: score for label, score, here in named if here}, self.labels[came], weight
 
 
 def read_batch(

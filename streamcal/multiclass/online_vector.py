@@ -78,12 +78,9 @@ class OnlineVectorScaling(MulticlassCalibrator):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
-        batch = read_batch(P, y, w, labels, self.sums_to_one)
-        columns = (batch.scores.tolist(), batch.present.tolist(), batch.outcome.tolist(), batch.weights.tolist())
-        for scores, present, came, weight in zip(*columns, strict=True):
+        for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
             if weight > 0.0:
-                named = zip(batch.labels, scores, present, strict=True)
-                self._step({label: score for label, score, here in named if here}, batch.labels[came], weight)
+                self._step(scores, label, weight)
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
         return self.map().predict_one(scores)
