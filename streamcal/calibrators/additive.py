@@ -51,6 +51,7 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.plain
+        self._take = None if self._timed or refresh_every > 1 else self._memory.taker(*scale.plain)
 
     def _seed(self) -> Seed | None:
         return None if self.prior is None else self.prior.seed(self.scale)
@@ -63,6 +64,9 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        if t is None and self._take is not None and self._take(score, y, w):  # all as usual, and nothing to forget
+            self._memory.version += 1
+            return
         case = UNUSUAL if self._timed or t is not None else usual(score, y, w, self._lo, self._hi)
         if case == PLAIN:
             x, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
