@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streamcal.additive import AdditiveLearner, require
 from streamcal.base import Calibrator, FloatArray, Label, Time
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
+from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
 from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.memories.memory import Seed
@@ -92,7 +92,7 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     ) -> None:
         s, labels, weights, times = self._checked_many(scores, y, w, t)
         self._learn_many(self.scale.coordinates(s), labels, weights, times)
-        self._clamped += self.scale.count_clamped(s if weights.all() else s[weights > 0.0])
+        self._clamped += self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, label, weight, time = self._checked(score, y, w, t)
