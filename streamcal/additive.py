@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from streamcal.base import CapabilityError, FloatArray, InputError, Learner, MergeError, Statistic, Time
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time, check_times
+from streamcal.inputs import check_time, check_times, none_is_zero
 from streamcal.memories.memory import Seed
 
 #: What is solved from the statistic: an immutable map.
@@ -108,7 +108,7 @@ class AdditiveLearner(Learner, Generic[Map]):
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Learn what has been checked: coordinates of shape (n,) or (n, M), outcomes, weights and times."""
-        if not w.all():
+        if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
         for part in self._parts(len(x)):

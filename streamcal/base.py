@@ -88,6 +88,13 @@ class Statistic(ABC):
         """What `update` comes down to: `update` itself, or a function of a kernel that a memory may call directly."""
         return self.update
 
+    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
+        """A kernel's function of a score, label and weight as they came, or None.
+
+        It does `update` where they are usual, the score a float from `lo` to `hi`, and says whether it did.
+        """
+        return None
+
     @abstractmethod
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Add observations; the same state as a loop of `update`, up to rounding."""

@@ -68,7 +68,9 @@ def check_time(t: Any) -> float:
 def check_scores(scores: npt.ArrayLike) -> FloatArray:
     """A float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
     array = _as_floats(scores, "scores")
-    _refuse(~np.isfinite(array), array, "scores", "not finite; drop the observation or repair the model")
+    finite = np.isfinite(array)
+    if not finite.all():
+        _refuse(~finite, array, "scores", "not finite; drop the observation or repair the model")
     return array
 
 
@@ -132,6 +134,11 @@ def check_batch(
     if not len(s) == len(labels) == len(weights):
         raise InputError(f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}")
     return s, labels, weights
+
+
+def none_is_zero(weights: FloatArray) -> bool:
+    """Whether all weights that `check_batch` returned are above 0; those that were not given are read once."""
+    return bool((weights[:1] if weights.strides == (0,) else weights).all())
 
 
 def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:

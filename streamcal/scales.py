@@ -414,9 +414,8 @@ def _rises(values: tuple[float, ...]) -> bool:
 
 def _check_probabilities(scores: FloatArray) -> None:
     """`InputError` naming the first score outside [0, 1]."""
-    bad = (scores < 0.0) | (scores > 1.0)
-    if bad.any():
-        place = int(np.argmax(bad))
+    if len(scores) and (scores.min() < 0.0 or scores.max() > 1.0):  # quicker than two comparisons and their union
+        place = int(np.argmax((scores < 0.0) | (scores > 1.0)))
         raise InputError(f"scores[{place}]: {_not_a_probability(float(scores[place]))}")
 
 

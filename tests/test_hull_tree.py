@@ -34,6 +34,9 @@ def load_plain(name, **replaced):
 PLAIN = load_plain("hull_tree_plain").HullTree
 # Leaves of four groups: a tree of forty scores then has every case that a deep one has.
 SMALL_LEAVES = load_plain("hull_tree_small", LEAF_CAPACITY=4, LEAF_FILL=3, MERGED_FILL=3).HullTree
+# No sums count as whole, so that every leaf is scanned with the predicate for masses of any kind.
+NEVER_WHOLE = load_plain("hull_tree_never_whole", LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6, WHOLE_LIMIT=0.0).HullTree
+ALWAYS_WHOLE = load_plain("hull_tree_always_whole", LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6).HullTree
 
 
 class Oracle:
@@ -502,6 +505,76 @@ def test_arrays_answer_as_single_scores_do():
     assert (p0 <= p1).all()
     assert (p0 >= 0).all()
     assert (p1 <= 1).all()
+
+
+@pytest.mark.parametrize("distinct", [5, 60, 2000])
+def test_both_scans_of_a_leaf_find_the_same_end(distinct):
+    """Whole masses below WHOLE_LIMIT are scanned by sums from the start: the same tree, to the last bit."""
+    rng = np.random.default_rng(distinct)
+    scores = rng.random(distinct)
+    quick, careful = ALWAYS_WHOLE(), NEVER_WHOLE()
+    for step, (verb, arguments) in enumerate(random_steps(rng, 600, scores, whole)):
+        assert getattr(quick, verb)(*arguments) == getattr(careful, verb)(*arguments)
+        if step % 3 == 0:
+            score = float(rng.choice(scores)) + rng.integers(-1, 2) * 1e-9
+            assert quick.interval(score, 1.0) == careful.interval(score, 1.0)
+            assert quick.interval(score, 0.3) == careful.interval(score, 0.3)  # no whole mass
+        if step % 50 == 0:
+            assert ends(quick._root) == ends(careful._root)
+
+
+def ends(node):
+    """What every pool below a node holds."""
+    if node is None or node.leaves == 1:
+        return []
+    own = (node.lo, node.hi, node.P, node.W, node.near_w, node.near_p, node.far_w, node.far_p, node.low, node.high)
+    return [own, *ends(node.left), *ends(node.right)]
+
+
+UNUSUAL_OBSERVATIONS = [
+    *((score, True, 1.0) for score in (1, True, "0.5", None, np.float64(0.5), math.nan, math.inf, -0.1, 1.1)),
+    *((0.5, y, 1.0) for y in (0, 1.0, None, np.True_)),
+    *((0.5, True, w) for w in (1, None, 0.0, -1.0, math.nan, math.inf, 1e-61, 1e61, np.float64(1.0))),
+]
+
+
+@pytest.mark.parametrize("kernel", [HullTree, PLAIN], ids=["imported", "plain"])
+def test_what_is_usual_is_taken_and_the_rest_is_left(kernel):
+    rng = np.random.default_rng(6)
+    tree, other = kernel(), kernel()
+    assert not tree.update_usual(0.5, True, 1.0)  # nothing is usual before `expect`
+    tree.expect(0.0, 1.0)
+    assert tree.interval_usual(0.5) is None  # empty
+    for score in [0.0, -0.0, 1.0, 5e-324, *rng.random(300).tolist()]:
+        y, w = bool(rng.random() < 0.5), float(rng.choice([1.0, 2.0, 1e-60, 1e60, 0.1]))
+        assert tree.update_usual(score, y, w)
+        other.update_one(score, float(y), w)
+        assert tree.interval_usual(score) == other.interval(score, 1.0)
+    before = pickle.dumps(tree.to_arrays())
+    for observation in UNUSUAL_OBSERVATIONS:
+        assert not tree.update_usual(*observation)
+    assert pickle.dumps(tree.to_arrays()) == before == pickle.dumps(other.to_arrays())
+    for score in [observation[0] for observation in UNUSUAL_OBSERVATIONS[:9]]:
+        assert tree.interval_usual(score) is None
+
+
+@pytest.mark.parametrize("kernel", [HullTree, PLAIN], ids=["imported", "plain"])
+def test_single_scores_stand_at_their_centres(kernel):
+    rng = np.random.default_rng(8)
+    rounded, tree = kernel(lambda score: round(score, 1)), kernel()
+    rounded.expect(0.0, 1.0)
+    for score in rng.random(200).tolist():
+        y = bool(rng.random() < score)
+        assert rounded.update_usual(score, y, 1.0)
+        tree.update_one(round(score, 1), float(y), 1.0)
+        rounded.update(score, 2.0, 1.0, 1)
+        tree.update(round(score, 1), 2.0, 1.0, 1)
+        assert rounded.revert(score, 2.0, 1.0, 1) == tree.revert(round(score, 1), 2.0, 1.0, 1) == 0
+        query = float(rng.random())
+        assert rounded.interval_usual(query) == rounded.interval(query, 1.0) == tree.interval(round(query, 1), 1.0)
+        assert rounded.isotonic(query) == tree.isotonic(round(query, 1))
+        assert rounded.find(query) == tree.find(round(query, 1))
+    assert pickle.dumps(rounded.to_arrays()) == pickle.dumps(tree.to_arrays())
 
 
 def test_blocks_are_those_of_the_fit():

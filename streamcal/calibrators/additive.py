@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streamcal.additive import AdditiveLearner, require
 from streamcal.base import Calibrator, FloatArray, Label, Time
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
+from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
 from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.memories.memory import Seed
@@ -51,6 +51,7 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.plain
+        self._take = None if self._timed or refresh_every > 1 else self._memory.taker(*scale.plain)
 
     def _seed(self) -> Seed | None:
         return None if self.prior is None else self.prior.seed(self.scale)
@@ -63,6 +64,9 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        if t is None and self._take is not None and self._take(score, y, w):  # all as usual, and nothing to forget
+            self._memory.version += 1
+            return
         case = UNUSUAL if self._timed or t is not None else usual(score, y, w, self._lo, self._hi)
         if case == PLAIN:
             x, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
@@ -88,7 +92,7 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     ) -> None:
         s, labels, weights, times = self._checked_many(scores, y, w, t)
         self._learn_many(self.scale.coordinates(s), labels, weights, times)
-        self._clamped += self.scale.count_clamped(s if weights.all() else s[weights > 0.0])
+        self._clamped += self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, label, weight, time = self._checked(score, y, w, t)

@@ -73,8 +73,7 @@ class VennAbers(AdditiveCalibrator):
         self.point = point
         self._point = POINTS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
-        self._steady = self._memory.steady
-        self._interval = self._tree.interval
+        self._ask = self._tree.asker(*scale.plain) if self._memory.steady else None
 
     def _new_statistic(self) -> Statistic:
         self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
@@ -91,11 +90,13 @@ class VennAbers(AdditiveCalibrator):
 
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
-        if t is None and w == 1.0 and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
-            return self._interval(score, 1.0)  # the usual case: the score is its own coordinate, the weight is one
+        if t is None and w == 1.0 and self._ask is not None:
+            interval = self._ask(score)  # the usual case: the score is its own coordinate, the weight is one
+            if interval is not None:
+                return interval
         x = self.scale.coordinate(check_score(score))
         unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._interval(x, unit if w == 1.0 else positive_weight(w) * unit)
+        return self._tree.interval(x, unit if w == 1.0 else positive_weight(w) * unit)
 
     def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the tree."""

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, binding=False
 """Which cell of a grid a coordinate lies in, and sums and values by cell, one number or an array at a time.
 
 Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A guess that is never too
@@ -179,12 +179,13 @@ def _looked_up(
     base: cython.longlong,
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """The guess for x in [0, 1]; arithmetic instead of branches, which half of the time would be mispredicted."""
+    """The guess for x in [0, 1]; choices instead of branches, which half of the time would be mispredicted."""
     left: cython.longlong = _bits(x)
     right: cython.longlong = _bits(1.0 - x)  # without rounding where x > ½
-    high: cython.longlong = right < left
-    i: cython.longlong = ((left + high * (right - left)) >> shift) - base
-    return guess[(i > 0) * i + high * length]
+    nearer: cython.longlong = right if right < left else left
+    i: cython.longlong = (nearer >> shift) - base
+    i = i if i > 0 else 0
+    return guess[i + length if right < left else i]
 
 
 if cython.compiled:

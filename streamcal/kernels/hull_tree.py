@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, binding=False
 """Exact isotonic regression and inductive Venn-Abers over a multiset of weighted binary outcomes.
 
 Symbols, all of the cumulative sum diagram of isotonic regression:
@@ -20,23 +20,23 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
 
     pool            Newton's method: ends of the present slope, slope of the present ends, until they agree
     update, revert  change one leaf, then the pools on its root path. Most need no search: what lies beyond the
-                    end of a pool and rises does not matter, and a pool found again with a slope between `low`
-                    and `high` has kept its end unless the end was decided next to the change (`_kept`)
+                    end of a pool and rises does not matter; what belongs into a pool and enters it confirms
+                    its end (`_confirmed`); else the old end is put to the proof before another is sought (`_kept`)
     interval        Newton again, for the edge that crosses the test object; each end is that of a prefix or a
                     suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic        the topmost pool that contains the score
 
 With k distinct scores a descent costs O(log k). An update is one descent, and for each pool that must be searched
-two more per step of Newton's method: at a million scores 2 pools of 15, one or two steps each. A query is one descent,
-and for each step at most one more for every pool that reaches over the score, O(log² k). The bracket bounds the
-steps; streams of 0/1 labels never took more than 12, weights made to mislead (over 10¹⁰⁰) up to 95. Memory: 32 bytes
-for each place in a leaf, of which random arrivals fill 70 % and sorted ones all, and 4 for the nodes. Leaves and nodes
-are allocated one by one, so that no step ever copies the whole.
+two more per step of Newton's method: at a million scores every other time one pool of 15, in one or two steps. A query
+is one descent, and for each step at most one more for every pool that reaches over the score, O(log² k). The bracket
+bounds the steps; streams of 0/1 labels never took more than 12, weights made to mislead (over 10¹⁰⁰) up to 95. Memory:
+32 bytes for each place in a leaf, of which random arrivals fill 70 % and sorted ones all, and 4 for the nodes. Leaves
+and nodes are allocated one by one, so that no step ever copies the whole.
 
 Masses are measured from the cut (in a query: from the score) outwards and are sums of positive numbers only, so that
-light groups beside heavy ones keep their digits; no difference of prefix sums is ever taken. Two slopes are compared
-by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other weights, of
-however many magnitudes between LIGHTEST and HEAVIEST, the fits are right to a few 1e-14 (see `TIE`).
+light groups beside heavy ones keep their digits; no difference of sums is ever taken, but of whole numbers. Two slopes
+are compared by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other
+weights, of however many magnitudes between LIGHTEST and HEAVIEST, the fits are right to a few 1e-14 (see `TIE`).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ import math
 
 import cython
 import numpy as np
+
+from streamcal.kernels.usual import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 LEAF_CAPACITY = 64
 LEAF_FILL = 48  # groups per leaf after `rebuild`: room to grow without splitting at once
@@ -75,6 +77,10 @@ different slopes tie below N = 3e7.
 
 EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and may be taken apart again
 
+WHOLE_LIMIT = 2.0**24
+"""Where the weights of a line and of a leaf are whole numbers below it, P·w, p·W and their sums are exact. Two slopes
+that differ do so by more than TIE_EXACT, so that nothing ties but what is equal."""
+
 LIGHTEST, HEAVIEST = 1e-150, 1e150
 """The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups: under
 decay they are what a pause of hundreds of half-lives has left. A test object is never taken to be heavier: it
@@ -91,9 +97,12 @@ _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
 _HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
+_WHOLE_LIMIT = cython.declare(cython.double, WHOLE_LIMIT)
 _TIE = cython.declare(cython.double, TIE)
 _TIE_EXACT = cython.declare(cython.double, TIE_EXACT)
 _INFINITY = cython.declare(cython.double, math.inf)
+_SMALLEST_WEIGHT = cython.declare(cython.double, SMALLEST_WEIGHT)
+_LARGEST_WEIGHT = cython.declare(cython.double, LARGEST_WEIGHT)
 
 MAX_DEPTH = 64  # more than log(2e9 / 24) / log(4/3): balance keeps two thousand million groups below it
 
@@ -107,7 +116,11 @@ if not cython.compiled:
 @cython.no_gc  # children are owned by their parent alone: no cycles, and nothing for the collector to walk
 @cython.cclass
 class Node:
-    """What leaves and inner nodes share: the number of leaves below and the mass."""
+    """What leaves and inner nodes share: the number of leaves below and the mass.
+
+    What is done with them are functions: a table of methods would cost each node a pointer, and an inner one, which is
+    three cache lines long, a fourth.
+    """
 
     leaves: cython.longlong
     weight: cython.double
@@ -136,65 +149,6 @@ class Leaf(Node):
         if not cython.compiled:
             self.scores, self.w, self.p = ([0.0] * LEAF_CAPACITY for _ in range(3))
             self.count = [0] * LEAF_CAPACITY
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(i=cython.int)
-    def position(self, score: cython.double) -> cython.int:
-        """How many groups lie below `score`. Loads that do not wait for one another beat a search by halves."""
-        i = 0
-        while i + 8 <= self.n and self.scores[i + 7] < score:
-            i += 8
-        while i < self.n and self.scores[i] < score:
-            i += 1
-        return i
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(j=cython.int)
-    def place(
-        self, i: cython.int, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
-    ) -> cython.void:
-        """Insert a group before position `i`; there is room."""
-        for j in range(self.n, i, -1):
-            self.scores[j] = self.scores[j - 1]
-            self.w[j] = self.w[j - 1]
-            self.p[j] = self.p[j - 1]
-            self.count[j] = self.count[j - 1]
-        self.scores[i], self.w[i], self.p[i], self.count[i] = score, w, p, count
-        self.n += 1
-        self.weight += w
-        self.positive += p
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(j=cython.int)
-    def drop(self, i: cython.int) -> cython.void:
-        """Remove the group at position `i`."""
-        self.n -= 1
-        for j in range(i, self.n):
-            self.scores[j] = self.scores[j + 1]
-            self.w[j] = self.w[j + 1]
-            self.p[j] = self.p[j + 1]
-            self.count[j] = self.count[j + 1]
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(j=cython.int)
-    def append(self, other: Leaf, start: cython.int) -> cython.void:
-        """Copy the groups of a leaf to the right, from position `start` on, to the end of this one."""
-        for j in range(start, other.n):
-            self.place(self.n, other.scores[j], other.w[j], other.p[j], other.count[j])
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    @cython.locals(j=cython.int)
-    def sum_up(self) -> cython.void:
-        """Form the masses anew, as after a removal, when subtraction would leave rounding behind."""
-        self.weight = self.positive = 0.0
-        for j in range(self.n):
-            self.weight += self.w[j]
-            self.positive += self.p[j]
 
 
 @cython.no_gc
@@ -227,20 +181,86 @@ class Inner(Node):
         Node.__init__(self)
         self.left, self.right = left, right
         self.cut = self.lo = self.hi = cut
-        self.sum_up()
+        _add_up(self)
         self.P, self.W = self.positive, self.weight
         if not cython.compiled:
             self.near_w, self.near_p, self.far_w, self.far_p = ([0.0, 0.0] for _ in range(4))
             self.low, self.high = [0.0, 0.0], [0.0, 0.0]
         self.low[LEFT] = self.low[RIGHT] = _INFINITY
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
-    def sum_up(self) -> cython.void:
-        self.leaves = self.left.leaves + self.right.leaves
-        self.weight = self.left.weight + self.right.weight
-        self.positive = self.left.positive + self.right.positive
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.int)
+def _position(leaf: Leaf, score: cython.double) -> cython.int:
+    """How many groups lie below `score`. Loads that do not wait for one another beat a search by halves."""
+    i = 0
+    while i + 8 <= leaf.n and leaf.scores[i + 7] < score:
+        i += 8
+    while i < leaf.n and leaf.scores[i] < score:
+        i += 1
+    return i
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def _place(
+    leaf: Leaf, i: cython.int, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+) -> cython.void:
+    """Insert a group before position `i`; there is room."""
+    for j in range(leaf.n, i, -1):
+        leaf.scores[j] = leaf.scores[j - 1]
+        leaf.w[j] = leaf.w[j - 1]
+        leaf.p[j] = leaf.p[j - 1]
+        leaf.count[j] = leaf.count[j - 1]
+    leaf.scores[i], leaf.w[i], leaf.p[i], leaf.count[i] = score, w, p, count
+    leaf.n += 1
+    leaf.weight += w
+    leaf.positive += p
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def _drop(leaf: Leaf, i: cython.int) -> cython.void:
+    """Remove the group at position `i`."""
+    leaf.n -= 1
+    for j in range(i, leaf.n):
+        leaf.scores[j] = leaf.scores[j + 1]
+        leaf.w[j] = leaf.w[j + 1]
+        leaf.p[j] = leaf.p[j + 1]
+        leaf.count[j] = leaf.count[j + 1]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def _append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
+    """Copy the groups of a leaf to the right, from position `start` on, to the end of this one."""
+    for j in range(start, other.n):
+        _place(leaf, leaf.n, other.scores[j], other.w[j], other.p[j], other.count[j])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def _sum_up(leaf: Leaf) -> cython.void:
+    """Form the masses anew, as after a removal, when subtraction would leave rounding behind."""
+    leaf.weight = leaf.positive = 0.0
+    for j in range(leaf.n):
+        leaf.weight += leaf.w[j]
+        leaf.positive += leaf.p[j]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_up(inner: Inner) -> cython.void:
+    """Sum the children up."""
+    inner.leaves = inner.left.leaves + inner.right.leaves
+    inner.weight = inner.left.weight + inner.right.weight
+    inner.positive = inner.left.positive + inner.right.positive
 
 
 @cython.cfunc
@@ -250,18 +270,24 @@ def _belongs(
     side: cython.int, p: cython.double, w: cython.double, P: cython.double, W: cython.double, tie: cython.double
 ) -> cython.bint:
     """Does the stretch (w, p) next to a line of slope P/W clearly violate the order, and so belong into the pool?"""
-    return p * W > P * w * tie if side == _LEFT else p * W * tie < P * w
+    return p * W > P * tie * w if side == _LEFT else p * (W * tie) < P * w
 
 
 @cython.cclass
 class HullTree:
     """Distinct scores in order, each with its weight, positive weight and count, and the fit of all of them.
 
+    `centre`, if given, is asked where a score that comes alone stands: on a grid, the centre of its cell. Arrays of
+    scores are taken as they are.
+
     `_root` is None exactly when nothing is held. `_exact` says that every mass ever seen was an integer and all sums
     stay below 2⁵²: only then can a mass be taken from a sum without leaving rounding behind. The attributes from
     `_score` on belong to the operation at work; they mean nothing between calls.
     """
 
+    _centre: object
+    _lo: cython.double
+    _hi: cython.double
     _root: Node
     _size: cython.longlong
     _count: cython.longlong
@@ -274,10 +300,11 @@ class HullTree:
     _dp: cython.double
     _dc: cython.longlong
     _taking: cython.bint
-    # Newton's method: the line P/W tried now, its slope, and the bracket of the slope sought
+    # Newton's method: the line P/W tried now, its slope, whether P and W are whole, and the bracket of the slope sought
     _P: cython.double
     _W: cython.double
     _slope: cython.double
+    _whole: cython.bint
     _floor: cython.double
     _ceiling: cython.double
     # the end found last: its leaf, the groups of the leaf inside, the key and the range of slopes as far as the nodes
@@ -304,8 +331,12 @@ class HullTree:
     _over: Borrowed
     _pooled: cython.bint
     _above: cython.int[2]
+    _run_w: cython.double[65]  # the mass of the first 0, 1, 2, … groups of a leaf that is scanned
+    _run_p: cython.double[65]
 
-    def __init__(self):
+    def __init__(self, centre=None):
+        self._centre = centre
+        self._lo, self._hi = _INFINITY, -_INFINITY
         self._root = None
         self._size = self._count = 0
         self._heaviest = 0.0
@@ -314,9 +345,10 @@ class HullTree:
             self._beside = [[None] * MAX_DEPTH for _ in range(2)]
             self._reach_w, self._reach_p = ([[0.0] * MAX_DEPTH for _ in range(2)] for _ in range(2))
             self._number, self._above = [0, 0], [0, 0]
+            self._run_w, self._run_p = ([0.0] * (LEAF_CAPACITY + 1) for _ in range(2))
 
     def __reduce__(self):
-        return _restored, (*self.to_arrays(), self._heaviest)
+        return _restored, (self._centre, *self.to_arrays(), self._heaviest)
 
     @property
     def size(self):
@@ -347,11 +379,33 @@ class HullTree:
 
     def update(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
-        self._add(float(score) + 0.0, float(w), float(positive), count)  # −0.0 + 0.0 = 0.0
+        self._add(self._placed(score), float(w), float(positive), count)
 
     def update_one(self, score: cython.double, y: cython.double, w: cython.double):
         """Add an observation with the label y and the weight w."""
-        self._add(float(score) + 0.0, float(w), float(w) * float(y), 1)
+        self._add(self._placed(score), float(w), float(w) * float(y), 1)
+
+    def expect(self, lo: cython.double, hi: cython.double):
+        """Call scores from lo to hi usual."""
+        self._lo, self._hi = lo, hi
+
+    def update_usual(self, score: object, y: object, w: object) -> cython.bint:
+        """`update_one` for a usual float, a bool and a float weight that the kernel `usual` passes; whether it was."""
+        s: cython.double
+        weight: cython.double
+        if type(score) is not float or type(w) is not float or not (y is True or y is False):
+            return False
+        s, weight = score, w
+        if not (self._lo <= s <= self._hi and _SMALLEST_WEIGHT <= weight <= _LARGEST_WEIGHT):
+            return False
+        self._add(self._placed(s), weight, weight if y is True else 0.0, 1)
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    def _placed(self, score: cython.double) -> cython.double:
+        """Where a score stands; −0.0 + 0.0 = 0.0."""
+        return float(score) + 0.0 if self._centre is None else float(self._centre(score))
 
     @cython.cfunc
     def _add(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong):
@@ -372,7 +426,7 @@ class HullTree:
 
     def revert(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Take an earlier update back. Returns 0, or 1 if the tree cannot hold it: then nothing has changed."""
-        score, w, positive = float(score) + 0.0, float(w), float(positive)
+        score, w, positive = self._placed(score), float(w), float(positive)
         if not self._holds(score, w, positive, count):
             return 1
         self._score, self._dw, self._dp, self._dc, self._taking = score, -w, -positive, -count, True
@@ -393,7 +447,7 @@ class HullTree:
         if self._root is None:
             return False
         leaf = cython.cast(Leaf, self._leaf_of(score))
-        i = leaf.position(score)
+        i = _position(leaf, score)
         if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
         slack, rest, rest_p = _MASS_TOLERANCE * self._heaviest, leaf.w[i] - w, leaf.p[i] - p
@@ -419,7 +473,7 @@ class HullTree:
             inner.left = child
         else:
             inner.right = child
-        inner.sum_up()
+        _add_up(inner)
         if self._taking and inner.leaves == 2:
             child = _merged(cython.cast(Leaf, inner.left), cython.cast(Leaf, inner.right))
             if child is not None:
@@ -433,12 +487,12 @@ class HullTree:
     @cython.locals(i=cython.int)
     def _change_leaf(self, leaf: Leaf) -> Node:
         """Change one group; returns the leaf, None when it is empty now, or a node of two leaves when it was full."""
-        i = leaf.position(self._score)
+        i = _position(leaf, self._score)
         if i == leaf.n or leaf.scores[i] != self._score:
             self._size += 1
             if leaf.n == _CAPACITY:
                 return self._split(leaf, i)
-            leaf.place(i, self._score, self._dw, self._dp, self._dc)
+            _place(leaf, i, self._score, self._dw, self._dp, self._dc)
         elif not self._taking:
             leaf.w[i] += self._dw
             leaf.p[i] += self._dp
@@ -449,7 +503,7 @@ class HullTree:
         else:
             if leaf.count[i] + self._dc == 0:
                 self._size -= 1
-                leaf.drop(i)
+                _drop(leaf, i)
             else:
                 # What is left is known only to within the rounding of what was there, and is positive, for
                 # observations remain.
@@ -458,7 +512,7 @@ class HullTree:
                 leaf.w[i] = max(leaf.w[i] + self._dw, leaf.w[i] * _HALF_ULP)
                 leaf.p[i] = min(max(leaf.p[i] + self._dp, 0.0), leaf.w[i])
                 leaf.count[i] += self._dc
-            leaf.sum_up()
+            _sum_up(leaf)
         return leaf if leaf.n else None
 
     @cython.cfunc
@@ -470,11 +524,16 @@ class HullTree:
         """
         half = i if i == 0 or i == _CAPACITY else _CAPACITY // 2
         right = Leaf()
-        right.append(leaf, half)
+        _append(right, leaf, half)
         leaf.n = half
-        leaf.sum_up()
-        (leaf if i < half or half == 0 else right).place(
-            i if i < half or half == 0 else i - half, self._score, self._dw, self._dp, self._dc
+        _sum_up(leaf)
+        _place(
+            leaf if i < half or half == 0 else right,
+            i if i < half or half == 0 else i - half,
+            self._score,
+            self._dw,
+            self._dp,
+            self._dc,
         )
         return self._joined(leaf, right, right.scores[0])
 
@@ -534,7 +593,9 @@ class HullTree:
                 inner.W = inner.near_w[_LEFT] + inner.near_w[_RIGHT]
                 inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
                 slope = inner.P / inner.W
-                if inner.low[other] < slope < inner.high[other] and self._kept(inner, side, slope):
+                if inner.low[other] < slope < inner.high[other] and (
+                    self._confirmed(inner, side, slope) or self._kept(inner, side, slope)
+                ):
                     return
         else:
             inner.far_w[side] += self._dw
@@ -552,20 +613,44 @@ class HullTree:
         self._find_pool(inner)
 
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    @cython.locals(slope=cython.double)
+    def _confirmed(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+        """Does a change inside the pool, whose slope is `line` now, speak for the end of the pool by itself?
+
+        The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
+        the sums.
+        """
+        if not inner.low[side] < line < inner.high[side]:
+            return False
+        if not _belongs(side, self._dp, self._dw, inner.P, inner.W, self._tie):
+            return False
+        slope = self._dp / self._dw  # lines beyond this slope need no longer find the sums where they were
+        if (side == _LEFT) == (self._dw > 0.0):
+            inner.high[side] = min(inner.high[side], slope / self._tie)
+        else:
+            inner.low[side] = max(inner.low[side], slope * self._tie)
+        return inner.low[side] < line < inner.high[side]
+
+    @cython.cfunc
     @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
-    @cython.locals(left=cython.bint)
+    @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
     def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
         """Does the pool surely end where it did, now that its slope is `line`?
 
         The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
         without it, the end is found there: if the old end lies there too, it is the one, since it supported
-        the subtree at such slopes and the subtree has not changed.
+        the subtree at such slopes and the subtree has not changed. In the leaf of the change the old end is put to
+        the proof: a scan for it would cost another pass.
         """
         if not inner.low[side] < line < inner.high[side]:
             return False
         node = cython.cast(Borrowed, inner.left)
         end = inner.lo
+        least = low = -_INFINITY
+        most = high = _INFINITY
         if side == _RIGHT:
             node = cython.cast(Borrowed, inner.right)
             end = inner.hi
@@ -573,16 +658,24 @@ class HullTree:
             P, W, cut = cython.cast(Inner, node).P, cython.cast(Inner, node).W, cython.cast(Inner, node).cut
             left = _belongs(side, P, W, inner.P, inner.W, self._tie) == (side == _LEFT)
             if left:
-                inner.high[side] = min(inner.high[side], P / W)
+                high = min(high, P / W)
             else:
-                inner.low[side] = max(inner.low[side], P / W)
+                low = max(low, P / W)
             if left != (self._score < cut):
+                inner.low[side], inner.high[side] = max(inner.low[side], low), min(inner.high[side], high)
                 return end <= cut if left else end >= cut
             if left:
+                most = cut
                 node = cython.cast(Borrowed, cython.cast(Inner, node).left)
             else:
+                least = cut
                 node = cython.cast(Borrowed, cython.cast(Inner, node).right)
-        return False
+        if not least <= end <= most:
+            return False
+        self._low, self._high = low, high
+        self._look_around(cython.cast(Leaf, node), _position(cython.cast(Leaf, node), end))
+        inner.low[side], inner.high[side] = self._low, self._high
+        return self._low < line < self._high
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -612,8 +705,7 @@ class HullTree:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(leaf=Leaf, i=cython.int, j=cython.int, w=cython.double, p=cython.double)
-    @cython.locals(low=cython.double, high=cython.double)
+    @cython.locals(leaf=Leaf, i=cython.int)
     def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
         """Make the end found last that of the pool, with the slopes between which it stays there."""
         inner.near_w[side], inner.near_p[side] = self._near_w, self._near_p
@@ -626,8 +718,16 @@ class HullTree:
             inner.lo = self._key
         else:
             inner.hi = self._key
+        self._look_around(leaf, i)
+        inner.low[side], inner.high[side] = self._low, self._high
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(j=cython.int, w=cython.double, p=cython.double, low=cython.double, high=cython.double)
+    def _look_around(self, leaf: Leaf, i: cython.int) -> cython.void:
+        """Narrow the range of slopes for an end before position `i` by the edges of the leaf's minorant beside it."""
         low, high = self._low, self._high
-        w = p = 0.0  # the edges of the leaf's minorant on both sides of the end
+        w = p = 0.0
         for j in range(i, leaf.n):
             w += leaf.w[j]
             p += leaf.p[j]
@@ -637,14 +737,21 @@ class HullTree:
             w += leaf.w[j]
             p += leaf.p[j]
             low = max(low, p / w)
-        inner.low[side], inner.high[side] = low * self._tie, high / self._tie
+        self._low, self._high = low * self._tie, high / self._tie
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _try_line(self, P: cython.double, W: cython.double) -> cython.void:
         """Start Newton's method from a line."""
-        self._P, self._W, self._slope = P, W, P / W
+        self._set_line(P, W)
         self._floor, self._ceiling = -_INFINITY, _INFINITY
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _set_line(self, P: cython.double, W: cython.double) -> cython.void:
+        self._P, self._W, self._slope = P, W, P / W
+        self._whole = self._exact and W < _WHOLE_LIMIT and _whole(P) and _whole(W)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -657,7 +764,7 @@ class HullTree:
         next line is Newton's step. A step that leaves the bracket is replaced by the middle.
         """
         before = self._slope
-        self._P, self._W, self._slope = p, w, p / w
+        self._set_line(p, w)
         if self._slope == before:
             return False
         if self._slope > before:
@@ -666,7 +773,7 @@ class HullTree:
             self._ceiling = before
         if not self._floor < self._slope < self._ceiling:
             self._slope = 0.5 * (max(self._floor, 0.0) + min(self._ceiling, 1.0))
-            self._P, self._W = self._slope, 1.0
+            self._P, self._W, self._whole = self._slope, 1.0, False
         return self._floor < self._slope < self._ceiling
 
     @cython.cfunc
@@ -715,6 +822,9 @@ class HullTree:
     @cython.locals(near_w=cython.double, near_p=cython.double, w=cython.double, p=cython.double)
     def _scan(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
         """Find the end among `number` groups of a leaf, from position `i` outwards."""
+        if self._whole and leaf.weight < _WHOLE_LIMIT:
+            self._scan_whole(leaf, side, i, number)
+            return
         P, W, tie = self._P, self._W, self._tie
         step = -1 if side == _LEFT else 1
         near_w = near_p = w = p = 0.0
@@ -730,13 +840,41 @@ class HullTree:
             i += step
         self._near_w, self._near_p, self._far_w, self._far_p = near_w, near_p, w, p
 
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(k=cython.int, held=cython.int, step=cython.int, P=cython.double, W=cython.double)
+    @cython.locals(w=cython.double, p=cython.double, depth=cython.double, deepest=cython.double, equal=cython.double)
+    def _scan_whole(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
+        """`_scan` where nothing rounds: the end is the first of the points that lie deepest below the line.
+
+        Sums from the start are compared there, whatever was found so far, so that no branch depends on the data:
+        half of those in `_scan` are mispredicted.
+        """
+        P, W, step = self._P, self._W, -1
+        if side == _RIGHT:
+            P, W, step = -P, -W, 1
+        equal = 0.5 if self._tie < 1.0 else 0.0  # depths are whole: with it the last of the deepest is found
+        w = p = deepest = 0.0
+        held = 0
+        for k in range(1, number + 1):
+            w += leaf.w[i]
+            p += leaf.p[i]
+            self._run_w[k], self._run_p[k] = w, p
+            depth = p * W - P * w
+            held = k if depth > deepest - equal else held
+            deepest = depth if depth > deepest else deepest
+            i += step
+        self._held = held
+        self._near_w, self._near_p = self._run_w[held], self._run_p[held]
+        self._far_w, self._far_p = w - self._near_w, p - self._near_p
+
     # ---- queries ------------------------------------------------------------------------------------------------
 
     @cython.locals(leaf=Leaf)
     def find(self, score: cython.double):
         """Weight, positive weight and count of the group with this score; zeros if there is none."""
         if self._root is not None:
-            self._locate(score)
+            self._locate(self._placed(score))
             if self._tied:
                 leaf = cython.cast(Leaf, self._home)
                 return leaf.w[self._position], leaf.p[self._position], leaf.count[self._position]
@@ -757,7 +895,7 @@ class HullTree:
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, leaf=Leaf, left=cython.int, right=cython.int, i=cython.int, j=cython.int)
-    @cython.locals(w=cython.double, p=cython.double)
+    @cython.locals(w=cython.double, p=cython.double, below_w=cython.double, below_p=cython.double)
     def _locate(self, score: cython.double) -> cython.void:
         """Walk to the score, note what hangs off the way, and sum up the masses on both sides of the score."""
         node = cython.cast(Borrowed, self._root)
@@ -777,7 +915,7 @@ class HullTree:
                 left += 1
                 node = cython.cast(Borrowed, cython.cast(Inner, node).right)
         leaf = cython.cast(Leaf, node)
-        i = leaf.position(score)
+        i = _position(leaf, score)
         self._home, self._score, self._position = node, score, i
         self._tied = 1 if i < leaf.n and leaf.scores[i] == score else 0
         self._number[_LEFT], self._number[_RIGHT] = left, right
@@ -785,14 +923,21 @@ class HullTree:
         for j in range(i):
             w += leaf.w[j]
             p += leaf.p[j]
+        below_w, below_p = w, p
         for j in range(left - 1, -1, -1):
             self._reach_w[_LEFT][j], self._reach_p[_LEFT][j] = w, p
             w += cython.cast(Inner, self._beside[_LEFT][j]).left.weight
             p += cython.cast(Inner, self._beside[_LEFT][j]).left.positive
-        w = p = 0.0
-        for j in range(i + self._tied, leaf.n):
-            w += leaf.w[j]
-            p += leaf.p[j]
+        if self._exact:  # what is left: half of the leaf need not come from memory
+            w, p = leaf.weight - below_w, leaf.positive - below_p
+            if self._tied:
+                w -= leaf.w[i]
+                p -= leaf.p[i]
+        else:
+            w = p = 0.0
+            for j in range(i + self._tied, leaf.n):
+                w += leaf.w[j]
+                p += leaf.p[j]
         for j in range(right - 1, -1, -1):
             self._reach_w[_RIGHT][j], self._reach_p[_RIGHT][j] = w, p
             w += cython.cast(Inner, self._beside[_RIGHT][j]).right.weight
@@ -801,11 +946,23 @@ class HullTree:
     @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
         """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
-        score, w = float(score), min(float(w), _HEAVIEST)
         if self._root is None:
             return 0.0, 1.0
-        p0 = self._lower_at(score, w)
+        w = min(float(w), _HEAVIEST)
+        p0 = self._lower_at(self._placed(score), w)
         return p0, max(p0, self._upper(w))
+
+    def interval_usual(self, score: object):
+        """`interval` for a usual float and a test object of weight 1; None for anything else, and on an empty tree."""
+        s: cython.double
+        p0: cython.double
+        if type(score) is not float or self._root is None:
+            return None
+        s = score
+        if not self._lo <= s <= self._hi:
+            return None
+        p0 = self._lower_at(self._placed(s), 1.0)
+        return p0, max(p0, self._upper(1.0))
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -914,7 +1071,7 @@ class HullTree:
 
     def isotonic(self, score: cython.double):
         """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty. O(log² k)."""
-        return self._isotonic(float(score))
+        return self._isotonic(self._placed(score))
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -1000,7 +1157,7 @@ class HullTree:
             if i % LEAF_FILL == 0:
                 leaf = Leaf()
                 leaves.append(leaf)
-            leaf.place(leaf.n, float(s[i]), float(ws[i]), float(ps[i]), int(cs[i]))
+            _place(leaf, leaf.n, float(s[i]), float(ws[i]), float(ps[i]), int(cs[i]))
             self._count += int(cs[i])
             total += float(ws[i])
             exact = exact and _whole(float(ws[i])) and _whole(float(ps[i]))
@@ -1119,8 +1276,8 @@ def _merged(left: Leaf, right: Leaf) -> Leaf:
     """One leaf with the groups of both if they are few, else None."""
     if left.n + right.n > _MERGED_FILL:
         return None
-    left.append(right, 0)
-    left.sum_up()
+    _append(left, right, 0)
+    _sum_up(left)
     return left
 
 
@@ -1152,8 +1309,8 @@ def _children(inner: Inner):
     return inner.right, inner.left
 
 
-def _restored(scores, w, positive, count, heaviest):
-    tree = HullTree()
+def _restored(centre, scores, w, positive, count, heaviest):
+    tree = HullTree(centre)
     tree.rebuild(scores, w, positive, count, heaviest)
     return tree
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,6 +70,10 @@ class Memory:
         """Take in one observation; `t` is read by timed memories only."""
         self._update(x, y, w)
         self.version += 1
+
+    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
+        """`Statistic.taker`, where learning is an update and no more; who takes in by it counts `version` on."""
+        return self.statistic.taker(lo, hi) if type(self).learn is Memory.learn else None
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Take in observations, in order."""

@@ -30,16 +30,12 @@ class ScoreTree(Statistic):
     def __init__(self, grid: Grid | None = None) -> None:
         self.grid = grid
         self.bounded = grid is not None
-        self._tree = HullTree()
-        # The kernel itself, a call less for each question; with a grid, the kernel at the centre of the cell.
+        self._tree = HullTree(None if grid is None else grid.round)
+        # The kernel's own functions: a call less for each question.
         #: `interval(x, w)`: the isotonic fits at x of the data and (x, 0, w), and of the data and (x, 1, w).
         self.interval: Callable[[float, float], tuple[float, float]] = self._tree.interval
         #: `isotonic(x)`: the isotonic least-squares fit at x, linear between held scores; NaN when nothing is held.
         self.isotonic: Callable[[float], float] = self._tree.isotonic
-        if grid is not None:
-            interval, isotonic, centre = self._tree.interval, self._tree.isotonic, grid.round
-            self.interval = lambda x, w: interval(centre(x), w)
-            self.isotonic = lambda x: isotonic(centre(x))
 
     @property
     def n(self) -> float:
@@ -94,14 +90,22 @@ class ScoreTree(Statistic):
         return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
 
     def update(self, x: float, y: float, w: float) -> None:
-        self._tree.update_one(x if self.grid is None else self.grid.round(x), y, w)
+        self._tree.update_one(x, y, w)
 
     def updater(self) -> Callable[[float, float, float], None]:
-        update = self._tree.update_one
-        if self.grid is None:
-            return update
-        centre = self.grid.round
-        return lambda x, y, w: update(centre(x), y, w)
+        update: Callable[[float, float, float], None] = self._tree.update_one
+        return update
+
+    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
+        self._tree.expect(lo, hi)
+        take: Callable[[Any, Any, Any], bool] = self._tree.update_usual
+        return take
+
+    def asker(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
+        """The kernel's `interval`, weight 1, of a score as it came: None unless that is a float from `lo` to `hi`."""
+        self._tree.expect(lo, hi)
+        ask: Callable[[Any], tuple[float, float] | None] = self._tree.interval_usual
+        return ask
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
@@ -117,7 +121,7 @@ class ScoreTree(Statistic):
         self._tree.update_sorted(distinct, weight, positive, count)
 
     def revert(self, x: float, y: float, w: float) -> None:
-        if self._tree.revert(x if self.grid is None else self.grid.round(x), w, w * y, 1):
+        if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
 
     def merge(self, other: Self) -> None:
