@@ -43,8 +43,6 @@ from streamcal.multiclass import (
     TemperatureScaling,
     VectorScaling,
 )
-from streamcal.multiclass.labels import read_scores
-from streamcal.multiclass.questions import BinaryQuestions
 
 # -- cases: a method in one of its variants, under a policy ------------------------------------------------------------
 
@@ -227,32 +225,10 @@ def test_learn_many_is_a_loop_of_learn_one(case, stream, cut, late):
 @each(ADDITIVE_CASES)
 @given(stream=streams(max_size=12))
 def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, stream):
-    """Of the observations; for binary questions, of those that answer each."""
     cal = learned(case.build(), stream)
     held = Model(case.policy, stream).held()
     assert cal.n == pytest.approx(math.fsum(o.w for o in held), rel=EXACT)
-    if not isinstance(cal, BinaryQuestions):
-        assert_same(cal, learned(forever(cal), held), case.within)
-        return
-    template, clock = cal._template, max((o.t for o in stream), default=None)
-    streams_of = {}
-    for o in stream:
-        for question, score, positive in cal._asked(read_scores(o.scores, False), o.y):
-            streams_of.setdefault(question, template.clone()).learn_one(score, positive, o.w, o.t)
-    for scores in ({"a": 0.25, "b": 0.25, 3: 0.5}, {"b": 0.25, "a": 0.75}):
-        asked = cal._strategy.questions(sorted(scores, key=lambda label: (label == 3, label)))
-        replies = {}
-        for question in asked:
-            score = cal._strategy.score(question, scores)
-            binary = streams_of.get(question)
-            replies[question] = (
-                score if binary is None or binary.holds_nothing(clock) else binary.predict_one(score, clock)
-            )
-        labels = sorted(scores, key=lambda label: (label == 3, label))
-        votes = np.array(cal._strategy.votes(labels, replies))
-        expected = votes / votes.sum() if votes.any() else [scores[label] for label in labels]
-        found = cal.predict_one(scores)
-        np.testing.assert_allclose([found[label] for label in labels], expected, rtol=0, atol=EXACT)
+    assert_same(cal, learned(forever(cal), held), case.within)
 
 
 @each(ADDING_CASES)
@@ -377,6 +353,45 @@ def test_unlearning_is_refused_where_the_table_says_so(case):
     with pytest.raises(CapabilityError):
         cal.unlearn_one(*GOOD[0])
     assert cal.state_dict() == before
+
+
+@each(UNLEARNING_CASES)
+@given(data=st.data(), stream=streams(min_size=1, max_size=14))
+def test_what_a_policy_holds_after_retractions_is_a_fresh_fit_of_it(case, data, stream):
+    """Whole observations are taken back and dropped, whatever answers they share with others."""
+    cal, model, missed = case.build(), Model(case.policy), 0
+    for k, observation in enumerate(stream):
+        cal.learn_one(*observation)
+        model.learn(observation)
+        if data.draw(st.booleans()):
+            choice = data.draw(st.sampled_from(stream[: k + 1]))
+            if model.unlearn(choice):
+                cal.unlearn_one(*choice)
+            elif case.policy == "window":
+                cal.unlearn_one(*choice)
+                missed += 1
+    assert cal.tally()["missed"] == missed
+    assert_same(cal, learned(forever(cal), model.held()), case.within)
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "vs" in name or "ov" in name])
+def test_a_window_retracts_whole_observations(variant):
+    """Two give the same answer about "a" against "b", but not about "c": the older one goes, and the newer one stays as
+    long as it would have."""
+    build = VARIANTS[variant].build
+    older = Observation({"a": 0.25, "b": 0.75}, "a")
+    newer = [
+        Observation({"a": 0.25, "b": 0.75, "c": 0.5}, "a"),
+        Observation({"a": 0.5, "b": 0.125, "c": 0.25}, "c"),
+        Observation({"a": 0.75, "b": 0.25, "c": 0.125}, "b"),
+    ]
+    between = Observation({"a": 0.5, "b": 0.25, "c": 0.25}, "b")
+    cal = learned(build(Window(3)), [older, between, newer[0]])
+    cal.unlearn_one(*older)
+    learned(cal, newer[1:])
+    assert cal.n == 3.0
+    assert_same(cal, learned(build(Forever()), newer), EXACT)
+    assert_same(through_json(cal), cal, 0.0)
 
 
 @each(UNLEARNING_CASES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from streamcal.additive import AdditiveLearner, require
@@ -97,6 +98,14 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     def merge(self, other: Self) -> None:
         super().merge(other)
         self._clamped += other._clamped
+
+    def _entry(self, score: float, y: bool) -> tuple[float, float]:
+        """The coordinate and the label that the memory takes of an observation that has been checked."""
+        return self.scale.coordinate(score), 1.0 if y else 0.0
+
+    def _entries(self, scores: FloatArray, y: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """`_entry` for arrays."""
+        return self.scale.coordinates(scores), y.astype(np.float64)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

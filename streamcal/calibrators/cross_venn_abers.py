@@ -189,6 +189,14 @@ class CrossVennAbers(AdditiveCalibrator):
                 f"no observation {what} is held in fold {place}; unlearn only what was learned, from the same fold"
             ) from None
 
+    def _entry(self, score: float, y: bool) -> tuple[float, float]:
+        x = self.scale.coordinate(score)
+        return x, outcome(float(y), self._trees.fold_of(x))
+
+    def _entries(self, scores: FloatArray, y: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        x = self.scale.coordinates(scores)
+        return x, outcome(y.astype(np.float64), self._trees.folds_of(x))
+
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
