@@ -8,9 +8,10 @@ half of an observation would be left. Here one memory holds whole observations, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from itertools import repeat
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +27,11 @@ from streamcal.statistics.totals import Totals
 
 #: What names a question: a number, or a tuple of labels.
 Question: TypeAlias = Hashable
-#: A question, the score it is asked with, and whether yes is the answer.
-Answer: TypeAlias = tuple[Question, float, bool]
+#: What an observation answers: the questions, the scores they are asked with (or one for all), and whether yes is the
+#: answer of each.
+Answers: TypeAlias = tuple[Sequence[Question], Sequence[float] | float, Sequence[bool]]
 #: A question, the rows of a batch that answer it, and their scores and answers.
-Answers: TypeAlias = tuple[Question, slice | npt.NDArray[np.bool_], FloatArray, npt.NDArray[np.bool_]]
+Column: TypeAlias = tuple[Question, slice | npt.NDArray[np.bool_], FloatArray, npt.NDArray[np.bool_]]
 
 #: The coordinate of the pseudo-observation that stands for the prior of every question, of those that come later too.
 EVERY_QUESTION = None
@@ -38,12 +40,15 @@ EVERY_QUESTION = None
 class Asking(ABC):
     """Which questions an observation (x, y) answers. Stateless."""
 
-    @abstractmethod
-    def answers(self, x: Any, y: float) -> Iterable[Answer]:
-        """The questions that one observation answers, none twice."""
+    #: Whether every observation answers the same questions.
+    constant: ClassVar[bool] = False
 
     @abstractmethod
-    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Answers]:
+    def answers(self, x: Any, y: float) -> Answers:
+        """What one observation answers, no question twice."""
+
+    @abstractmethod
+    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
         """`answers` for n > 0 observations, a question at a time."""
 
 
@@ -67,13 +72,16 @@ class Questions(Statistic):
 
     adds = True
 
-    def __init__(self, calibrator: Calibrator, asking: Asking) -> None:
+    def __init__(self, calibrator: Any, asking: Asking) -> None:
         self.calibrator = calibrator
         self.asking = asking
         self.bounded = self._is_bounded()
+        self._params = calibrator.params()
         #: What is held of the observations, whatever they answer.
         self._totals = Totals()
         self._calibrators: dict[Question, Any] = {}
+        #: Those that hold nothing any more, for the next questions: some take 100 µs to make.
+        self._idle: list[Any] = []
         self._unit = 1.0
         self._sown = 0.0  # what is left of a prior of weight 1
 
@@ -105,11 +113,11 @@ class Questions(Statistic):
     def update(self, x: Coordinate, y: float, w: float) -> None:
         self._totals.update(x, 1.0, w)
         calibrators = self._calibrators
-        for question, score, positive in self.asking.answers(x, y):
+        for question, at, label in self._read(x, y):
             calibrator = calibrators.get(question)
             if calibrator is None:
                 calibrator = self._start(question)
-            calibrator._memory.learn(*calibrator._entry(score, positive), w, 0.0)
+            calibrator._memory.learn(at, label, w, 0.0)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
@@ -119,31 +127,33 @@ class Questions(Statistic):
             return
         self._totals.update_many(x, np.ones(len(y)), w)
         for question, rows, scores, positive in self.asking.answers_many(x, y):
-            calibrator, weights = self._of(question), w[rows]
-            calibrator._memory.learn_many(*calibrator._entries(scores, positive), weights, weights)
+            at, labels, weights = self.calibrator.scale.coordinates(scores), positive.astype(np.float64), w[rows]
+            if self.calibrator._recode is not None:
+                labels = self.calibrator._recode(at, labels)
+            self._of(question)._memory.learn_many(at, labels, weights, weights)
 
     def revert(self, x: Coordinate, y: float, w: float) -> None:
         if x is EVERY_QUESTION:
             self._sown -= w
             return
         self._totals.revert(x, 1.0, w)
-        done: list[tuple[Question, Memory, tuple[float, float]]] = []
+        entries, done = list(self._read(x, y)), 0
         try:
-            for question, score, positive in self.asking.answers(x, y):
-                calibrator = self._calibrators.get(question)
-                if calibrator is None:
-                    raise RetractionError(not_held(score, float(positive), w))
-                entry = calibrator._entry(score, positive)
-                calibrator._memory.unlearn(*entry, w, 0.0)
-                done.append((question, calibrator._memory, entry))
+            for question, at, label in entries:
+                if question not in self._calibrators:
+                    raise RetractionError(not_held(at, label, w))
+                self._calibrators[question]._memory.unlearn(at, label, w, 0.0)
+                done += 1
         except RetractionError:
-            for _, memory, entry in done:
-                memory.learn(*entry, w, 0.0)
+            for question, at, label in entries[:done]:
+                self._calibrators[question]._memory.learn(at, label, w, 0.0)
             self._totals.update(x, 1.0, w)
             raise
-        for question, memory, _ in done:
-            if memory.holds_nothing:
-                del self._calibrators[question]
+        if self.asking.constant:
+            if self._totals.count == 0:
+                self._let_go(list(self._calibrators))
+        else:
+            self._let_go([asked for asked, _, _ in entries if self._calibrators[asked]._memory.holds_nothing])
 
     def merge(self, other: Self) -> None:
         self._totals.merge(other._totals)
@@ -160,8 +170,7 @@ class Questions(Statistic):
     def prune(self, fraction: float) -> None:
         # A question that is hardly answered any more goes as a whole: its weights would underflow.
         least = fraction * self.n / max(len(self._calibrators), 1)
-        kept = {q: one for q, one in self._calibrators.items() if one._memory.statistic.n >= least}
-        self._calibrators = kept
+        self._let_go([asked for asked, one in self._calibrators.items() if one._memory.statistic.n < least])
         for memory in self._memories():
             memory.prune(fraction)
 
@@ -175,10 +184,22 @@ class Questions(Statistic):
     def restore(self, state: dict[str, Any]) -> None:
         self._totals.restore(state["totals"])
         self._sown = float(state["sown"])
-        self._calibrators = {}
+        self._let_go(list(self._calibrators))
         for question, saved in state["calibrators"]:
             # JSON has made a list of a tuple of labels.
             self._start(tuple(question) if isinstance(question, list) else question)._restore(saved)
+
+    def _read(self, x: Coordinate, y: float) -> Iterable[tuple[Question, float, float]]:
+        """The questions an observation answers, each with the coordinate and the label its memory takes."""
+        questions, scores, labels = self.asking.answers(x, y)
+        coordinate, recode = self.calibrator.scale.coordinate, self.calibrator._recode
+        if isinstance(scores, float):
+            at = [coordinate(scores)] * len(questions)
+        else:
+            at = [coordinate(score) for score in scores]
+        if recode is not None:
+            labels = [recode(*one) for one in zip(at, labels, strict=False)]
+        return zip(questions, at, labels, strict=False)  # they are of one length; being strict costs time
 
     def _of(self, question: Question) -> Any:
         """The calibrator of a question, a new one if there was none."""
@@ -190,25 +211,42 @@ class Questions(Statistic):
         calibrator = self._calibrators[question] = self._new()
         return calibrator
 
+    def _let_go(self, questions: list[Question]) -> None:
+        """Drop the calibrators of questions."""
+        for question in questions:
+            calibrator = self._calibrators.pop(question)
+            if self._params.get("prior") is None:
+                calibrator._restore(self._nothing)
+                self._idle.append(calibrator)
+
     def _new(self) -> Any:
-        """A calibrator that holds its prior, as far as that has not faded, and is told when to forget."""
-        params = self.calibrator.params()
-        decays = isinstance(params["forgetting"], Decay)
-        params["forgetting"] = _Driven() if decays else Forever()
-        if "refresh_every" in params:
-            params["refresh_every"] = 1
-        if params.get("prior") is not None and self._sown < SMALLEST_HELD:
-            params["prior"] = None
-        calibrator = type(self.calibrator)(**params)
-        if decays:
-            memory: Any = calibrator._memory  # type: ignore[attr-defined]
-            memory.unit = self._unit
-            if params.get("prior") is not None:
-                memory.decay(self._sown)
+        """A calibrator that holds its prior, as far as that has not faded."""
+        calibrator = self._idle.pop() if self._idle else self._made()
+        if isinstance(calibrator._memory, _DrivenMemory):
+            calibrator._memory.unit = self._unit
+            if calibrator._memory.seed is not None:
+                calibrator._memory.decay(self._sown)
         return calibrator
 
+    def _made(self) -> Any:
+        """A calibrator without forgetting, whose weights fade when it is told so."""
+        driven: dict[str, Any] = {
+            "forgetting": _Driven() if isinstance(self._params["forgetting"], Decay) else Forever()
+        }
+        if "refresh_every" in self._params:
+            driven["refresh_every"] = 1
+        if "prior" in self._params and self._sown < SMALLEST_HELD:
+            driven["prior"] = None
+        return type(self.calibrator)(**{**self._params, **driven})
+
+    @cached_property
+    def _nothing(self) -> dict[str, Any]:
+        """The state of a calibrator that has learned nothing, without a prior."""
+        state: dict[str, Any] = self._made()._state()
+        return state
+
     def _is_bounded(self) -> bool:
-        return bool(self.calibrator._memory.statistic.bounded)  # type: ignore[attr-defined]
+        return bool(self.calibrator._memory.statistic.bounded)
 
     def _memories(self) -> list[Any]:
         return [calibrator._memory for calibrator in self._calibrators.values()]
@@ -228,8 +266,14 @@ class SequentialQuestions(Questions):
 
     def update(self, x: Coordinate, y: float, w: float) -> None:
         self._totals.update(x, 1.0, w)
-        for question, score, positive in self.asking.answers(x, y):
-            self._of(question).learn_one(score, positive, w)
+        calibrators = self._calibrators
+        questions, scores, labels = self.asking.answers(x, y)
+        each = repeat(scores) if isinstance(scores, float) else scores
+        for question, score, positive in zip(questions, each, labels, strict=False):
+            calibrator = calibrators.get(question)
+            if calibrator is None:
+                calibrator = self._start(question)
+            calibrator.learn_one(score, positive, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
@@ -251,7 +295,7 @@ class SequentialQuestions(Questions):
         return self.calibrator.clone()
 
     def _is_bounded(self) -> bool:
-        return self.calibrator.bounded_memory
+        return bool(self.calibrator.bounded_memory)
 
 
 class QuestionsLearner(AdditiveLearner[Map]):

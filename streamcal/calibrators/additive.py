@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from streamcal.additive import AdditiveLearner, require
@@ -33,6 +32,9 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     forgetting, refresh_every
         As of `AdditiveLearner`.
     """
+
+    #: Coordinate and label, or arrays of them → what the memory takes for the label; None where that is the label.
+    _recode: Callable[[Any, Any], Any] | None = None
 
     def __init__(
         self,
@@ -98,14 +100,6 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     def merge(self, other: Self) -> None:
         super().merge(other)
         self._clamped += other._clamped
-
-    def _entry(self, score: float, y: bool) -> tuple[float, float]:
-        """The coordinate and the label that the memory takes of an observation that has been checked."""
-        return self.scale.coordinate(score), 1.0 if y else 0.0
-
-    def _entries(self, scores: FloatArray, y: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-        """`_entry` for arrays."""
-        return self.scale.coordinates(scores), y.astype(np.float64)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

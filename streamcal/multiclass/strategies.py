@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from streamcal.base import FloatArray
 from streamcal.multiclass.labels import ClassLabel
 from streamcal.multiclass.observations import read_back
-from streamcal.questions import Answer, Answers, Asking
+from streamcal.questions import Answers, Asking, Column
 
 #: A question: "is it the last of these labels?", of all observations that the others of them may be the answer of.
 Question: TypeAlias = tuple[ClassLabel, ...]
@@ -25,11 +25,11 @@ class Strategy(Asking):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         """All questions about these labels."""
 
-    def answers(self, x: Any, y: float) -> Iterable[Answer]:
+    def answers(self, x: Any, y: float) -> Answers:
         texts, numbers, scores = x
         return self.asked(texts + numbers, scores, int(y))
 
-    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Answers]:
+    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
         labels, scores, present, outcome = read_back(x, y)
         place = {label: column for column, label in enumerate(labels)}
         given = dict(zip(labels, scores.T, strict=True))
@@ -41,8 +41,8 @@ class Strategy(Asking):
                 yield question, rows, self.score_many(question, given)[rows], outcome[rows] == own[-1]
 
     @abstractmethod
-    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> list[Answer]:
-        """The questions that an observation of these labels answers, the one at place `came` being the outcome."""
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        """What an observation of these labels answers, the one at place `came` being the outcome."""
 
     @abstractmethod
     def answered(self, question: Question, y: ClassLabel) -> bool:
@@ -71,8 +71,10 @@ class OneAgainstRest(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(label,) for label in labels]
 
-    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> list[Answer]:
-        return [((label,), scores[place], place == came) for place, label in enumerate(labels)]
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        positive = [False] * len(labels)
+        positive[came] = True
+        return [(label,) for label in labels], scores, positive
 
     def answered(self, question: Question, y: ClassLabel) -> bool:
         return True
@@ -101,13 +103,11 @@ class OneAgainstOne(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(first, second) for i, first in enumerate(labels) for second in labels[i + 1 :]]
 
-    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> list[Answer]:
-        found: list[Answer] = []
-        for rival in range(len(labels)):
-            if rival != came:
-                first, last = (rival, came) if rival < came else (came, rival)
-                found.append(((labels[first], labels[last]), share(scores[first], scores[last]), last == came))
-        return found
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        pairs = [(rival, came) for rival in range(came)] + [(came, rival) for rival in range(came + 1, len(labels))]
+        questions = [(labels[first], labels[last]) for first, last in pairs]
+        asked = [share(scores[first], scores[last]) for first, last in pairs]
+        return questions, asked, [last == came for _, last in pairs]
 
     def answered(self, question: Question, y: ClassLabel) -> bool:
         return y in question

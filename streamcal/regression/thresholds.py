@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from streamcal.base import Calibrator, FloatArray, InputError, Time
 from streamcal.inputs import check_time
 from streamcal.memories.memory import Coordinate
-from streamcal.questions import Answer, Answers, Asking, QuestionsLearner
+from streamcal.questions import Answers, Asking, Column, QuestionsLearner
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
@@ -96,22 +96,24 @@ class ThresholdCalibrator(QuestionsLearner[DistributionMap], AdditiveDistributio
 
 
 class AtThresholds(Asking):
-    """Questions 0 … size − 1, all of which every observation answers.
+    """Questions 0 … size − 1. x is a tuple of their scores, or one score for all, and y the segment of the outcome."""
 
-    x is a tuple of their scores, or one score for all, and y the segment of the outcome.
-    """
+    constant = True
 
     def __init__(self, size: int, relation: Relation) -> None:
-        self._size = size
         self._relation = relation
+        self._places = range(size)
+        #: The answers by segment, as they are first asked for: as many as there are segments at most.
+        self._positive: dict[float, list[bool]] = {}
 
-    def answers(self, x: float | tuple[float, ...], y: float) -> Iterable[Answer]:
-        relation = self._relation
-        scores = x if isinstance(x, tuple) else (x,) * self._size
-        return [(i, score, relation(y, i)) for i, score in enumerate(scores)]
+    def answers(self, x: float | tuple[float, ...], y: float) -> Answers:
+        positive = self._positive.get(y)
+        if positive is None:
+            positive = self._positive[y] = [self._relation(y, place) for place in self._places]
+        return self._places, x, positive
 
-    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Answers]:
-        for i in range(self._size):
+    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        for i in self._places:
             scores = x[:, i].copy() if x.ndim == 2 else x
             yield i, slice(None), scores, self._relation(y, i)
 

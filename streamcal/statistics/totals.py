@@ -43,17 +43,21 @@ class Totals(Statistic):
         return False
 
     def update(self, x: Any, y: float, w: float) -> None:
-        weight = self._integer(w)  # first: it may change the denominator
+        if y == 1.0:  # without a call, where others only count
+            weight, denominator = w.as_integer_ratio()
+            if denominator != self._denominator:
+                weight = self._integer(w)
+            positive = weight
+        else:
+            weight, positive = self._parts(y, w)
         self._sum += weight
-        if y > 0.0:
-            positive = weight if y == 1.0 else self._integer(w * y)
-            self._positive += positive
+        self._positive += positive
         self._count += 1
         if self._sum > self._peak:
             self._peak = self._sum
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        weight = self._integers(w)
+        weight = self._integers(w)  # before it is added to: it may change the denominator
         self._sum += weight
         positive = weight if (y == 1.0).all() else self._integers(w * y)
         self._positive += positive
@@ -61,13 +65,14 @@ class Totals(Statistic):
         self._peak = max(self._peak, self._sum)
 
     def revert(self, x: Any, y: float, w: float) -> None:
-        over = self._denominator
-        require_held((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
-        weight = self._integer(w)
-        positive = weight if y == 1.0 else self._integer(w * y)
+        weight, positive = self._parts(y, w)
+        spare, spare_positive = self._sum - weight, self._positive - positive
+        if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; up to rounding then?
+            over = self._denominator
+            require_held((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
         self._count -= 1
-        self._sum = max(self._sum - weight, 0) if self._count else 0
-        self._positive = max(self._positive - positive, 0) if self._count else 0
+        self._sum = max(spare, 0) if self._count else 0
+        self._positive = max(spare_positive, 0) if self._count else 0
 
     def merge(self, other: Self) -> None:
         self._make_finer(other._denominator)
@@ -99,6 +104,14 @@ class Totals(Statistic):
     def restore(self, state: dict[str, Any]) -> None:
         self._sum, self._positive, self._peak, self._denominator = (int(text, 16) for text in state["integers"])
         self._count = int(state["count"])
+
+    def _parts(self, y: float, w: float) -> tuple[int, int]:
+        """The weight and the positive weight of an observation, times the denominator."""
+        weight = self._integer(w)
+        if y == 1.0 or y == 0.0:
+            return weight, weight if y else 0
+        positive = self._integer(w * y)  # which may have changed the denominator
+        return self._integer(w), positive
 
     def _integer(self, weight: float) -> int:
         """A weight times the denominator, which is made finer where that is no integer."""
