@@ -28,6 +28,7 @@ from streamcal import (
     Isotonic,
     MergeError,
     OnlinePlatt,
+    Prior,
     RetractionError,
     StateError,
     Temperature,
@@ -769,6 +770,52 @@ def test_one_vs_rest_takes_any_binary_method():
         twin = through_json(learned(OneVsRest(inner), GOOD))
         assert repr(twin) == repr(OneVsRest(inner))
     assert repr(through_json(OneVsRest("platt"))) == "OneVsRest(calibrator='platt')"
+
+
+@pytest.mark.parametrize("half_life", [1.0, 16.0])
+def test_a_prior_is_as_old_as_the_stream(half_life):
+    """That of a label which comes late too: as if all questions had been there from the beginning."""
+    strength, stream = 3.0, [Observation({"a": k % 17 / 16, "b": 1 - k % 17 / 16}, "ab"[k % 2]) for k in range(40)]
+    stream += [Observation({"a": 0.5, "late": 0.5}, "late"), Observation({"late": 0.25, "a": 0.75}, "a")]
+    cal = learned(OneVsRest(Isotonic(forgetting=Decay(half_life), prior=Prior(strength))), stream)
+    cal = through_json(cal)
+    shares, weights = {}, [2.0 ** (-(len(stream) - k) / half_life) for k in range(1, len(stream) + 1)]
+    for label in ("a", "b", "late"):
+        binary = Isotonic(prior=Prior(strength * 2.0 ** (-len(stream) / half_life)))
+        for o, w in zip(stream, weights, strict=True):
+            if label in o.scores:
+                binary.learn_one(o.scores[label], o.y == label, w)
+        shares[label] = [binary.predict_one(score) for score in (0.125, 0.25, 0.5)]
+    for at, score in enumerate((0.125, 0.25, 0.5)):
+        named = [column[at] for column in shares.values()]
+        found = list(cal.predict_one(dict.fromkeys(shares, score)).values())
+        np.testing.assert_allclose(found, np.array(named) / sum(named), rtol=0, atol=SOLVED)
+    assert cal.n == pytest.approx(math.fsum(weights), rel=EXACT)
+
+
+def test_a_prior_is_there_once_in_windows_and_merges():
+    build = VARIANTS["one-vs-rest isotonic"].build
+    stream = [Observation({"a": k / 16, "b": 1 - k / 16}, "ab"[k % 2], 0.1) for k in range(16)]
+    with_prior = Isotonic(prior=Prior(2.0))
+    window = learned(OneVsRest(Isotonic(forgetting=Window(5), prior=Prior(2.0))), stream)
+    assert_same(window, learned(OneVsRest(with_prior), stream[-5:]), EXACT)
+    left, right = learned(OneVsRest(with_prior), stream[:6]), learned(OneVsRest(with_prior), stream[6:])
+    left.merge(right)
+    whole = learned(OneVsRest(with_prior), stream)
+    assert_same(left, whole, EXACT)
+    for observation in stream:
+        left.unlearn_one(*observation)
+    assert_same(left, OneVsRest(with_prior), 0.0)
+    assert answers(whole) != answers(learned(build(Forever()), stream))
+
+
+def test_a_label_that_has_left_the_window_costs_nothing():
+    cal = OneVsRest(Isotonic(forgetting=Window(4)))
+    for k in range(100):
+        cal.learn_one({k: 0.5, "a": 0.5}, k)
+        assert cal.predict_one({k - 4: 0.25, "new": 0.75}) == {k - 4: 0.25, "new": 0.75}
+    assert len(cal._questions.as_of(1.0)) == 5
+    assert len(cal._questions._idle) < 5
 
 
 def test_what_a_window_has_dropped_is_not_taken_from_another_observation():
