@@ -111,9 +111,10 @@ class Questions(Statistic):
         return self._new()
 
     def update(self, x: Coordinate, y: float, w: float) -> None:
+        entries = self._read(x, y)  # before anything is changed: it may refuse a score
         self._totals.update(x, 1.0, w)
         calibrators = self._calibrators
-        for question, at, label in self._read(x, y):
+        for question, at, label in entries:
             calibrator = calibrators.get(question)
             if calibrator is None:
                 calibrator = self._start(question)
@@ -136,8 +137,8 @@ class Questions(Statistic):
         if x is EVERY_QUESTION:
             self._sown -= w
             return
-        self._totals.revert(x, 1.0, w)
         entries, done = list(self._read(x, y)), 0
+        self._totals.revert(x, 1.0, w)
         try:
             for question, at, label in entries:
                 if question not in self._calibrators:
@@ -292,6 +293,9 @@ class SequentialQuestions(Questions):
         raise CapabilityError(f"{self.calibrator!r} forgets by its own step")
 
     def _new(self) -> Any:
+        return self._made()
+
+    def _made(self) -> Any:
         return self.calibrator.clone()
 
     def _is_bounded(self) -> bool:

@@ -793,6 +793,13 @@ def test_a_prior_is_as_old_as_the_stream(half_life):
     assert cal.n == pytest.approx(math.fsum(weights), rel=EXACT)
 
 
+def test_a_prior_that_is_forgotten_does_not_come_back():
+    """At a half-life of 1/2048 of an observation nothing is left of what was before the last one."""
+    stream = [Observation({"a": 0.25, "b": 0.75}, "a"), Observation({"a": 0.5, "late": 0.5}, "late")]
+    cal = learned(OneVsRest(Isotonic(forgetting=Decay(2.0**-11), prior=Prior(3.0))), stream)
+    assert_same(cal, learned(OneVsRest(Isotonic()), stream[1:]), 0.0)
+
+
 def test_a_prior_is_there_once_in_windows_and_merges():
     build = VARIANTS["one-vs-rest isotonic"].build
     stream = [Observation({"a": k / 16, "b": 1 - k / 16}, "ab"[k % 2], 0.1) for k in range(16)]
