@@ -8,6 +8,7 @@ half of an observation would be left. Here one memory holds whole observations, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -79,7 +80,7 @@ class Questions(Statistic):
         self._params = calibrator.params()
         #: What is held of the observations, whatever they answer.
         self._totals = Totals()
-        self._calibrators: dict[Question, Any] = {}
+        self._calibrators: defaultdict[Question, Any] = defaultdict(self._new)
         #: Those that hold nothing any more, for the next questions: some take 100 µs to make.
         self._idle: list[Any] = []
         self._unit = 1.0
@@ -115,10 +116,7 @@ class Questions(Statistic):
         self._totals.update(x, 1.0, w)
         calibrators = self._calibrators
         for question, at, label in entries:
-            calibrator = calibrators.get(question)
-            if calibrator is None:
-                calibrator = self._start(question)
-            calibrator._memory.learn(at, label, w, 0.0)
+            calibrators[question]._memory.learn(at, label, w, 0.0)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
@@ -131,7 +129,7 @@ class Questions(Statistic):
             at, labels, weights = self.calibrator.scale.coordinates(scores), positive.astype(np.float64), w[rows]
             if self.calibrator._recode is not None:
                 labels = self.calibrator._recode(at, labels)
-            self._of(question)._memory.learn_many(at, labels, weights, weights)
+            self._calibrators[question]._memory.learn_many(at, labels, weights, weights)
 
     def revert(self, x: Coordinate, y: float, w: float) -> None:
         if x is EVERY_QUESTION:
@@ -160,7 +158,7 @@ class Questions(Statistic):
         self._totals.merge(other._totals)
         self._sown += other._sown
         for question, calibrator in other._calibrators.items():
-            self._of(question)._memory.merge(calibrator._memory)
+            self._calibrators[question]._memory.merge(calibrator._memory)
 
     def decay(self, factor: float) -> None:
         self._totals.decay(factor)
@@ -188,7 +186,7 @@ class Questions(Statistic):
         self._let_go(list(self._calibrators))
         for question, saved in state["calibrators"]:
             # JSON has made a list of a tuple of labels.
-            self._start(tuple(question) if isinstance(question, list) else question)._restore(saved)
+            self._calibrators[tuple(question) if isinstance(question, list) else question]._restore(saved)
 
     def _read(self, x: Coordinate, y: float) -> Iterable[tuple[Question, float, float]]:
         """The questions an observation answers, each with the coordinate and the label its memory takes."""
@@ -201,16 +199,6 @@ class Questions(Statistic):
         if recode is not None:
             labels = [recode(*one) for one in zip(at, labels, strict=False)]
         return zip(questions, at, labels, strict=False)  # they are of one length; being strict costs time
-
-    def _of(self, question: Question) -> Any:
-        """The calibrator of a question, a new one if there was none."""
-        calibrator = self._calibrators.get(question)
-        return self._start(question) if calibrator is None else calibrator
-
-    def _start(self, question: Question) -> Any:
-        """A new calibrator for a question."""
-        calibrator = self._calibrators[question] = self._new()
-        return calibrator
 
     def _let_go(self, questions: list[Question]) -> None:
         """Drop the calibrators of questions."""
@@ -271,17 +259,14 @@ class SequentialQuestions(Questions):
         questions, scores, labels = self.asking.answers(x, y)
         each = repeat(scores) if isinstance(scores, float) else scores
         for question, score, positive in zip(questions, each, labels, strict=False):
-            calibrator = calibrators.get(question)
-            if calibrator is None:
-                calibrator = self._start(question)
-            calibrator.learn_one(score, positive, w)
+            calibrators[question].learn_one(score, positive, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
             return
         self._totals.update_many(x, np.ones(len(y)), w)
         for question, rows, scores, positive in self.asking.answers_many(x, y):
-            self._of(question).learn_many(scores, positive, w[rows])
+            self._calibrators[question].learn_many(scores, positive, w[rows])
 
     def revert(self, x: Coordinate, y: float, w: float) -> None:
         raise CapabilityError(f"{self.calibrator!r} depends on the order of its observations and cannot unlearn")
