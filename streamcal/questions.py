@@ -67,9 +67,9 @@ class Questions(Statistic):
     Notes
     -----
     A question is there as long as something is held that answers it; under decay, as long as that weighs at least the
-    `PRUNE_FRACTION` of all that is held, divided by the number of questions. A retraction that one question refuses is undone
-    for those before it, which leaves their sums as they were up to rounding. The prior of a question is as old as the
-    stream, whenever the question first came.
+    `PRUNE_FRACTION` of all that is held, divided by the number of questions. A retraction that one question refuses is
+    undone for those before it, which leaves their sums as they were up to rounding. The prior of a question is as old
+    as the stream, whenever the question first came.
     """
 
     adds = True
