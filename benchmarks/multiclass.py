@@ -48,6 +48,8 @@ TRAINING = 15_120
 COVERTYPE_ROWS = 20_000
 WINDOW = Window(5_000)
 Array = npt.NDArray[np.float64]
+#: What the methods are compared with.
+SCORES = "the scores"
 
 METHODS: dict[str, Callable[[], MulticlassCalibrator]] = {
     "`OneVsRest(Beta)`": lambda: OneVsRest(Beta(forgetting=WINDOW)),
@@ -110,26 +112,62 @@ def prequential(build: Callable[[], MulticlassCalibrator] | None, stream: Stream
     return np.concatenate(predicted), 1e6 * (time.perf_counter() - start) / len(stream.y)
 
 
-def table_of(stream: Stream) -> str:
-    """A row for each method."""
-    lines = ["| | log loss | Brier | classwise ECE | µs a row |", "|---|---:|---:|---:|---:|"]
-    for name, build in {"the scores": None, **METHODS}.items():
+class Row(NamedTuple):
+    """A method on a stream."""
+
+    log_loss: float
+    brier: float
+    ece: float
+    cost: float  #: microseconds a row
+
+
+def measured(stream: Stream) -> dict[str, Row]:
+    """Every method, and the scores as they are."""
+    rows = {}
+    for name, build in {SCORES: None, **METHODS}.items():
         p, cost = prequential(build, stream)
         measures = (MulticlassLogLoss(), MulticlassBrier(), ClasswiseECE())
         for measure in measures:
             measure.update_many(p, stream.y, labels=stream.labels)
-        values = " | ".join(f"{measure.value:.4f}" for measure in measures)
-        lines.append(f"| {name} | {values} | {f'{cost:,.0f}' if build else '–'} |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        rows[name] = Row(*(measure.value for measure in measures), cost)
+        print(line_of(name, rows[name]), flush=True)
+    return rows
+
+
+def line_of(name: str, row: Row) -> str:
+    """A line of the table."""
+    values = " | ".join(f"{value:.4f}" for value in row[:3])
+    return f"| {name} | {values} | {'–' if name == SCORES else f'{row.cost:,.0f}'} |"
+
+
+def table_of(rows: dict[str, Row]) -> str:
+    """A line for each method."""
+    head = ["| | log loss | Brier | classwise ECE | µs a row |", "|---|---:|---:|---:|---:|"]
+    return "\n".join([*head, *(line_of(*item) for item in rows.items())])
+
+
+def reading(cover: dict[str, Row], segments: dict[str, Row]) -> str:
+    """What the tables say, with their figures."""
+    both = (("the cover types", cover), ("the image segments", segments))
+
+    def lowest(measure: str) -> str:
+        winners = ((where, min(METHODS, key=lambda name: getattr(rows[name], measure))) for where, rows in both)
+        return ", ".join(f"{winner} on {where}" for where, winner in winners)
+
+    def apart(one: str, other: str) -> str:
+        gaps = ((where, rows[one].log_loss - rows[other].log_loss) for where, rows in both)
+        return ", ".join(f"{gap:+.4f} on {where}" for where, gap in gaps)
+
+    lines = [f"Lowest {name}: {lowest(measure)}." for measure, name in MEASURES.items()]
+    lines += [f"Log loss of {one} less that of {other}: {apart(one, other)}. {why}" for one, other, why in PAIRS]
+    return "\n".join(f"- {line}".rstrip() for line in lines)
 
 
 PAGE_TEXT = """# Many classes: every method on two real streams
 
 Every probability was predicted before its outcome was learned, cold start included. All methods have their defaults
-and, where they forget, a window of the last {window:,} observations (`MulticlassVennAbers("ovo")`: of each pair). Log
-loss in nats (a loss is at most 13.8), Brier score summed over the classes, classwise ECE over 15 bins of equal weight:
-lower is better.
+and, where they forget, a window of the last {window:,} observations. Log loss in nats (a loss is at most 13.8), Brier
+score summed over the classes, classwise ECE over 15 bins of equal weight: lower is better.
 
 ## Cover types: the world is not the training data
 
@@ -159,20 +197,20 @@ nature, predicts each row and then learns it.
 - `STREAMCAL_DATA=… python -m benchmarks.multiclass`, {date}, streamcal {streamcal}, numpy {numpy}.
 """
 
-#: Read off the tables of the full run.
-READING = """
-- `Dirichlet` has the lowest Brier score on both streams, and the lowest log loss, on the cover types by less than can
-  be relied on. It solves for 56 parameters a block; with fewer observations a class this need not be so.
-- `OnlineVectorScaling` comes within 0.006 of it in log loss, for the least time of all, and remembers nothing but its
-  parameters and their curvature.
-- `TemperatureScaling` is far behind on both, and on the cover types hardly better than the scores: one slope cannot
-  repair wrong class frequencies.
-- `OneVsRest(Isotonic)` has the lowest classwise ECE on the cover types, and yet a higher log loss there than vector and
-  Dirichlet scaling, online or not: a low ECE alone says little.
-- `MulticlassVennAbers`: one against one is better than one against the rest on the cover types and worse on the image
-  segments, where a pair has some 660 observations at the end.
-- `OneVsRest(Beta)` is the slowest here of what is not a softmax, and behind `OneVsRest(Isotonic)` on both streams.
-"""
+#: What is compared, by name.
+MEASURES = {"log_loss": "log loss", "brier": "Brier score", "ece": "classwise ECE", "cost": "time a row"}
+#: Two methods, and what to know of their difference.
+PAIRS = (
+    ("`OnlineVectorScaling`", "`VectorScaling`", "It remembers nothing but its parameters and their curvature."),
+    ("`Dirichlet`", "`VectorScaling`", "It has 56 parameters for seven classes, and the other 14."),
+    ("`TemperatureScaling`", SCORES, "One slope cannot repair wrong class frequencies."),
+    ("`OneVsRest(Beta)`", "`OneVsRest(Isotonic)`", ""),
+    (
+        '`MulticlassVennAbers("ovo")`',
+        '`MulticlassVennAbers("ovr")`',
+        "A pair learns from the rows that were one of the two: from two in seven, if types are equally frequent.",
+    ),
+)
 
 
 def main() -> None:
@@ -180,23 +218,23 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="rows of each stream; nothing is written then")
     rows = parser.parse_args().rows
     segments = image_segments(rows or 10_000)
-    segments_table = table_of(segments)
+    segments_rows = measured(segments)
     if "STREAMCAL_DATA" not in os.environ:
         print("Set STREAMCAL_DATA to the folder of covtype.csv.gz for the cover types.")
         return
     cover = covertype(Path(os.environ["STREAMCAL_DATA"]), rows or COVERTYPE_ROWS)
-    cover_table = table_of(cover)
+    cover_rows = measured(cover)
     if rows is None:
         page = PAGE_TEXT.format(
             window=int(WINDOW.size),  # type: ignore[arg-type]
             training=TRAINING,
             covertype_rows=len(cover.y),
-            covertype=cover_table,
+            covertype=table_of(cover_rows),
             covertype_block=cover.block,
             segments_rows=len(segments.y),
-            segments=segments_table,
+            segments=table_of(segments_rows),
             segments_block=segments.block,
-            reading=READING.strip(),
+            reading=reading(cover_rows, segments_rows),
             date=datetime.date.today().isoformat(),
             streamcal=streamcal.__version__,
             numpy=np.__version__,

@@ -8,8 +8,9 @@ multiclass = pytest.importorskip("benchmarks.multiclass", reason="the benchmarks
 
 
 def test_the_table_has_a_row_for_each_method():
-    stream = multiclass.image_segments(40)
-    lines = multiclass.table_of(stream).splitlines()
+    rows = multiclass.measured(multiclass.image_segments(40))
+    lines = multiclass.table_of(rows).splitlines()
+    assert multiclass.reading(rows, rows).count("\n") + 1 == len(multiclass.MEASURES) + len(multiclass.PAIRS)
     assert len(lines) == 3 + len(multiclass.METHODS)
     for line in lines[2:]:
         loss, brier, ece = (float(cell) for cell in re.findall(r"\d+\.\d+", line)[:3])

@@ -28,6 +28,7 @@ from streamcal import (
     Isotonic,
     MergeError,
     OnlinePlatt,
+    Prior,
     RetractionError,
     StateError,
     Temperature,
@@ -43,8 +44,6 @@ from streamcal.multiclass import (
     TemperatureScaling,
     VectorScaling,
 )
-from streamcal.multiclass.labels import read_scores
-from streamcal.multiclass.questions import BinaryQuestions
 
 # -- cases: a method in one of its variants, under a policy ------------------------------------------------------------
 
@@ -227,32 +226,10 @@ def test_learn_many_is_a_loop_of_learn_one(case, stream, cut, late):
 @each(ADDITIVE_CASES)
 @given(stream=streams(max_size=12))
 def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, stream):
-    """Of the observations; for binary questions, of those that answer each."""
     cal = learned(case.build(), stream)
     held = Model(case.policy, stream).held()
     assert cal.n == pytest.approx(math.fsum(o.w for o in held), rel=EXACT)
-    if not isinstance(cal, BinaryQuestions):
-        assert_same(cal, learned(forever(cal), held), case.within)
-        return
-    template, clock = cal._template, max((o.t for o in stream), default=None)
-    streams_of = {}
-    for o in stream:
-        for question, score, positive in cal._asked(read_scores(o.scores, False), o.y):
-            streams_of.setdefault(question, template.clone()).learn_one(score, positive, o.w, o.t)
-    for scores in ({"a": 0.25, "b": 0.25, 3: 0.5}, {"b": 0.25, "a": 0.75}):
-        asked = cal._strategy.questions(sorted(scores, key=lambda label: (label == 3, label)))
-        replies = {}
-        for question in asked:
-            score = cal._strategy.score(question, scores)
-            binary = streams_of.get(question)
-            replies[question] = (
-                score if binary is None or binary.holds_nothing(clock) else binary.predict_one(score, clock)
-            )
-        labels = sorted(scores, key=lambda label: (label == 3, label))
-        votes = np.array(cal._strategy.votes(labels, replies))
-        expected = votes / votes.sum() if votes.any() else [scores[label] for label in labels]
-        found = cal.predict_one(scores)
-        np.testing.assert_allclose([found[label] for label in labels], expected, rtol=0, atol=EXACT)
+    assert_same(cal, learned(forever(cal), held), case.within)
 
 
 @each(ADDING_CASES)
@@ -377,6 +354,45 @@ def test_unlearning_is_refused_where_the_table_says_so(case):
     with pytest.raises(CapabilityError):
         cal.unlearn_one(*GOOD[0])
     assert cal.state_dict() == before
+
+
+@each(UNLEARNING_CASES)
+@given(data=st.data(), stream=streams(min_size=1, max_size=14))
+def test_what_a_policy_holds_after_retractions_is_a_fresh_fit_of_it(case, data, stream):
+    """Whole observations are taken back and dropped, whatever answers they share with others."""
+    cal, model, missed = case.build(), Model(case.policy), 0
+    for k, observation in enumerate(stream):
+        cal.learn_one(*observation)
+        model.learn(observation)
+        if data.draw(st.booleans()):
+            choice = data.draw(st.sampled_from(stream[: k + 1]))
+            if model.unlearn(choice):
+                cal.unlearn_one(*choice)
+            elif case.policy == "window":
+                cal.unlearn_one(*choice)
+                missed += 1
+    assert cal.tally()["missed"] == missed
+    assert_same(cal, learned(forever(cal), model.held()), case.within)
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "vs" in name or "ov" in name])
+def test_a_window_retracts_whole_observations(variant):
+    """Two give the same answer about "a" against "b", but not about "c": the older one goes, and the newer one stays as
+    long as it would have."""
+    build = VARIANTS[variant].build
+    older = Observation({"a": 0.25, "b": 0.75}, "a")
+    newer = [
+        Observation({"a": 0.25, "b": 0.75, "c": 0.5}, "a"),
+        Observation({"a": 0.5, "b": 0.125, "c": 0.25}, "c"),
+        Observation({"a": 0.75, "b": 0.25, "c": 0.125}, "b"),
+    ]
+    between = Observation({"a": 0.5, "b": 0.25, "c": 0.25}, "b")
+    cal = learned(build(Window(3)), [older, between, newer[0]])
+    cal.unlearn_one(*older)
+    learned(cal, newer[1:])
+    assert cal.n == 3.0
+    assert_same(cal, learned(build(Forever()), newer), EXACT)
+    assert_same(through_json(cal), cal, 0.0)
 
 
 @each(UNLEARNING_CASES)
@@ -754,6 +770,59 @@ def test_one_vs_rest_takes_any_binary_method():
         twin = through_json(learned(OneVsRest(inner), GOOD))
         assert repr(twin) == repr(OneVsRest(inner))
     assert repr(through_json(OneVsRest("platt"))) == "OneVsRest(calibrator='platt')"
+
+
+@pytest.mark.parametrize("half_life", [1.0, 16.0])
+def test_a_prior_is_as_old_as_the_stream(half_life):
+    """That of a label which comes late too: as if all questions had been there from the beginning."""
+    strength, stream = 3.0, [Observation({"a": k % 17 / 16, "b": 1 - k % 17 / 16}, "ab"[k % 2]) for k in range(40)]
+    stream += [Observation({"a": 0.5, "late": 0.5}, "late"), Observation({"late": 0.25, "a": 0.75}, "a")]
+    cal = learned(OneVsRest(Isotonic(forgetting=Decay(half_life), prior=Prior(strength))), stream)
+    cal = through_json(cal)
+    shares, weights = {}, [2.0 ** (-(len(stream) - k) / half_life) for k in range(1, len(stream) + 1)]
+    for label in ("a", "b", "late"):
+        binary = Isotonic(prior=Prior(strength * 2.0 ** (-len(stream) / half_life)))
+        for o, w in zip(stream, weights, strict=True):
+            if label in o.scores:
+                binary.learn_one(o.scores[label], o.y == label, w)
+        shares[label] = [binary.predict_one(score) for score in (0.125, 0.25, 0.5)]
+    for at, score in enumerate((0.125, 0.25, 0.5)):
+        named = [column[at] for column in shares.values()]
+        found = list(cal.predict_one(dict.fromkeys(shares, score)).values())
+        np.testing.assert_allclose(found, np.array(named) / sum(named), rtol=0, atol=SOLVED)
+    assert cal.n == pytest.approx(math.fsum(weights), rel=EXACT)
+
+
+def test_a_prior_that_is_forgotten_does_not_come_back():
+    """At a half-life of 1/2048 of an observation nothing is left of what was before the last one."""
+    stream = [Observation({"a": 0.25, "b": 0.75}, "a"), Observation({"a": 0.5, "late": 0.5}, "late")]
+    cal = learned(OneVsRest(Isotonic(forgetting=Decay(2.0**-11), prior=Prior(3.0))), stream)
+    assert_same(cal, learned(OneVsRest(Isotonic()), stream[1:]), 0.0)
+
+
+def test_a_prior_is_there_once_in_windows_and_merges():
+    build = VARIANTS["one-vs-rest isotonic"].build
+    stream = [Observation({"a": k / 16, "b": 1 - k / 16}, "ab"[k % 2], 0.1) for k in range(16)]
+    with_prior = Isotonic(prior=Prior(2.0))
+    window = learned(OneVsRest(Isotonic(forgetting=Window(5), prior=Prior(2.0))), stream)
+    assert_same(window, learned(OneVsRest(with_prior), stream[-5:]), EXACT)
+    left, right = learned(OneVsRest(with_prior), stream[:6]), learned(OneVsRest(with_prior), stream[6:])
+    left.merge(right)
+    whole = learned(OneVsRest(with_prior), stream)
+    assert_same(left, whole, EXACT)
+    for observation in stream:
+        left.unlearn_one(*observation)
+    assert_same(left, OneVsRest(with_prior), 0.0)
+    assert answers(whole) != answers(learned(build(Forever()), stream))
+
+
+def test_a_label_that_has_left_the_window_costs_nothing():
+    cal = OneVsRest(Isotonic(forgetting=Window(4)))
+    for k in range(100):
+        cal.learn_one({k: 0.5, "a": 0.5}, k)
+        assert cal.predict_one({k - 4: 0.25, "new": 0.75}) == {k - 4: 0.25, "new": 0.75}
+    assert len(cal._questions.as_of(1.0)) == 5
+    assert len(cal._questions._idle) < 5
 
 
 def test_what_a_window_has_dropped_is_not_taken_from_another_observation():

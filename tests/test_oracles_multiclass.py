@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from streamcal import REGISTRY, Beta, InputError, VennAbers
+from streamcal import REGISTRY, Beta, CrossVennAbers, InputError, VennAbers
 from streamcal.multiclass import (
     Dirichlet,
     MulticlassVennAbers,
@@ -124,14 +124,17 @@ def test_two_classes_are_the_binary_method(name):
     np.testing.assert_allclose(found, binary.predict_many(probes[:, 1]), rtol=0, atol=1e-6)
 
 
-def test_one_vs_rest_is_a_binary_calibrator_a_label():
+@pytest.mark.parametrize("inner", [Beta("ab"), CrossVennAbers(folds=3)], ids=["beta", "folds"])
+def test_one_vs_rest_is_a_binary_calibrator_a_label(inner):
     P, y = stream(4, 300, 3)
-    cal = OneVsRest(Beta("ab"))
+    cal = OneVsRest(inner)
     labels = ["x", "y", "z"]
-    cal.learn_many(P, [labels[i] for i in y], labels=labels)
+    cal.learn_many(P[:150], [labels[i] for i in y[:150]], labels=labels)
+    for row, i in zip(P[150:].tolist(), y[150:], strict=True):
+        cal.learn_one(dict(zip(labels, row, strict=True)), labels[i])
     columns = []
     for k in range(3):
-        binary = Beta("ab")
+        binary = inner.clone()
         binary.learn_many(P[:, k], y == k)
         columns.append(binary.predict_many(P[:, k]))
     expected = np.column_stack(columns)

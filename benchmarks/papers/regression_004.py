@@ -560,36 +560,29 @@ and was withdrawn from scikit-learn for it; it is here to compare with the paper
 scikit-learn {sklearn}, numpy {numpy}.
 """
 
-READING = """- **"Always a calibrated method giving better estimation than the uncalibrated models"**, but for the
-  smallest K: confirmed, in every cell from K = 16 on. At K = 8 the paper's methods lose more often than
-  not, as it says.
-- **e-beta better than e-logistic**: confirmed, in every cell from K = 16 on.
-- **e-logistic and e-beta best around K = 16 and 32, then falling**: confirmed for e-beta, but on Forest Fires, where
-  almost half of the outcomes are 0 and narrower segments always gain. Our e-logistic loses to the base in most cells.
-  A likely reason: `Platt` has regularised targets, which the paper's need not have. They give every segment at least
-  1/(n + 2), which with 64 segments and a hundred outcomes is half of the mass.
-- **GPC the best for most data sets and settings, with many thresholds**: confirmed from K = 48 on; at K = 16 and 32
-  e-beta is ahead of the paper's form in about half of the cells. The fall at K = 64, which the paper explains by its
-  5,000 labels, hardly occurs: no label is left out.
-- **Our default GPC against the paper's form**: better on Diabetes, Airfoil and Concrete, for every base; worse on
-  Boston from K = 32 on, by up to .04, but for one cell; and worse on Forest Fires, under OLS by .4 at K = 8, under
-  BRR and GPR by 1.1 at K = 8 and still .17 at K = 64. Under these two all base forecasts are nearly one and the same,
-  and its prior mean, the base forecast, is wrong by far at 0. On the toy data the paper's form finds the ascending
-  line where the default smears it. The paper's form takes three times as long, for the mean over the posterior.
-- **The default GPC loses to e-beta** on Boston at K = 32, by about .05. And a few outcomes are floored: in the far
-  tails it follows the base forecast, whose normal tails are thin. The paper's form and e-logistic have none.
-- **Quantile recalibration** is the best of all on Forest Fires, by .8 and 1.0 ahead of any GPC under BRR and GPR:
-  where all forecasts are nearly the same, a map of the levels is all it takes, and its cells are narrow where the
-  zeros are. That makes its mean gain; in more than half of the cells it loses to the base by log-likelihood. It costs
-  a hundredth.
-- **Isotonic distributional and Venn-Abers regression** read the median alone. The former has a CRPS like that of GPC
-  but on Forest Fires, and is no density: it has the most floored outcomes.
-- **Not to be read off**: one round. Where two methods differ in the second decimal another split may turn them round.
-  Forest Fires dominates every mean of log-likelihoods."""
+#: What the tables do not say themselves.
+READING = """\
+- **What the paper says of the order of methods**, that always a calibrated one beats the base, that e-beta beats
+  e-logistic, and that GPC is the best with many thresholds: the counts above say in how many cells it holds here.
+- **e-logistic** loses to the base more often than the paper lets expect. A likely reason: `Platt` has regularised
+  targets, which the paper's need not have. They give every segment at least 1/(n + 2) of n observations, which with
+  many segments is much of the mass.
+- **The fall of GPC at the largest K**, which the paper explains by the labels it draws, has no such reason here: no
+  label is left out.
+- **Our default GPC against the paper's form**: on Forest Fires, under BRR and GPR, all base forecasts are nearly one
+  and the same, and its prior mean, the base forecast, is wrong by far at 0. In the far tails it follows the base
+  forecast, whose normal tails are thin, so that some outcomes are floored. On the toy data the paper's form finds the
+  ascending line where the default smears it. The paper's form takes longer, for the mean over the posterior.
+- **Quantile recalibration** gains most where all forecasts are nearly the same: a map of the levels is then all it
+  takes, and its cells are narrow where the zeros of Forest Fires are. That makes its mean gain.
+- **Isotonic distributional and Venn-Abers regression** read the median alone. The former is no density: outcomes are
+  floored where it has no mass.
+- **Not to be read off**: one round. Where two methods differ by little another split may turn them round. Forest Fires
+  dominates every mean of log-likelihoods."""
 
 
 def page(results: AllResults, distances: dict[tuple[str, str], float], rounds: int) -> str:
-    """The page of the documentation, for a full run: what its reading says was read off that."""
+    """The page of the documentation, for a full run."""
     return PAGE_TEXT.format(
         toy_rows=TOY_ROWS,
         toy_k=TOY_THRESHOLDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -32,6 +32,9 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     forgetting, refresh_every
         As of `AdditiveLearner`.
     """
+
+    #: Coordinate and label, or arrays of them → what the memory takes for the label; None where that is the label.
+    _recode: Callable[[Any, Any], Any] | None = None
 
     def __init__(
         self,

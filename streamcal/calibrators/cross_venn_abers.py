@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -188,6 +188,10 @@ class CrossVennAbers(AdditiveCalibrator):
             raise RetractionError(
                 f"no observation {what} is held in fold {place}; unlearn only what was learned, from the same fold"
             ) from None
+
+    def _recode(self, x: Any, y: Any) -> Any:
+        """The label and the fold of an observation for which no fold is given."""
+        return outcome(y, self._trees.folds_of(x) if isinstance(x, np.ndarray) else self._trees.fold_of(x))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

@@ -135,7 +135,8 @@ def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
     """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
     first = values[0]
     if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
-        return np.fromiter((_hashable(value) for value in values), dtype=object, count=len(values))
+        read = values if isinstance(first, tuple) else map(_hashable, values)
+        return np.fromiter(read, dtype=object, count=len(values))
     return np.array(values, dtype=np.float64)
 
 

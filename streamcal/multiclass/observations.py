@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.base import FloatArray
-from streamcal.multiclass.labels import Batch, ClassLabel, with_label
+from streamcal.multiclass.labels import Batch, ClassLabel, in_order, with_label
 
 #: The labels that are texts, those that are numbers, and the scores of both in that order: tuples that can be compared,
 #: counted and sorted whatever the labels are, and that no label which comes later changes.
@@ -38,6 +39,26 @@ def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
         x[row] = texts, numbers, tuple(scores[columns].tolist())
         places[row] = np.searchsorted(columns, batch.outcome[row])
     return x, places
+
+
+def read_back(
+    x: FloatArray, y: FloatArray
+) -> tuple[list[ClassLabel], FloatArray, npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    """What `coordinates` made coordinates and places of, as in `Batch`: labels, scores, present and outcome."""
+    rows, outcome = x.tolist(), y.astype(np.intp)
+    texts, numbers, _ = rows[0]
+    if all(row[0] == texts and row[1] == numbers for row in rows):
+        scores = np.array([row[2] for row in rows])
+        return [*texts, *numbers], scores, np.ones(scores.shape, dtype=np.bool_), outcome
+    labels = in_order({label: None for texts, numbers, _ in rows for label in texts + numbers})
+    place = {label: column for column, label in enumerate(labels)}
+    scores = np.zeros((len(rows), len(labels)))
+    present = np.zeros(scores.shape, dtype=np.bool_)
+    for i, (texts, numbers, own) in enumerate(rows):
+        columns = [place[label] for label in texts + numbers]
+        scores[i, columns], present[i, columns] = own, True
+        outcome[i] = columns[outcome[i]]
+    return labels, scores, present, outcome
 
 
 def split(labels: list[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:

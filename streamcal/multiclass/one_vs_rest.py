@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamcal.base import Calibrator, InputError
-from streamcal.multiclass.questions import BinaryQuestions
+from streamcal.multiclass.binary_questions import BinaryQuestions
 from streamcal.multiclass.strategies import OneAgainstRest
 from streamcal.registry import REGISTRY
 
@@ -18,8 +18,8 @@ class OneVsRest(BinaryQuestions):
     Parameters
     ----------
     calibrator : str or Calibrator
-        A name of the registry (`streamcal methods`) or a calibrator, whose clones learn; its forgetting included. A
-        window by count holds for each label the last observations that it took part in.
+        A name of the registry (`streamcal methods`) or a calibrator, whose clones learn; its forgetting included,
+        which is of whole observations: a window by count holds the last of the stream, whichever labels took part.
 
     Notes
     -----

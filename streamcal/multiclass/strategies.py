@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from streamcal.base import FloatArray
 from streamcal.multiclass.labels import ClassLabel
+from streamcal.multiclass.observations import read_back
+from streamcal.questions import Answers, Asking, Column
 
 #: A question: "is it the last of these labels?", of all observations that the others of them may be the answer of.
 Question: TypeAlias = tuple[ClassLabel, ...]
 
 
-class Strategy(ABC):
-    """Stateless. Labels come in order, so that a question and its orientation do not depend on who came first."""
+class Strategy(Asking):
+    """Labels come in order, so that a question and its orientation do not depend on who came first."""
 
     @abstractmethod
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         """All questions about these labels."""
+
+    def answers(self, x: Any, y: float) -> Answers:
+        texts, numbers, scores = x
+        return self.asked(texts + numbers, scores, int(y))
+
+    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        labels, scores, present, outcome = read_back(x, y)
+        place = {label: column for column, label in enumerate(labels)}
+        given = dict(zip(labels, scores.T, strict=True))
+        for question in self.questions(labels):
+            own = [place[label] for label in question]
+            answered = np.array([self.answered(question, label) for label in labels])
+            rows = present[:, own].all(axis=1) & answered[outcome]
+            if rows.any():
+                yield question, rows, self.score_many(question, given)[rows], outcome[rows] == own[-1]
+
+    @abstractmethod
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        """What an observation of these labels answers, the one at place `came` being the outcome."""
 
     @abstractmethod
     def answered(self, question: Question, y: ClassLabel) -> bool:
@@ -50,6 +71,11 @@ class OneAgainstRest(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(label,) for label in labels]
 
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        positive = [False] * len(labels)
+        positive[came] = True
+        return [(label,) for label in labels], scores, positive
+
     def answered(self, question: Question, y: ClassLabel) -> bool:
         return True
 
@@ -77,13 +103,18 @@ class OneAgainstOne(Strategy):
     def questions(self, labels: Sequence[ClassLabel]) -> list[Question]:
         return [(first, second) for i, first in enumerate(labels) for second in labels[i + 1 :]]
 
+    def asked(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Answers:
+        pairs = [(rival, came) for rival in range(came)] + [(came, rival) for rival in range(came + 1, len(labels))]
+        questions = [(labels[first], labels[last]) for first, last in pairs]
+        asked = [share(scores[first], scores[last]) for first, last in pairs]
+        return questions, asked, [last == came for _, last in pairs]
+
     def answered(self, question: Question, y: ClassLabel) -> bool:
         return y in question
 
     def score(self, question: Question, scores: Mapping[ClassLabel, float]) -> float:
-        other, own = (scores[label] for label in question)
-        total = other + own
-        return own / total if total > 0.0 else 0.5
+        other, own = question
+        return share(scores[other], scores[own])
 
     def score_many(self, question: Question, scores: Mapping[ClassLabel, FloatArray]) -> FloatArray:
         other, own = (scores[label] for label in question)
@@ -106,6 +137,12 @@ class OneAgainstOne(Strategy):
             with np.errstate(divide="ignore"):
                 votes[:, column] = 1.0 / (sum(1.0 / r for r in rivals) - (len(rivals) - 1))
         return votes
+
+
+def share(other: float, own: float) -> float:
+    """own / (other + own), ½ where both are 0."""
+    total = other + own
+    return own / total if total > 0.0 else 0.5
 
 
 def coupled(wins: Sequence[float]) -> float:

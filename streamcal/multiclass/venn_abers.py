@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal
 
 from streamcal.base import InputError, Time
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.forgetting import Forever, Forgetting
+from streamcal.inputs import check_time
+from streamcal.multiclass.binary_questions import BinaryQuestions
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
-from streamcal.multiclass.questions import BinaryQuestions
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Question, Strategy, coupled
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
@@ -28,7 +29,8 @@ class MulticlassVennAbers(BinaryQuestions):
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         How one probability is made of each interval: see `VennAbers`.
     forgetting : Forgetting
-        A window by count holds for each predictor the last observations it learned from: for a pair, those of the pair.
+        What is kept of the past, in whole observations: a window by count holds the last of the stream, and a predictor
+        of a pair learns from those among them that were one of the two.
     resolution : int or None
         See `VennAbers`.
 
@@ -72,10 +74,11 @@ class MulticlassVennAbers(BinaryQuestions):
 
         Exact, before anything is coupled or divided. A predictor that holds nothing says (0, 1).
         """
-        read, time = read_scores(scores, self.sums_to_one), self._as_of(t)
+        read = read_scores(scores, self.sums_to_one)
+        held = self._questions.as_of(self._memory.as_of(None if t is None else check_time(t)))
         return {
-            question: cast(VennAbers, self._calibrators.get(question, self._template)).predict_interval_one(
-                self._strategy.score(question, read), t=time
+            question: held.get(question, self._questions.blank).predict_interval_one(
+                self._strategy.score(question, read)
             )
             for question in self._strategy.questions(list(read))
         }

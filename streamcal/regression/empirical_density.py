@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.inputs import check_scores
+from streamcal.registry import REGISTRY
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at
-from streamcal.regression.streams import check_binary
 from streamcal.regression.thresholds import ThresholdCalibrator
 
 #: The support reaches this share of the sample's range beyond its ends (paper 004, §6.2).
@@ -129,6 +130,21 @@ class EmpiricalDensityMap(DistributionMap):
     def _distribution(self, mass: FloatArray, calibrated: FloatArray) -> CalibratedDistribution:
         total = np.cumsum(calibrated if calibrated.any() else mass)
         return Piecewise(self.edges, np.concatenate(([0.0], total / total[-1])))
+
+
+def check_binary(calibrator: Any) -> Calibrator:
+    """A binary method by its name in the registry, or a clone of one; `InputError` for what cannot learn masses."""
+    if isinstance(calibrator, str):
+        if calibrator not in REGISTRY:
+            raise InputError(f"calibrator={calibrator!r} is not a method; known are {', '.join(REGISTRY)}")
+        calibrator = REGISTRY[calibrator]()
+    if not isinstance(calibrator, Calibrator):
+        raise InputError(f"calibrator={calibrator!r} is not possible; give a name such as 'beta', or a calibrator")
+    if isinstance(calibrator, CrossVennAbers):
+        raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
+    if calibrator.params().get("prior") is not None:
+        raise InputError(f"calibrator={calibrator!r} has a prior, which has no place in K streams; give prior=None")
+    return calibrator.clone()
 
 
 def masses(cdf: FloatArray) -> FloatArray:

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, CapabilityError, FloatArray, InputError, Statistic, Time
+from streamcal.base import Calibrator, FloatArray, InputError, Time
 from streamcal.inputs import check_time
 from streamcal.memories.memory import Coordinate
+from streamcal.questions import Answers, Asking, Column, QuestionsLearner
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
-from streamcal.regression.streams import Relation, Streams, policy_of, streams_of
+
+#: Segment of the outcome, stream → whether the outcome is positive in it; for arrays of segments too.
+Relation = Callable[[Any, int], Any]
 
 
-class ThresholdCalibrator(AdditiveDistributionCalibrator):
+class ThresholdCalibrator(QuestionsLearner[DistributionMap], AdditiveDistributionCalibrator):
     """Streams of one binary method at thresholds t₁ < … < t_{K−1} that cut the support [lo, hi] into K segments.
 
     Thresholds are parameters, and never follow the data: what a stream has learned is about its threshold, so that
@@ -42,26 +45,8 @@ class ThresholdCalibrator(AdditiveDistributionCalibrator):
         whole = isinstance(thresholds, (int, np.integer))
         self.thresholds = int(thresholds) if whole else tuple(self._inner.tolist())  # type: ignore[arg-type]
         self.support = (float(self._edges[0]), float(self._edges[-1]))
-        self._method = method
         self._size = len(self._edges) - 1 - self._fewer
-        super().__init__(**policy_of(method))
-
-    def _new_statistic(self) -> Statistic:
-        self._streams: Streams = streams_of(self._method, self._size, type(self)._relation)
-        return self._streams
-
-    @property
-    def merges(self) -> bool:
-        return self._streams.adds and super().merges
-
-    @property
-    def unlearns(self) -> bool:
-        return self._streams.adds and super().unlearns
-
-    def _unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        if not self._streams.adds:
-            raise CapabilityError(f"{self._method!r} depends on the order of its observations and cannot unlearn")
-        super()._unlearn(x, y, w, t)
+        super().__init__(method, AtThresholds(self._size, type(self)._relation))
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -92,8 +77,13 @@ class ThresholdCalibrator(AdditiveDistributionCalibrator):
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         """The map that asks these, calibrators or their maps."""
 
+    def _streams(self, unit: float) -> list[Any]:
+        """The calibrators in order, where an observation of today weighs `unit`."""
+        held = self._questions.as_of(unit)
+        return [held.get(i, self._questions.blank) for i in range(self._size)]
+
     def _solve(self, unit: float) -> DistributionMap:
-        return self._map_of_streams([stream.map() for stream in self._streams.as_of(unit)])
+        return self._map_of_streams([stream.map() for stream in self._streams(unit)])
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         if self.refresh_every > 1:
@@ -102,7 +92,30 @@ class ThresholdCalibrator(AdditiveDistributionCalibrator):
         unit = self._memory.as_of(None if t is None else check_time(t))
         if self._memory.statistic.n <= 0.0:
             return self._empty_map().predict_one(distribution)
-        return self._map_of_streams(self._streams.as_of(unit)).predict_one(distribution)
+        return self._map_of_streams(self._streams(unit)).predict_one(distribution)
+
+
+class AtThresholds(Asking):
+    """Questions 0 … size − 1. x is a tuple of their scores, or one score for all, and y the segment of the outcome."""
+
+    constant = True
+
+    def __init__(self, size: int, relation: Relation) -> None:
+        self._relation = relation
+        self._places = range(size)
+        #: The answers by segment, as they are first asked for: as many as there are segments at most.
+        self._positive: dict[float, list[bool]] = {}
+
+    def answers(self, x: float | tuple[float, ...], y: float) -> Answers:
+        positive = self._positive.get(y)
+        if positive is None:
+            positive = self._positive[y] = [self._relation(y, place) for place in self._places]
+        return self._places, x, positive
+
+    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        for i in self._places:
+            scores = x[:, i].copy() if x.ndim == 2 else x
+            yield i, slice(None), scores, self._relation(y, i)
 
 
 class MedianCalibrator(ThresholdCalibrator):

@@ -82,7 +82,7 @@ class VennAbersRegression(MedianCalibrator):
         if self._memory.statistic.n <= 0.0:
             return self._empty_map().predict_one(distribution)
         centre = median(distribution)
-        pairs = [stream.predict_interval_one(centre) for stream in self._streams.as_of(unit)]
+        pairs = [stream.predict_interval_one(centre) for stream in self._streams(unit)]
         return between(self._edges, pairs, self.point)
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:

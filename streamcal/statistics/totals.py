@@ -1,4 +1,4 @@
-"""`Totals`: how much was learned, and how much of it was positive."""
+"""`Totals`: how much was learned, and how much of it was positive, summed without rounding."""
 
 from __future__ import annotations
 
@@ -7,61 +7,132 @@ from typing import Any, Self
 from streamcal.base import FloatArray, Statistic
 from streamcal.statistics.held import require_held
 
+#: Decay drops what lies below 2^−1200. Observations of today weigh 1e-60 = 2^−200 or more, and what has faded by
+#: another 2^−1000 is forgotten by decay itself. Without it the integers would grow for ever.
+KEPT_BITS = 1200
+
 
 class Totals(Statistic):
-    """Total weight, positive weight and number of observations. O(1) in time and memory."""
+    """Total weight, positive weight and number of observations. O(1) in time and memory.
+
+    A float is an integer over a power of two, and so is a sum of floats: what is reverted leaves no trace, and a weight
+    of 1e-60 is still there when one of 1e60 has gone.
+    """
 
     bounded = True
 
     def __init__(self) -> None:
-        self.weight = 0.0
-        self.positive = 0.0
+        # The total weight, the positive weight and the largest total ever held (see `require_held`) are these over
+        # _denominator, a power of two.
+        self._sum = 0
+        self._positive = 0
+        self._peak = 0
+        self._denominator = 1
         self._count = 0
-        self._peak = 0.0
 
     @property
     def n(self) -> float:
-        return self.weight
+        return self._sum / self._denominator
 
     @property
     def count(self) -> int:
         return self._count
 
-    def update(self, x: float, y: float, w: float) -> None:
-        self.weight += w
-        self.positive += w * y
+    @property
+    def drifts(self) -> bool:
+        return False
+
+    def update(self, x: Any, y: float, w: float) -> None:
+        if y == 1.0:  # without a call, where others only count
+            weight, denominator = w.as_integer_ratio()
+            if denominator != self._denominator:
+                weight = self._integer(w)
+            positive = weight
+        else:
+            weight, positive = self._parts(y, w)
+        self._sum += weight
+        self._positive += positive
         self._count += 1
-        self._peak = max(self._peak, self.weight)
+        if self._sum > self._peak:
+            self._peak = self._sum
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        self.weight += float(w.sum())
-        self.positive += float((w * y).sum())
+        weight = self._integers(w)  # before it is added to: it may change the denominator
+        self._sum += weight
+        positive = weight if (y == 1.0).all() else self._integers(w * y)
+        self._positive += positive
         self._count += len(w)
-        self._peak = max(self._peak, self.weight)
+        self._peak = max(self._peak, self._sum)
 
-    def revert(self, x: float, y: float, w: float) -> None:
-        require_held((self.weight, self.positive, self._count), x, y, w, self._peak)
+    def revert(self, x: Any, y: float, w: float) -> None:
+        weight, positive = self._parts(y, w)
+        spare, spare_positive = self._sum - weight, self._positive - positive
+        if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; up to rounding then?
+            over = self._denominator
+            require_held((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
         self._count -= 1
-        self.weight = max(self.weight - w, 0.0) if self._count else 0.0
-        self.positive = max(self.positive - w * y, 0.0) if self._count else 0.0
+        self._sum = max(spare, 0) if self._count else 0
+        self._positive = max(spare_positive, 0) if self._count else 0
 
     def merge(self, other: Self) -> None:
-        self.weight += other.weight
-        self.positive += other.positive
+        self._make_finer(other._denominator)
+        finer = self._denominator // other._denominator
+        self._sum += other._sum * finer
+        self._positive += other._positive * finer
         self._count += other._count
-        self._peak = max(self._peak, other._peak, self.weight)
+        self._peak = max(self._peak, other._peak * finer, self._sum)
 
     def decay(self, factor: float) -> None:
-        self.weight *= factor
-        self.positive *= factor
-        self._peak *= factor
+        numerator, denominator = factor.as_integer_ratio()
+        self._denominator *= denominator
+        excess = max(self._denominator.bit_length() - 1 - KEPT_BITS, 0)
+        self._denominator >>= excess
+        self._sum, self._positive, self._peak = (
+            value * numerator >> excess for value in (self._sum, self._positive, self._peak)
+        )
 
     def empty(self) -> Self:
         return type(self)()
 
     def state(self) -> dict[str, Any]:
-        return {"weight": self.weight, "positive": self.positive, "count": self._count, "peak": self._peak}
+        """In lowest terms, so that equal totals have one state. The integers are texts, see `LabelMoments`."""
+        integers = (self._sum, self._positive, self._peak, self._denominator)
+        common = self._sum | self._positive | self._peak | self._denominator
+        common &= -common  # the largest power of two that divides all of them
+        return {"integers": [hex(value // common) for value in integers], "count": self._count}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.weight, self.positive = float(state["weight"]), float(state["positive"])
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+        self._sum, self._positive, self._peak, self._denominator = (int(text, 16) for text in state["integers"])
+        self._count = int(state["count"])
+
+    def _parts(self, y: float, w: float) -> tuple[int, int]:
+        """The weight and the positive weight of an observation, times the denominator."""
+        weight = self._integer(w)
+        if y == 1.0 or y == 0.0:
+            return weight, weight if y else 0
+        positive = self._integer(w * y)  # which may have changed the denominator
+        return self._integer(w), positive
+
+    def _integer(self, weight: float) -> int:
+        """A weight times the denominator, which is made finer where that is no integer."""
+        numerator, denominator = weight.as_integer_ratio()
+        if denominator > self._denominator:
+            self._make_finer(denominator)
+        return numerator * (self._denominator // denominator)
+
+    def _integers(self, weights: FloatArray) -> int:
+        """The sum of `_integer` over an array."""
+        if len(weights) and (weights == weights[0]).all():
+            return self._integer(float(weights[0])) * len(weights)
+        ratios = [weight.as_integer_ratio() for weight in weights.tolist()]
+        self._make_finer(max((denominator for _, denominator in ratios), default=1))
+        finest = self._denominator
+        return sum([numerator * (finest // denominator) for numerator, denominator in ratios])
+
+    def _make_finer(self, denominator: int) -> None:
+        """Make the denominator at least this."""
+        finer = max(denominator // self._denominator, 1)
+        self._denominator *= finer
+        self._sum *= finer
+        self._positive *= finer
+        self._peak *= finer
