@@ -491,9 +491,9 @@ def test_with_a_delay_all_are_judged_by_what_they_would_have_said_then():
     """What is judged is what the live ensemble was `delay` observations ago, to the last bit."""
     cal, live = Auto(delay=5), []
     for score, y in zip(*drifting(3, 200), strict=True):
-        live.append([cal._live.at_knot(knot) for knot in (0, 120, 133)])
+        live.append([cal._live.at(x) for x in (-16.0, -1.01, 0.6, 16.0)])
         if len(live) > 5:
-            assert [cal._then.at_knot(knot) for knot in (0, 120, 133)] == live[-6]
+            assert [cal._then.at(x) for x in (-16.0, -1.01, 0.6, 16.0)] == live[-6]
         cal.learn_one(score, y)
 
 

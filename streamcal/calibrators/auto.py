@@ -109,7 +109,7 @@ class Auto(SequentialCalibrator):
         return float(sigmoid(self._live.at(self.scale.coordinate(check_score(score)))))
 
     def map(self) -> LogOddsMap:
-        return LogOddsMap(self.scale, KNOTS, np.array([self._live.at_knot(knot) for knot in range(len(KNOTS))]))
+        return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
         outcome = self._then.judge(x, y, w)

@@ -46,24 +46,27 @@ class Ensemble:
         shares = [_shares(prior, caution) for prior in (PRIOR, STACK_PRIOR, CORRECTION_PRIOR)]
         self._mixture = Mixture(shares, stack, corrections, KNOTS_A_UNIT)
         self._panel = ExpertPanel(delay)
-        self._left, self._right = np.empty(EXPERTS), np.empty(EXPERTS)
+        # What the experts say at a knot and at the next, until something is learned; -1 if they have not been asked.
+        self._knot, self._left, self._right = -1, np.empty(EXPERTS), np.empty(EXPERTS)
 
-    def at_knot(self, knot: int) -> float:
-        """The log-odds of the forecast at a knot."""
-        self._panel.forecast(knot, self._left)
-        return float(self._mixture.blend(self._left, knot))
+    def _ask(self, x: float) -> tuple[int, float]:
+        """Have what the experts say beside the log-odds x; the knot and the share of the way to the next."""
+        knot, share = place(x)
+        if knot != self._knot:
+            self._panel.forecast(knot, self._left)
+            self._panel.forecast(knot + 1, self._right)
+            self._knot = knot
+        return knot, share
 
     def at(self, x: float) -> float:
         """The log-odds of the forecast at the log-odds x."""
-        knot, share = place(x)
-        left = self.at_knot(knot)
-        return left if share == 0.0 else left + share * (self.at_knot(knot + 1) - left)
+        knot, share = self._ask(x)
+        left: float = self._mixture.blend(self._left, knot)
+        return left if share == 0.0 else left + share * (self._mixture.blend(self._right, knot + 1) - left)
 
     def judge(self, x: float, y: float, w: float) -> FloatArray:
         """What the label y of weight w at the log-odds x earns, by what all would say of x now: for `learn`."""
-        knot, share = place(x)
-        self._panel.forecast(knot, self._left)
-        self._panel.forecast(knot + 1, self._right)
+        knot, share = self._ask(x)
         outcome: FloatArray = self._mixture.judge(self._left, self._right, knot, share, y, w)
         return outcome
 
@@ -71,6 +74,7 @@ class Ensemble:
         """Learn an observation, and what it earned when its score was asked for."""
         self._mixture.learn(outcome)
         self._panel.learn(x, y, w)
+        self._knot = -1
 
     def weights(self) -> dict[str, float]:
         """How much each of `PARTS` counts in the forecast; they sum to 1."""
