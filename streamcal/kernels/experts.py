@@ -227,14 +227,16 @@ class Tracker:
         l: cython.double[:, ::1] = self._l  # noqa: E741
         g: cython.double[::1] = self._g
         one: cython.double
+        pivot: cython.double
         for i in range(n):
             for j in range(i, n):
                 l[i, j] = a[i, j]
             g[i] = self._f[i] if i < self._features else 0.0
         for k in range(n):
             l[k, k] = max(l[k, k], PIVOT * a[k, k])
+            pivot = 1.0 / l[k, k]
             for i in range(k + 1, n):
-                one = l[k, i] / l[k, k]
+                one = l[k, i] * pivot
                 for j in range(i, n):
                     l[i, j] -= one * l[k, j]
                 g[i] -= one * g[k]
