@@ -52,9 +52,21 @@ class TrackerByHand:
         for k in range(trends):
             self.move[k, d + k] = pace
 
+    def hold(self, phi, offset):
+        """A quadratic form in θ: p times the square of the offset becomes p times that of the forecast at φ."""
+        d = len(phi)
+        for start in (0, d)[: 1 + (offset < len(self.keep) - d)]:
+            stop = min(start + d, len(self.keep))
+            at, there = np.zeros((2, len(self.keep)))
+            at[start + offset], there[start:stop] = 1.0, phi[: stop - start]
+            p = self.prior[start + offset, start + offset]
+            self.prior = self.prior + p * (np.outer(there, there) - np.outer(at, at))
+        self.a = self.prior
+
     def learn(self, phi, y, w):
         fade, back = np.diag(np.sqrt(self.keep)), np.linalg.inv(self.move)
-        self.a = fade @ self.a @ fade + (np.eye(len(self.keep)) - fade @ fade) @ self.prior
+        renew = np.diag(np.sqrt(1.0 - self.keep))
+        self.a = fade @ self.a @ fade + renew @ self.prior @ renew
         self.a, self.theta = back.T @ self.a @ back, self.move @ self.theta
         f = np.append(phi, np.zeros(len(self.keep) - len(phi)))
         direction = np.linalg.solve(self.a, f)
@@ -81,6 +93,28 @@ def test_a_tracker_takes_implicit_steps(trends, keep):
         theta, a = tracker.state()
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
         np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
+
+
+@pytest.mark.parametrize("trends", [0, 2])
+def test_a_tracker_can_be_held_elsewhere(trends):
+    """At −7, where the forecast is as firm as the offset was; the slope may turn about it."""
+    given = ([0.98] * (2 + trends), [4.0, 6.0, *[30.0, 10.0][:trends]], [1.0, 0.0] + [0.0] * trends, trends, 0.01)
+    tracker, by_hand = Tracker((0, 1), *given), TrackerByHand(*given)
+    rng = np.random.default_rng(14)
+    for k in range(200):
+        if k == 10:
+            tracker.hold(np.array([-7.0, 1.0]))
+            by_hand.hold(np.array([-7.0, 1.0]), 1)
+        phi, y = np.array([rng.normal(-7.0, 1.0), 1.0]), float(rng.random() < 0.01)
+        tracker.learn(phi, y, 1.0)
+        by_hand.learn(phi, y, 1.0)
+        theta, a = tracker.state()
+        np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
+        np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
+    held = Tracker((0, 1), *given)
+    held.hold(np.array([-7.0, 1.0]))
+    at = np.array([-7.0, 1.0] + [0.0] * trends)
+    assert at @ np.linalg.solve(held.state()[1], at) == pytest.approx(1.0 / 6.0)
 
 
 def test_a_tracker_uses_the_features_it_is_given():
@@ -174,6 +208,32 @@ def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
             assert out[6] == place
         by_hand.learn(means(i - delay), y, w)
         panel.learn(x, y, w)
+
+
+@pytest.mark.parametrize(("middle", "held"), [(-7.0, -4.0), (8.0, 5.0), (-2.5, 0.0), (3.0, 0.0)])
+def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
+    """Three short of their mean; clamped scores, the eleventh and later ones do not count."""
+    given = ([0.9] * 2, [3.0, 6.0], [1.0, 0.0])
+    tracker, by_hand = Tracker((0, 1), *given), TrackerByHand(*given)
+    sizes = ([(0.3, 20.0)], 1, (0.5,), 8, 0, 2.0, 0)
+    panel = Panel([tracker], *sizes)
+    rng = np.random.default_rng(15)
+    inside = 0
+    for x in [-16.0, *(middle + np.linspace(-1.0, 1.0, 10)), 16.0, *rng.normal(0.0, 5.0, 20)]:
+        y = float(rng.random() < 0.5)
+        panel.learn(x, y, 1.0)
+        by_hand.learn(np.array([x if abs(x) < 16.0 else 0.0, 1.0]), y, 1.0)
+        inside += abs(x) < 16.0
+        if inside == 10 and held and abs(x) < 16.0:
+            by_hand.hold(np.array([held, 1.0]), 1)
+        theta, a = tracker.state()
+        np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
+        np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
+    twin = Panel([Tracker((0, 1), *given)], *sizes)
+    twin.load(panel.state())
+    for one in (panel, twin):
+        one.learn(0.5, 1.0, 1.0)
+    assert twin.state() == panel.state()
 
 
 def test_the_unit_of_a_smoother_is_scaled_back_without_a_trace():

@@ -6,7 +6,7 @@ Symbols:
     x                        the log-odds of the score
     φ                        features, of the score and of recent labels
     z = θ·φ, p = σ(z)        a forecast; experts give z
-    A                        the curvature of the losses so far, never below its prior A₀ (diagonal)
+    A                        the curvature of the losses so far, never below its prior A₀
     λ                        what is kept of a coordinate of A at each step
     v = φᵀA⁻¹φ               how uncertain z is
     V[j, k]                  of the capital staked at share rate j, the part on expert k; rows sum to 1
@@ -37,6 +37,12 @@ ROUNDING = cython.declare(cython.double, 1e-12)
 FULL = cython.declare(cython.double, 1e100)
 """Where the growing unit of a smoother is scaled back to 1."""
 SCORE_FEATURES = cython.declare(cython.int, 9)
+CONSTANT = cython.declare(cython.int, 1)
+"""The feature that is always 1."""
+FIRST = cython.declare(cython.int, 10)
+"""Scores of which the mean tells where most will be."""
+NEAR = cython.declare(cython.double, 3.0)
+"""Log-odds as near to 0 as this count as 0: a line that is held there is held well enough (.05 to .95)."""
 
 
 @cython.cfunc
@@ -113,8 +119,8 @@ class Tracker:
     diagonal of A₀, `start` of θ. The last `trends` coordinates are velocities: coordinate k moves by `pace` times its
     velocity at every step, k < trends.
 
-    A step is  A ← ΛAΛ + (1 − λ)A₀ with Λ = diag(√λ);  θ ← θ + A⁻¹φ·(m − z)/v, m being the log-odds z + v·w·(y − σ(m))
-    of the implicit step;  A ← A + w·σ(m)(1 − σ(m))·φφᵀ.
+    A step is  A ← ΛAΛ + SA₀S with Λ = diag(√λ), S = diag(√(1 − λ));  θ ← θ + A⁻¹φ·(m − z)/v, m being the log-odds
+    z + v·w·(y − σ(m)) of the implicit step;  A ← A + w·σ(m)(1 − σ(m))·φφᵀ.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -122,9 +128,9 @@ class Tracker:
     _which: cython.longlong[::1]
     _trends: cython.Py_ssize_t
     _pace: cython.double
-    _keep: cython.double[::1]
     _root: cython.double[::1]
     _precision: cython.double[::1]
+    _renewed: cython.double[:, ::1]  # SA₀S
     _theta: cython.double[::1]
     _a: cython.double[:, ::1]
     _l: cython.double[:, ::1]
@@ -137,11 +143,10 @@ class Tracker:
         self._which = np.array(which, dtype=np.int64)
         self._trends = trends
         self._pace = pace
-        self._keep = np.array(keep, dtype=np.float64)
         self._root = np.sqrt(np.array(keep, dtype=np.float64))
         self._precision = np.array(precision, dtype=np.float64)
         self._theta = np.array(start, dtype=np.float64)
-        self._a = np.diag(np.array(precision, dtype=np.float64))
+        self._begin(np.diag(self._precision))
         self._l = np.zeros((self.size, self.size))
         self._f = np.zeros(self._features)
         self._g = np.zeros(self.size)
@@ -200,12 +205,12 @@ class Tracker:
         d: cython.Py_ssize_t = self._features
         a: cython.double[:, ::1] = self._a
         root: cython.double[::1] = self._root
+        renewed: cython.double[:, ::1] = self._renewed
         one: cython.double
         for j in range(n):
             one = root[j]
             for k in range(n):
-                a[j, k] *= one * root[k]
-            a[j, j] += (1.0 - self._keep[j]) * self._precision[j]
+                a[j, k] = one * root[k] * a[j, k] + renewed[j, k]
         for k in range(self._trends):
             self._theta[k] += self._pace * self._theta[d + k]
         for k in range(self._trends):
@@ -246,6 +251,29 @@ class Tracker:
                 one -= l[i, k] * g[k]
             g[i] = one / l[i, i]
 
+    def _begin(self, prior):
+        """Set A₀, and A to it."""
+        fade = np.sqrt(1.0 - np.square(self._root))
+        self._renewed = prior * np.outer(fade, fade)
+        self._a = prior
+
+    def hold(self, phi):
+        """Begin A anew, at an A₀ that holds the forecast where the features are φ, and not where all of them are 0.
+
+        The part of the offset in A₀, p at its place on the diagonal, becomes pφφᵀ; so does that of its velocity.
+        """
+        which = np.asarray(self._which).tolist()
+        if CONSTANT not in which:
+            return
+        size, offset = self._features, which.index(CONSTANT)
+        held = np.asarray(phi)[which]
+        prior = np.diag(self._precision)
+        for start, stop in ((0, size), (size, self.size))[: 2 if offset < self._trends else 1]:
+            part = np.outer(held[: stop - start], held[: stop - start])
+            part[offset, offset] -= 1.0
+            prior[start:stop, start:stop] += self._precision[start + offset] * part
+        self._begin(prior)
+
     def state(self):
         """[θ, the rows of A] as plain data, for `load`."""
         return [np.asarray(self._theta).tolist(), np.asarray(self._a).tolist()]
@@ -267,7 +295,8 @@ class Panel:
     ln s and −ln(1 − s), s being the score; then, for each of `rates`, the mean of the labels ±1 that fades by it.
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
-    `trackers` is a list of them; `smoothers` are (half width in log-odds, memory in observations).
+    `trackers` is a list of them. A₀ holds them at log-odds 0 until ten scores tell where most will be: where their mean
+    is beyond ±3, it then holds them 3 short of it. `smoothers` are (half width in log-odds, memory in observations).
     A smoother at a knot says (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the tracker number `anchor`, a =
     `anchored` and K = (1 − u²)² of the distance u in half widths, fading. `curves` others have drawn, over all knots.
     """
@@ -281,6 +310,8 @@ class Panel:
     _then: cython.double[::1]  # of those that were there `delay` observations ago
     _waiting: cython.double[:, ::1]  # (label, weight) of the last `delay` observations, in a ring
     _learned: cython.Py_ssize_t
+    _first: cython.Py_ssize_t  # how many scores count for where the trackers are held, and their sum
+    _sum: cython.double
     _delay: cython.Py_ssize_t
     _widths: cython.double[::1]
     _fades: cython.double[::1]
@@ -304,6 +335,8 @@ class Panel:
         self._then = np.zeros(len(rates))
         self._waiting = np.zeros((delay, 2))
         self._learned = 0
+        self._first = 0
+        self._sum = 0.0
         self._units = np.ones(len(smoothers))
         self._sums = np.zeros((len(smoothers), 2, size))
         self._curves = np.zeros((curves, size))
@@ -396,6 +429,20 @@ class Panel:
             self._waiting[place, 0] = y
             self._waiting[place, 1] = w
         self._learned += 1
+        if self._first < FIRST and -LARGEST < x < LARGEST:
+            self._first += 1
+            self._sum += x
+            if self._first == FIRST:
+                self._hold()
+
+    def _hold(self):
+        """Hold the trackers where most scores are, if that is far from 0."""
+        middle = self._sum / FIRST
+        short = max(-NEAR, min(middle, NEAR))
+        if middle != short:
+            self._fill(middle - short, np.zeros(len(self._rates)))
+            for tracker in self.trackers:
+                tracker.hold(self._phi)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -439,13 +486,14 @@ class Panel:
             "then": np.asarray(self._then).tolist(),
             "waiting": np.asarray(self._waiting).tolist(),
             "learned": self._learned,
+            "first": [self._first, self._sum],
             "units": np.asarray(self._units).tolist(),
             "sums": np.asarray(self._sums).tolist(),
             "curves": np.asarray(self._curves).tolist(),
         }
 
     def load(self, state):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Take over an earlier `state`, on a new panel; `ValueError` if it is of another size."""
         own = {
             "means": self._means,
             "then": self._then,
@@ -457,6 +505,9 @@ class Panel:
         same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own.values()]
         if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.trackers):
             raise ValueError("the state is that of a panel of another size")
+        self._first, self._sum = state["first"]
+        if self._first == FIRST:
+            self._hold()
         for tracker, saved in zip(self.trackers, state["trackers"], strict=True):
             tracker.load(*saved)
         self._means, self._then, self._units, self._sums, self._curves = arrays
