@@ -26,4 +26,4 @@ def extensions() -> list[Extension]:
     return cythonize(found, language_level=3, build_dir="build/cython")
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count()}})

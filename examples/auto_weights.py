@@ -98,6 +98,6 @@ if given.picture:
     figure = Figure(figsize=(9.0, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
     plot_weights(trusted, top, title="Weights of Auto")
-    rest = weights_over_time(steps, history, without=["stack"])
-    plot_weights(rest, bottom, title="Weights beside the stack")
+    rest = weights_over_time(steps, history, without=["stack", "corrected by score", "corrected by forecast"])
+    plot_weights(rest, bottom, title="Weights among the experts")
     figure.savefig(given.picture, dpi=110)

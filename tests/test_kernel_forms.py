@@ -203,7 +203,12 @@ def mixtures():
         )
         panel = module.Panel([moving, still], [(0.3, 9.0), (1.0, 80.0)], 1, (0.7, 0.1), 8, 1, 2.0, 3)
         stack = module.Tracker(range(10), [0.99] * 10, [10.0] * 10, [1.0] + [0.0] * 9)
-        made.append((panel, module.Mixture((0.25, 1e-5), [0.1] * 7 + [0.2, 0.1], stack)))
+        shares = [
+            module.FixedShare((0.25, 1e-5), (1.0, 0.25), prior, 0.25)
+            for prior in ([0.1] * 6 + [0.2] * 2, [0.75, 0.25], [0.5, 0.375, 0.125])
+        ]
+        corrections = [module.Correction(width, 20.0, 4.0, 8) for width in (0.5, 1.0)]
+        made.append((panel, module.Mixture(shares, stack, corrections, 8)))
     return made
 
 
@@ -213,9 +218,10 @@ def staked(panel, mixture, x, y, w):
     knot = min(int((x + 16.0) * 8.0), 255)
     panel.forecast(knot, 0.25, 0.75, 0.5, left)
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
-    mixture.step(left, right, (x + 16.0) * 8.0 - knot, y, w)
+    outcome = mixture.judge(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.learn(outcome)
     panel.learn(x, y, w)
-    forecasts = [*left, *right, mixture.blend(left), mixture.blend(right), *mixture.weights()]
+    forecasts = [*left, *right, *outcome, mixture.blend(left, knot), mixture.blend(right, knot), *mixture.weights()]
     return [bits(forecasts), panel.state(), mixture.state()]
 
 
@@ -233,14 +239,16 @@ def test_experts_load_the_state_of_their_twins_and_no_other():
         staked(*fast, k / 10 - 2.5, float(k % 3 == 0), 1.0)
     fast[0].draw(0, np.linspace(-20.0, 20.0, 257))
     slow[0].load(fast[0].state())
-    slow[1].load(*fast[1].state())
+    slow[1].load(fast[1].state())
     assert repr(staked(*fast, 0.5, 1.0, 2.0)) == repr(staked(*slow, 0.5, 1.0, 2.0))
     for module in twins("experts"):
         other = module.Panel([], [(0.3, 9.0)], 1, (0.7, 0.1), 8, 0, 2.0, 3)
         with pytest.raises(ValueError, match="another size"):
             other.load(fast[0].state())
         with pytest.raises(ValueError, match="shape"):
-            module.Mixture((0.25,), [0.5, 0.5], module.Tracker(range(3), *([[1.0] * 3] * 3))).load(*fast[1].state())
+            module.FixedShare((0.25,), (1.0,), [0.5, 0.5]).load(*fast[1].state()[0])
+        with pytest.raises(ValueError, match="knots"):
+            module.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[-1])
         with pytest.raises(ValueError, match="size"):
             module.Tracker((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
 

@@ -169,13 +169,23 @@ def test_refits_say_the_score_while_they_hold_one_class():
 
 def test_split_is_a_partition_of_what_there_is():
     development, held_out = catalogue.names(True), catalogue.names(False)
-    assert len({*development, *held_out}) == len(development) + len(held_out) == len(catalogue.CATALOGUE)
+    racing = {name for name, entry in catalogue.CATALOGUE.items() if entry.draw == 0}
+    assert {*development, *held_out} == racing
+    assert len(development) + len(held_out) == len(racing)
     assert {name.split()[0] for name in development if " " in name} == {"elec2", "bank_full", "adult", "covtype"}
-    assert {name.split()[0] for name in catalogue.CATALOGUE if " " in name} == {
+    assert {name.split()[0] for name in racing if " " in name} == {
         *SOURCES,
         "ipinyou_2997",
         "ipinyou_1458",
     }
+
+
+def test_every_draw_of_a_generator_is_another_stream():
+    names = catalogue.draws("warp")
+    assert len(names) == catalogue.DRAWS == len({*names})
+    made = [catalogue.stream(name, 0, 50) for name in names[:3]]
+    assert not np.array_equal(made[1].scores, made[2].scores)
+    assert made[0].scores.tolist() == catalogue.stream(STREAM, 0, ROWS).scores[:50].tolist()
 
 
 class _Results(Results):
@@ -207,6 +217,14 @@ def test_standings(monkeypatch):
     closed = (loss["ops"] - loss["auto"]) / (loss["ops"] - loss[ORACLE])
     assert found.gap_closed(("warp", 0), "auto") == pytest.approx(closed)
     assert found.median_gap_closed("tops", 48) == 1.0
+    assert found.gap_closed_in_all_draws(("warp", 0), "auto") is None, "only the first draw has run"
+    for drawn in catalogue.draws("warp")[1:]:
+        for name, factor in (("ops", 1.0), ("auto", 0.9), (ORACLE, 0.5)):
+            results.found[Key(drawn, 0, name)] = {"log_loss": factor}
+    closed = (loss["ops"] - loss["auto"] + 9 * 0.1) / (loss["ops"] - loss[ORACLE] + 9 * 0.5)
+    assert found.gap_closed_in_all_draws(("warp", 0), "auto") == pytest.approx(closed)
+    assert found.median_gap_closed("auto", 0, in_all_draws=True) == pytest.approx(closed)
+    assert found.median_gap_closed("auto", 48, in_all_draws=True) is None
     difference = found.difference(("warp", 0), "identity")
     assert difference.value == pytest.approx(loss["auto"] - loss["identity"])
     assert difference.low < difference.value < difference.high

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     require_compiled()
     try:
-        from benchmarks.streams import catalogue, entrants, page
+        from benchmarks.streams import catalogue, entrants, page, standings
         from benchmarks.streams.race import Results, race
     except ImportError as error:
         raise SystemExit(f'{error}: run  pip install -e ".[bench]"') from error
@@ -42,6 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
     streams = given.streams or catalogue.names(True) + (catalogue.names(False) if given.held_out else [])
     results = Results(given.rows)
     race(streams, given.methods, results, given.again)
+    if not (given.streams or given.methods):
+        anew = [draw for name in streams if catalogue.CATALOGUE[name].generated for draw in catalogue.draws(name)[1:]]
+        race(anew, (standings.OPS, standings.REFERENCE), results, given.again)
     if given.out or not (given.streams or given.methods or given.rows):
         page.write(results, given.out or DOCS)
     else:

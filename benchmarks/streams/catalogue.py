@@ -17,6 +17,8 @@ from streamcal.datasets.synthetic import generate
 VERSION = "1"
 DELAYS = (0, 48)
 SEED = 0
+#: How often each generated stream is drawn for the gap it leaves: once, with `SEED`, for the race, and then anew.
+DRAWS = 10
 
 
 class Stream(NamedTuple):
@@ -35,6 +37,8 @@ class Entry(NamedTuple):
     #: Whether the scores depend on the delay: those of an online base do.
     learns: bool = False
     generated: bool = False
+    #: 0 for what races. The others are drawn anew by the same generator, for the gap alone.
+    draw: int = 0
 
 
 def _frozen(name: str) -> Callable[[int, int | None], Stream]:
@@ -60,12 +64,17 @@ def _served(file: str) -> Callable[[int, int | None], Stream]:
     return lambda delay, rows: Stream(*served(file, rows))
 
 
-def _generated(setting: str) -> Callable[[int, int | None], Stream]:
+def _generated(setting: str, draw: int) -> Callable[[int, int | None], Stream]:
     def make(delay: int, rows: int | None) -> Stream:
-        made = generate(setting, SEED)
+        made = generate(setting, SEED + draw)
         return Stream(made.scores[:rows], made.y[:rows], made.oracle[:rows])
 
     return make
+
+
+def draws(setting: str) -> list[str]:
+    """The names of all draws of a generated stream, that which races first."""
+    return [setting, *(f"{setting} draw {draw}" for draw in range(1, DRAWS))]
 
 
 #: The split: see README.md. It was fixed before the first experiment.
@@ -85,14 +94,17 @@ CATALOGUE: dict[str, Entry] = {
     **{f"{name} frozen": Entry(name in DEVELOPMENT, _frozen(name)) for name in DEVELOPMENT + HELD_OUT},
     **{f"{name} online": Entry(name in DEVELOPMENT, _online(name), learns=True) for name in DEVELOPMENT + HELD_OUT},
     **{f"{name} served": Entry(False, _served(file)) for name, file in SERVED_HELD_OUT.items()},
-    **{name: Entry(True, _generated(name), generated=True) for name in GENERATED_DEVELOPMENT},
-    **{name: Entry(False, _generated(name), generated=True) for name in GENERATED_HELD_OUT},
+    **{
+        drawn: Entry(name in GENERATED_DEVELOPMENT, _generated(name, draw), generated=True, draw=draw)
+        for name in GENERATED_DEVELOPMENT + GENERATED_HELD_OUT
+        for draw, drawn in enumerate(draws(name))
+    },
 }
 
 
 def names(development: bool) -> list[str]:
-    """The streams of one side of the split."""
-    return [name for name, entry in CATALOGUE.items() if entry.development == development]
+    """The streams of one side of the split, as they race."""
+    return [name for name, entry in CATALOGUE.items() if entry.development == development and entry.draw == 0]
 
 
 def cache() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from benchmarks.streams.catalogue import DELAYS
 from benchmarks.streams.standings import OPS, RAW, REFERENCE, TOPS, Course, Standings
 
 #: In nats.
@@ -55,13 +56,21 @@ def _calibrated(standings: Standings) -> Goal:
 
 
 def _gap(standings: Standings) -> Goal:
-    medians = [standings.median_gap_closed(REFERENCE, delay) for delay in (0, 48)]
-    seen = ", ".join(
-        "–" if m is None else f"{100 * m:.1f} % at delay {d}" for m, d in zip(medians, (0, 48), strict=True)
+    """In all draws, since one draw of a small gap is luck; what the first draws show stands beside it."""
+    pooled, first = (
+        [standings.median_gap_closed(REFERENCE, delay, in_all_draws) for delay in DELAYS]
+        for in_all_draws in (True, False)
     )
-    reached = medians[0] is not None and medians[0] >= SMALLEST_SHARE
-    return Goal(
-        f"generators: at least {100 * SMALLEST_SHARE:.0f} % of the gap closed, median at delay 0", seen, reached
+    met = all(median is not None and median >= SMALLEST_SHARE for median in pooled)
+    what = f"generators: at least {100 * SMALLEST_SHARE:.0f} % of the gap closed, median of the settings"
+    return Goal(what, f"all draws: {_percents(pooled)}; the first: {_percents(first)}", met)
+
+
+def _percents(shares: list[float | None]) -> str:
+    """At each delay."""
+    return ", ".join(
+        f"{'–' if share is None else f'{100 * share:.1f} %'} at delay {delay}"
+        for share, delay in zip(shares, DELAYS, strict=True)
     )
 
 

@@ -83,7 +83,9 @@ last column is the loss of `auto` minus its, with the confidence sequence.
 ## The generators: gap closed
 
 (ops − method)/(ops − oracle) in log loss, in percent: 100 is the probability of one who knows the world, below 0 is
-worse than `ops`. The gap is in nats: where it is small, luck decides the percentage, and the median counts.
+worse than `ops`. The gap is in nats. Where it is small, luck decides the percentage of one draw: the column *in all
+draws* is of the sums over {draws} draws of the generator, of the training, the base and the stream alike, the first of
+which is the stream that races.
 
 {gaps}
 
@@ -94,8 +96,9 @@ worse than `ops`. The gap is in nats: where it is small, luck decides the percen
   {links}.
 - µs are of processor time for one observation, predicted and learned through the public interface; the median over the
   courses, on a busy machine: a guide.
-- Seed {seed} for generators and models. `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, {date}, streamcal
-  {streamcal}, river {river}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
+- Seed {seed} for generators and models, the next ones for more draws. {date},
+  `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, streamcal {streamcal}, river {river},
+  scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
 """
 
 
@@ -109,6 +112,7 @@ def _page(parts: dict[str, Standings]) -> str:
         notes=_notes(parts),
         links=", ".join(f"[{_title(name).lower()}](race/{name}.md)" for name in parts),
         seed=catalogue.SEED,
+        draws=catalogue.DRAWS,
         option=" --held-out" if "held_out" in parts else "",
         date=datetime.date.today().isoformat(),
         streamcal=streamcal.__version__,
@@ -193,15 +197,20 @@ def _gaps(standings: Standings) -> str:
     medians = {e: standings.median_gap_closed(e, 0) for e in standings.ranked}
     leaders = sorted((e for e, m in medians.items() if m is not None), key=lambda e: -(medians[e] or 0.0))
     shown = [REFERENCE, *[e for e in leaders if e != REFERENCE][:5]]
-    lines = [f"| stream | delay | gap | {' | '.join(map(_name, shown))} |", "|---|---:|---:|" + "---:|" * len(shown)]
+    lines = [
+        f"| stream | delay | {_name(REFERENCE)} in all draws | gap | {' | '.join(map(_name, shown))} |",
+        "|---|---:|---:|---:|" + "---:|" * len(shown),
+    ]
     for course in standings.generated():
         ops, oracle = (standings.get(course, name, "log_loss") for name in (OPS, ORACLE))
         gap = DASH if ops is None or oracle is None else f"{ops - oracle:.4f}"
         cells = " | ".join(_percent(standings.gap_closed(course, entrant)) for entrant in shown)
-        lines.append(f"| {course[0]} | {course[1]} | {gap} | {cells} |")
+        everywhere = _percent(standings.gap_closed_in_all_draws(course, REFERENCE))
+        lines.append(f"| {course[0]} | {course[1]} | {everywhere} | {gap} | {cells} |")
     for delay in catalogue.DELAYS:
         cells = " | ".join(_percent(standings.median_gap_closed(entrant, delay)) for entrant in shown)
-        lines.append(f"| **median** | {delay} | | {cells} |")
+        everywhere = _percent(standings.median_gap_closed(REFERENCE, delay, in_all_draws=True))
+        lines.append(f"| **median** | {delay} | {everywhere} | | {cells} |")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.streams.catalogue import CATALOGUE, DELAYS, stream
+from benchmarks.streams.catalogue import CATALOGUE, DELAYS, draws, stream
 from benchmarks.streams.entrants import ENTRANTS, NOT_TOLD
 from benchmarks.streams.race import ORACLE, Key, Results
 from benchmarks.streams.tables import Array
@@ -97,16 +97,23 @@ class Standings:
 
     def gap_closed(self, course: Course, entrant: str) -> float | None:
         """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where by luck there is no gap."""
-        ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
-        if ops is None or mine is None or oracle is None or ops <= oracle:
-            return None
-        return (ops - mine) / (ops - oracle)
+        return _closed([self._losses(course, entrant)])
 
-    def median_gap_closed(self, entrant: str, delay: int) -> float | None:
+    def gap_closed_in_all_draws(self, course: Course, entrant: str) -> float | None:
+        """The same, of the sums over all draws of the generator; None unless all have run."""
+        return _closed([self._losses((drawn, course[1]), entrant) for drawn in draws(course[0])])
+
+    def median_gap_closed(self, entrant: str, delay: int, in_all_draws: bool = False) -> float | None:
         """Over the generators."""
-        closed = [self.gap_closed(course, entrant) for course in self.courses if course[1] == delay]
-        kept = [share for share in closed if share is not None]
+        closed = self.gap_closed_in_all_draws if in_all_draws else self.gap_closed
+        shares = [closed(course, entrant) for course in self.generated() if course[1] == delay]
+        kept = [share for share in shares if share is not None]
         return float(np.median(kept)) if kept else None
+
+    def _losses(self, course: Course, entrant: str) -> tuple[float, float, float] | None:
+        """Log losses of `ops`, of an entrant and of the oracle; None where one of them did not run."""
+        ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
+        return None if ops is None or mine is None or oracle is None else (ops, mine, oracle)
 
     def microseconds(self, entrant: str) -> float | None:
         """Of one observation, predicted and learned; the median over the courses that were timed."""
@@ -128,6 +135,15 @@ class Standings:
     def generated(self) -> list[Course]:
         """The courses whose world is known."""
         return [course for course in self.courses if CATALOGUE[course[0]].generated]
+
+
+def _closed(losses: list[tuple[float, float, float] | None]) -> float | None:
+    """The share of the gap between the first and the third that the second closes, all summed."""
+    known = [one for one in losses if one is not None]
+    if len(known) < len(losses):
+        return None
+    ops, mine, oracle = np.sum(known, axis=0)
+    return float((ops - mine) / (ops - oracle)) if ops > oracle else None
 
 
 def _squared_errors(p: Array, y: Array, counts: Array) -> Array:

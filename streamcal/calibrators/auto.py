@@ -7,28 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import InputError, Time
-from streamcal.calibrators.auto_panel import KNOTS, KNOTS_A_UNIT, NAMES, PRIOR, ExpertPanel
+from streamcal.base import FloatArray, InputError, Time
+from streamcal.calibrators.auto_mixture import Ensemble
+from streamcal.calibrators.auto_panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import check_score
-from streamcal.kernels.experts import Mixture, Tracker
 from streamcal.kernels.logistic import sigmoid
 from streamcal.maps.knots import LogOddsMap
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.scales import Logit
 
-STACK = "stack"
-#: Of the initial capital, and of what is shared; the rest goes to the others as `PRIOR` says.
-STACK_PRIOR = 0.1
-#: Share rates: calm spells of 100,000 observations, and of 1,000.
-RATES = (1e-5, 1e-3)
-#: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
-#: which are many, less so in its slope and offset.
-STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
-#: Stakes fall with the delay like its power −¾, found on the development streams of the race. Against an adversary −½
-#: is best for bounded losses, −1 for mixable ones.
-STAKE_POWER = 0.75
 LONGEST_DELAY = 100_000
-EXPERTS = len(NAMES)
 
 
 class Auto(SequentialCalibrator):
@@ -37,37 +25,44 @@ class Auto(SequentialCalibrator):
     Experts are the score itself; logistic regressions on the log-odds of the score, which forget at different rates:
     lines, cubic curves, beta maps, lines that move at a steady pace, and curves with fading means of the last labels;
     smoothers, local in the score, that need no monotone map; Venn-Abers and smoothed isotonic on the last 1,000
-    observations; a Bernstein polynomial; `Protected`; and a *stack*, an online logistic regression on the log-odds of
-    all the others.
+    observations; a Bernstein polynomial; and `Protected`.
 
-    Expert k with prior weight πₖ has the capital Vⱼₖ = πₖ at each of two share rates αⱼ, 1e-5 and 1e-3. The
-    forecast is the mean of the experts, p = Σⱼₖ Vⱼₖ pₖ / Σⱼₖ Vⱼₖ. An outcome y multiplies every Vⱼₖ by the probability
-    that expert k gave to y; then the share αⱼ of Σₖ Vⱼₖ is spread anew by the prior: Vⱼₖ ← (1 − αⱼ)Vⱼₖ + αⱼπₖ Σᵢ Vⱼᵢ.
-    All this happens at knots ⅛ apart in log-odds; between two knots the log-odds of the forecast are linear.
+    They are mixed. This mixture is mixed with a *stack*, an online logistic regression on the log-odds of all experts;
+    and what comes out with two *corrections* of it, curves over log-odds that learn what it misses: one by score, one
+    by what it says itself.
+
+    A mixture of forecasts pₖ with prior weights πₖ has the capital Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
+    1e-5 or 1e-3. The row says qᵣ = Σₖ Vᵣₖ pₖ. An outcome y multiplies every Vᵣₖ by the probability that pₖ gave to y,
+    and then the share αᵣ is spread anew by the prior: Vᵣₖ ← (1 − αᵣ) Vᵣₖ / Σᵢ Vᵣᵢ + αᵣ πₖ. The mixture is the mean
+    of the rows, each weighted by the product of the probabilities that it gave so far. All this happens at knots ⅛
+    apart in log-odds; between two knots the log-odds of the forecast are linear.
 
     Parameters
     ----------
     delay : int
         How many later scores are asked for before the label of a score is learned, 0 to 100,000; 0 if a label is known
-        before the next score comes. It is a fact of your deployment, not a tuning parameter. With it, experts are
-        judged by what they would have said that much earlier, recent labels count for what they are worth then, and
-        stakes are (1 + delay)^¾ times lower: labels that come in a row often have one cause. If delays vary, give a
-        typical one. A delay that is not told makes forecasts overconfident where labels persist.
+        before the next score comes. It is a fact of your deployment, not a tuning parameter. With it, all are judged by
+        what they would have said that much earlier, and recent labels count for what they are worth then. Labels that
+        come in a row often have one cause: rows also come with stakes of the power (1 + delay)^−¾, and are weighted by
+        that power themselves. If delays vary, give a typical one. A delay that is not told makes forecasts
+        overconfident where labels persist.
 
     Notes
     -----
     **Bound.** With `delay=0` and weights up to 1, for every stream of n observations, cut into m spells in any way,
     with any expert kᵢ in spell i,
 
-        loss of Auto ≤ loss of these experts + Σᵢ ln 1/π(kᵢ) + ln 2 + minⱼ [(m − 1) ln 1/αⱼ + (n − m) ln 1/(1 − αⱼ)].
+        loss of Auto ≤ loss of these experts + Σᵢ ln 1/π(kᵢ) + ln 2 + minᵣ [(m − 1) ln 1/αᵣ + (n − m) ln 1/(1 − αᵣ)]
+                       + 2.2 + 2n ln 1/(1 − 1e-5).
 
-    Losses are summed log losses, in nats; that of an expert at a score between two knots is the mean of its losses at
-    both, by nearness. For one expert over 10,000 observations and a prior weight of .1 the bound is 3.1 nats, about
-    .0003 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in
-    stakes and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
+    The last line is what the stack and the corrections may cost. Losses are summed log losses, in nats; that of an
+    expert at a score between two knots is the mean of its losses at both, by nearness. For one expert over 10,000
+    observations and a prior weight of .1 the bound is 5.5 nats, about .0006 each. Experts never say less than 1e-7 or
+    more than 1 − 1e-7. An observation of weight w counts w times in stakes and is one step of w-fold size for the
+    experts, of 10⁶-fold at most for the regressions.
 
-    O(1) per observation: 4 µs to predict and 23 µs to learn, 40 µs in all with a delay, and memory for 1,000
-    observations and those whose labels are late. `map()` is exact, for 257 forecasts.
+    O(1) per observation: 4 µs to predict and 22 µs to learn, 41 µs in all with a delay, and memory for 1,000
+    observations and, 900 bytes each, those whose labels are late. `map()` is exact, for 257 forecasts.
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998, for fixed share; Vovk, Competitive
     on-line statistics, 2001, for mixtures under log loss; Kulis and Bartlett, Implicit online learning, ICML 2010, for
     the steps of the regressions.
@@ -96,21 +91,10 @@ class Auto(SequentialCalibrator):
         super().__init__()
         self.delay = delay
         self.scale = Logit()
-        self._live = ExpertPanel(delay)
-        # What the live panel was when today's labels were asked for: `_waiting` is what it has learned since.
-        self._then = self._live if delay == 0 else ExpertPanel(delay)
-        self._waiting: deque[tuple[float, float, float]] = deque()
-        size = EXPERTS + 2
-        stack = Tracker(
-            range(size),
-            [STACK_KEEP] * size,
-            [STACK_ENDS, *[STACK_PRECISION] * EXPERTS, STACK_ENDS],
-            [1.0] + [0.0] * (size - 1),
-        )
-        prior = np.array([*PRIOR, 0.0]) / sum(PRIOR) * (1.0 - STACK_PRIOR)
-        prior[-1] = STACK_PRIOR
-        self._mixture = Mixture(RATES, prior, stack, (1.0 + delay) ** -STAKE_POWER)
-        self._left, self._right = np.empty(EXPERTS), np.empty(EXPERTS)
+        self._live = Ensemble(delay)
+        # What the live one was when today's labels were asked for: `_late` is what it has yet to learn.
+        self._then = self._live if delay == 0 else Ensemble(delay)
+        self._late: deque[tuple[float, float, float, FloatArray]] = deque()
         self._n = 0.0
 
     @property
@@ -119,53 +103,33 @@ class Auto(SequentialCalibrator):
 
     def weights(self) -> dict[str, float]:
         """How much each expert counts in the present forecast, by name; they sum to 1."""
-        return dict(zip((*NAMES, STACK), self._mixture.weights().tolist(), strict=True))
+        return self._live.weights()
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        knot, share = place(self.scale.coordinate(check_score(score)))
-        self._live.forecast(knot, self._left)
-        left = self._mixture.blend(self._left)
-        if share == 0.0:
-            return float(sigmoid(left))
-        self._live.forecast(knot + 1, self._left)
-        return float(sigmoid(left + share * (self._mixture.blend(self._left) - left)))
+        return float(sigmoid(self._live.at(self.scale.coordinate(check_score(score)))))
 
     def map(self) -> LogOddsMap:
-        z = np.empty_like(KNOTS)
-        for knot in range(len(KNOTS)):
-            self._live.forecast(knot, self._left)
-            z[knot] = self._mixture.blend(self._left)
-        return LogOddsMap(self.scale, KNOTS, z)
+        return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        knot, share = place(x)
-        self._then.forecast(knot, self._left)
-        self._then.forecast(min(knot + 1, len(KNOTS) - 1), self._right)
-        self._mixture.step(self._left, self._right, share, y, w)
-        self._live.learn(x, y, w)
+        outcome = self._then.judge(x, y, w)
+        self._live.learn(x, y, w, outcome)
         if self.delay:
-            self._waiting.append((x, y, w))
-            if len(self._waiting) > self.delay:
-                self._then.learn(*self._waiting.popleft())
+            self._late.append((x, y, w, outcome))
+            if len(self._late) > self.delay:
+                self._then.learn(*self._late.popleft())
         self._n += w
 
     def _state(self) -> dict[str, Any]:
-        held = {"live": self._live.state(), "then": None if self.delay == 0 else self._then.state()}
-        mixture = {"mixture": self._mixture.state(), "waiting": [list(one) for one in self._waiting]}
-        return {"clamped": self._clamped, "n": self._n, **held, **mixture}
+        late = [[x, y, w, outcome.tolist()] for x, y, w, outcome in self._late]
+        then = None if self.delay == 0 else self._then.state()
+        return {"clamped": self._clamped, "n": self._n, "live": self._live.state(), "then": then, "late": late}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._clamped, self._n = int(state["clamped"]), float(state["n"])
         self._live.restore(state["live"])
-        then, waiting = state["then"], state["waiting"]
         if self.delay:
-            self._then.restore(then)
-        self._waiting = deque((float(x), float(y), float(w)) for x, y, w in waiting)
-        self._mixture.load(*state["mixture"])
-
-
-def place(x: float) -> tuple[int, float]:
-    """The knot at or below the log-odds x, and how far x is on the way to the next."""
-    steps = (x + LOGIT_LIMIT) * KNOTS_A_UNIT
-    knot = int(steps)
-    return knot, steps - knot
+            self._then.restore(state["then"])
+        self._late = deque(
+            (float(x), float(y), float(w), np.array(outcome, dtype=np.float64)) for x, y, w, outcome in state["late"]
+        )
