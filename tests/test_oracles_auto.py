@@ -210,9 +210,11 @@ def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
         panel.learn(x, y, w)
 
 
-@pytest.mark.parametrize(("middle", "held"), [(-7.0, -4.0), (8.0, 5.0), (-2.5, 0.0), (3.0, 0.0)])
+@pytest.mark.parametrize(
+    ("middle", "held"), [(-7.0, -7.0 + 9.0 / 7.0), (8.0, 8.0 - 9.0 / 8.0), (-2.5, 0.0), (2.9, 0.0)]
+)
 def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
-    """Three short of their mean; clamped scores, the eleventh and later ones do not count."""
+    """Near to their mean, if that is far from 0; clamped scores, the eleventh and later ones do not count."""
     given = ([0.9] * 2, [3.0, 6.0], [1.0, 0.0])
     tracker, by_hand = Tracker((0, 1), *given), TrackerByHand(*given)
     sizes = ([(0.3, 20.0)], 1, (0.5,), 8, 0, 2.0, 0)

@@ -296,7 +296,7 @@ class Panel:
     Labels are known `delay` observations late: those means leave out the labels that were not there when a score came.
 
     `trackers` is a list of them. A₀ holds them at log-odds 0 until ten scores tell where most will be: where their mean
-    is beyond ±3, it then holds them 3 short of it. `smoothers` are (half width in log-odds, memory in observations).
+    m is beyond ±3, it then holds them at m − 9/m. `smoothers` are (half width in log-odds, memory in observations).
     A smoother at a knot says (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the tracker number `anchor`, a =
     `anchored` and K = (1 − u²)² of the distance u in half widths, fading. `curves` others have drawn, over all knots.
     """
@@ -438,9 +438,8 @@ class Panel:
     def _hold(self):
         """Hold the trackers where most scores are, if that is far from 0."""
         middle = self._sum / FIRST
-        short = max(-NEAR, min(middle, NEAR))
-        if middle != short:
-            self._fill(middle - short, np.zeros(len(self._rates)))
+        if abs(middle) > NEAR:
+            self._fill(middle - NEAR * NEAR / middle, np.zeros(len(self._rates)))
             for tracker in self.trackers:
                 tracker.hold(self._phi)
 
