@@ -210,9 +210,7 @@ def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
         panel.learn(x, y, w)
 
 
-@pytest.mark.parametrize(
-    ("middle", "held"), [(-7.5, -6.3), (9.0, 8.0), (-2.5, 0.0), (2.9, 0.0)]
-)
+@pytest.mark.parametrize(("middle", "held"), [(-7.5, -6.3), (9.0, 8.0), (-2.5, 0.0), (2.9, 0.0)])
 def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
     """Near to their mean, if that is far from 0; clamped scores, the eleventh and later ones do not count."""
     given = ([0.9] * 2, [3.0, 6.0], [1.0, 0.0])
