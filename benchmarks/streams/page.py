@@ -92,6 +92,7 @@ which is the stream that races.
 ## Notes
 
 {notes}
+- Which run on the held-out streams this is, and what earlier ones led to, is told in `benchmarks/streams/README.md`.
 - Log losses are capped at −log 1e-6 = 13.8 nats; how many were, is in the full tables:
   {links}.
 - µs are of processor time for one observation, predicted and learned through the public interface; the median over the
