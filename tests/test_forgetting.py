@@ -479,6 +479,18 @@ def test_a_prior_fades_under_decay_by_count(method):
     assert np.abs(early.predict_many(scores) - bare.predict_many(scores)).max() > 0.2
 
 
+@pytest.mark.parametrize("method", [Isotonic, Platt, VennAbers])
+def test_what_is_held_is_told_when_it_counts_as_many_as_the_prior_did(method):
+    """Decay has then dropped rows of the prior, and holds as many observations instead."""
+    cal = method(prior=Prior(20), forgetting=Decay(half_life=1.5))
+    met = 0
+    for k in range(300):
+        cal.learn_one(k * 0.618 % 1.0, k % 3 == 0)
+        met += cal._memory.statistic.count == cal._memory._seed_count
+        assert cal.n > 0.9
+    assert met > 0
+
+
 @each_with_prior
 def test_a_prior_counts_once_in_a_merge(method):
     one, other = (method(prior=Prior(20.0)) for _ in range(2))

@@ -43,7 +43,10 @@ class _DecayingMemory(Memory):
 
     @property
     def n(self) -> float:
-        return self._learned(self._growth(self._landmark)) / self.as_of(None)
+        return self._learned() / self.as_of(None)
+
+    def _seed_growth(self) -> float:
+        return self._growth(self._landmark)
 
     def as_of(self, t: float | None) -> float:
         if math.isinf(self._clock):

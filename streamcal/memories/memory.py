@@ -24,6 +24,10 @@ class Seed(NamedTuple):
 Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
+#: Sums of the weights of a seed in two orders, rescaled, differ by less than this share.
+SEED_ROUNDING = 1e-9
+
+
 class Memory:
     """A statistic that keeps everything; the base of the memories that forget.
 
@@ -49,18 +53,29 @@ class Memory:
     @property
     def n(self) -> float:
         """Total weight held, in today's units."""
-        return self._learned(1.0)
+        return self._learned()
 
-    def _learned(self, seed_growth: float) -> float:
-        """Weight in the statistic that is not the seed's; the seed has grown by this factor since it was sown."""
-        if self.statistic.count == self._seed_count:
-            return 0.0
-        return max(self.statistic.n - self._seed_weight * seed_growth, 0.0)
+    def _learned(self) -> float:
+        """Weight in the statistic that is not the seed's."""
+        return 0.0 if self.holds_nothing else max(self._beside_the_seed(), 0.0)
+
+    def _beside_the_seed(self) -> float:
+        return self.statistic.n - self._seed_weight * self._seed_growth()
+
+    def _seed_growth(self) -> float:
+        """The factor by which the seed has grown in the statistic since it was sown."""
+        return 1.0
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether all that is held is the seed, as of the present view."""
-        return self.statistic.count == self._seed_count
+        """Whether all that is held is the seed, as of the present view.
+
+        The count tells an observation of weight 1e-60 from none; the weight, as many observations as decay has dropped
+        rows of the seed.
+        """
+        if self.statistic.count != self._seed_count:
+            return False
+        return self._seed_count == 0 or self._beside_the_seed() <= SEED_ROUNDING * self.statistic.n
 
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
