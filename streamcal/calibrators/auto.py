@@ -127,9 +127,10 @@ class Auto(SequentialCalibrator):
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._clamped, self._n = int(state["clamped"]), float(state["n"])
+        then, late = state["then"], state["late"]
         self._live.restore(state["live"])
         if self.delay:
-            self._then.restore(state["then"])
+            self._then.restore(then)
         self._late = deque(
-            (float(x), float(y), float(w), np.array(outcome, dtype=np.float64)) for x, y, w, outcome in state["late"]
+            (float(x), float(y), float(w), np.array(outcome, dtype=np.float64)) for x, y, w, outcome in late
         )
