@@ -61,8 +61,8 @@ class Auto(SequentialCalibrator):
     more than 1 − 1e-7. An observation of weight w counts w times in stakes and is one step of w-fold size for the
     experts, of 10⁶-fold at most for the regressions.
 
-    O(1) per observation: 4 µs to predict and 22 µs to learn, 41 µs in all with a delay, and memory for 1,000
-    observations and, 900 bytes each, those whose labels are late. `map()` is exact, for 257 forecasts.
+    O(1) per observation: 24 µs to predict and to learn, 44 µs with a delay (`examples/auto_weights.py`), and memory for
+    1,000 observations and for those whose labels are late. `map()` is exact, for 257 forecasts.
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998, for fixed share; Vovk, Competitive
     on-line statistics, 2001, for mixtures under log loss; Kulis and Bartlett, Implicit online learning, ICML 2010, for
     the steps of the regressions.

@@ -23,7 +23,7 @@ RATES = (1e-5, 1e-3)
 #: which are many, less so in its slope and offset.
 STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
 #: A correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
-#: odds (curvature ¼ each) would. Chosen on development streams, where half or twice as much hardly matters.
+#: odds (curvature ¼ each) would. Chosen on development streams.
 WIDTH, CORRECTION_MEMORY, FIRMNESS = 1.0, 1_000.0, 40.0
 #: Stakes fall with the delay like its power −¾, found on the development streams of the race. Against an adversary −½
 #: is best for bounded losses, −1 for mixable ones.

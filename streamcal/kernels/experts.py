@@ -6,7 +6,7 @@ Symbols:
     x                        the log-odds of the score
     φ                        features, of the score and of recent labels
     z = θ·φ, p = σ(z)        a forecast; experts give z
-    A                        the curvature of the losses so far, never below its prior A₀
+    A                        the curvature of the losses so far and of the prior, A₀
     λ                        what is kept of a coordinate of A at each step
     v = φᵀA⁻¹φ               how uncertain z is
     V[j, k]                  of the capital staked at share rate j, the part on expert k; rows sum to 1
