@@ -11,7 +11,7 @@ from benchmarks.arrivals import KINDS, Stream
 from benchmarks.plan import Plan
 from benchmarks.rivals import INTERVALS, REFITS, River, disagreement
 from benchmarks.subjects import SUBJECTS
-from benchmarks.timing import Subject, Times, arrivals, race
+from benchmarks.timing import Subject, Turns, arrivals, race
 
 #: The rivals that have a step of their own.
 STEPPING: dict[str, Callable[[Stream], Subject]] = {**SUBJECTS, "River, logistic regression": lambda stream: River()}
@@ -23,7 +23,7 @@ def ladder(plan: Plan) -> list[dict[str, Any]]:
     rows = []
     for size in plan.sizes:
         found = _race(STEPPING, Stream(size, arrivals(plan.rounds), plan.seed), plan.rounds)
-        rows += [_row(name, size, times, found) for name, times in found.items()]
+        rows += [_row(name, size, found) for name in found]
     return rows
 
 
@@ -33,7 +33,7 @@ def streams(plan: Plan) -> list[dict[str, Any]]:
     for kind in KINDS:
         stream = Stream(plan.stream_size, arrivals(plan.rounds), plan.seed, kind)
         found = _race({name: SUBJECTS[name] for name in (OURS, FLOOR)}, stream, plan.rounds)
-        rows.append({**_row(OURS, plan.stream_size, found[OURS], found), "stream": kind})
+        rows.append({**_row(OURS, plan.stream_size, found), "stream": kind})
     return rows
 
 
@@ -50,10 +50,11 @@ def refits(plan: Plan) -> list[dict[str, Any]]:
         stream = Stream(size, arrivals(plan.refit_rounds), plan.seed)
         found = _race({OURS: SUBJECTS[OURS], **affordable}, stream, plan.refit_rounds)
         for name in affordable:
-            last[name] = (size, found[name].median)
+            last[name] = (size, found[name].usual.median)
             gap = disagreement(stream, name) if name in INTERVALS and size == min(plan.refit_sizes) else None
-            faster = found[name].over(found[OURS])
-            rows.append({**_row(name, size, found[name], found), "faster": faster, "disagreement": gap})
+            rival, ours = found[name], found[OURS]
+            faster = {"faster": rival.usual.over(ours.usual), "faster_cold": rival.cold.over(ours.cold)}
+            rows.append({**_row(name, size, found), **faster, "disagreement": gap})
     return rows
 
 
@@ -68,12 +69,13 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {"a": float(a), "b": float(b), "worst": worst, "exponent": exponent}
 
 
-def _race(builders: Mapping[str, Callable[[Stream], Subject]], stream: Stream, rounds: int) -> dict[str, Times]:
+def _race(builders: Mapping[str, Callable[[Stream], Subject]], stream: Stream, rounds: int) -> dict[str, Turns]:
     return race({name: build(stream) for name, build in builders.items()}, stream, rounds)
 
 
-def _row(name: str, size: int, times: Times, found: dict[str, Times]) -> dict[str, Any]:
-    row: dict[str, Any] = {"subject": name, "size": size, "minimum": times.minimum, "median": times.median}
+def _row(name: str, size: int, found: dict[str, Turns]) -> dict[str, Any]:
+    cold, usual = found[name]
+    row = {"subject": name, "size": size, "minimum": usual.minimum, "median": usual.median, "cold": cold.median}
     for key, reference in (("floors", FLOOR), ("limits", LIMIT)):
-        row[key] = times.over(found[reference]) if reference in found else None
+        row[key] = usual.over(found[reference].usual) if reference in found else None
     return row

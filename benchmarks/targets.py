@@ -92,7 +92,8 @@ def _faster(subject: str, limit: float) -> Callable[[Results], Found]:
     def find(results: Results) -> Found:
         for row in results.get("refits", []):
             if row["subject"] == subject and row["size"] == 100_000:
-                return f"{row['faster']:,.0f} × ({row['median'] * 1e3:,.2f} ms)", row["faster"] >= limit
+                cold = f"caches cold {row['faster_cold']:,.0f} ×"
+                return f"{row['faster']:,.0f} × ({row['median'] * 1e3:,.2f} ms); {cold}", row["faster"] >= limit
         return None
 
     return find

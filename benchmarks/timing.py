@@ -1,7 +1,10 @@
 """How times are taken: subjects in turn, batch after batch, in one process.
 
-A machine shared with others is slow for seconds at a time. So all subjects of a race do a batch each, again and again
+A machine shared with others is slow for seconds at a time. So all subjects of a race take turns, again and again
 (A B C A B C …): what slows one slows its neighbours too, and a ratio is the median of the ratios of the rounds.
+
+A turn is two batches, for every subject alike. The first finds the caches full of what the others left there: it shows
+what a step costs a program that does much else in between. The second finds them as a stream of steps leaves them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from statistics import median
 from time import perf_counter
+from typing import NamedTuple
 
 from benchmarks.arrivals import Part, Stream
 
@@ -46,8 +50,8 @@ class Loop(Subject):
 class Times:
     """Seconds per step, one number for each round."""
 
-    def __init__(self, rounds: list[float]) -> None:
-        self.rounds = rounds
+    def __init__(self) -> None:
+        self.rounds: list[float] = []
 
     @property
     def median(self) -> float:
@@ -62,32 +66,42 @@ class Times:
         return median(a / b for a, b in zip(self.rounds, other.rounds, strict=True))
 
 
-def race(subjects: Mapping[str, Subject], stream: Stream, rounds: int) -> dict[str, Times]:
-    """Time the subjects in turn, `rounds` batches each. The garbage collector rests meanwhile, as in `timeit`."""
+class Turns(NamedTuple):
+    """What a subject took in a race."""
+
+    #: The first batch of each turn, on caches that the others have filled.
+    cold: Times
+    #: The second batch, right after the first: what is meant where nothing else is said.
+    usual: Times
+
+
+def race(subjects: Mapping[str, Subject], stream: Stream, rounds: int) -> dict[str, Turns]:
+    """Time the subjects in turn, `rounds` turns each. The garbage collector rests meanwhile, as in `timeit`."""
     places = {name: _warmed(subject, stream, rounds) for name, subject in subjects.items()}
-    taken: dict[str, list[float]] = {name: [] for name in subjects}
+    taken = {name: Turns(Times(), Times()) for name in subjects}
     gc.collect()
     gc.disable()
     try:
         for _ in range(rounds):
             loop = _batch(Loop(), stream.part(0, min(BATCH, stream.arrivals)))
             for name, subject in subjects.items():
-                part = stream.part(places[name], subject.batch)
-                places[name] += subject.batch
-                taken[name].append(max(_batch(subject, part) - loop, 1e-9))
+                for times in taken[name]:
+                    part = stream.part(places[name], subject.batch)
+                    places[name] += subject.batch
+                    times.rounds.append(max(_batch(subject, part) - loop, 1e-9))
     finally:
         gc.enable()
-    return {name: Times(found) for name, found in taken.items()}
+    return taken
 
 
 def arrivals(rounds: int, warm_up: int = WARM_UP) -> int:
     """How many arrivals a stream needs for a race."""
-    return rounds * BATCH + warm_up
+    return len(Turns._fields) * rounds * BATCH + warm_up
 
 
 def _warmed(subject: Subject, stream: Stream, rounds: int) -> int:
     """Turn a subject over once, or `warm_up` steps of it; the number of steps done."""
-    steps = min(stream.held, subject.warm_up, stream.arrivals - rounds * subject.batch)
+    steps = min(stream.held, subject.warm_up, stream.arrivals - len(Turns._fields) * rounds * subject.batch)
     for first in range(0, steps, BATCH):
         part = stream.part(first, min(BATCH, steps - first))
         subject.run(part)

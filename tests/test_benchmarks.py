@@ -131,3 +131,25 @@ def test_a_target_that_was_not_run_is_not_met() -> None:
     from benchmarks.targets import targets
 
     assert {target.met for target in targets({})} == {None}
+
+
+def test_a_turn_is_two_batches_of_steps_never_seen_before() -> None:
+    from benchmarks.arrivals import Stream
+    from benchmarks.timing import Subject, arrivals, race
+
+    class Counting(Subject):
+        batch, warm_up = 10, 0
+
+        def __init__(self) -> None:
+            self.sizes: list[int] = []
+            self.scores: set[float] = set()
+
+        def run(self, part: Any) -> None:
+            self.sizes.append(len(part.steps))
+            self.scores.update(score for _, score, _ in part.steps)
+
+    subject = Counting()
+    turns = race({"counting": subject}, Stream(100, arrivals(3, 0), 3), 3)["counting"]
+    assert len(turns.cold.rounds) == len(turns.usual.rounds) == 3
+    assert subject.sizes == [10] * 6
+    assert len(subject.scores) == 60
