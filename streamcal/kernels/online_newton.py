@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: binding=False, always_allow_keywords=False
 """The online Newton step on the log loss of a sigmoid of two or three parameters (Gupta & Ramdas 2023, Algorithm 1).
 
 Symbols, x being the log-odds of the score s:
@@ -72,6 +73,7 @@ def _usual_observation(
     return x if -limit < x < limit else nan
 
 
+@cython.final
 @cython.cclass
 class OnlineNewton:
     """θ and A, and the step that moves them.
@@ -243,6 +245,7 @@ class OnlineNewton:
         self.weight = weight
 
 
+@cython.final
 @cython.cclass
 class _Curvature:
     """A 3×3 matrix L D Lᵀ, and the solution x of the last `solve`."""
@@ -323,6 +326,7 @@ class _Curvature:
         return g1 * q1 + y2 * q2 + y3 * self.x3
 
 
+@cython.final
 @cython.cclass
 class OnlineBetaNewton:
     """θ and A for the sigmoid of a·log s − b·log(1 − s) + c, and the step that moves them.
