@@ -1,4 +1,5 @@
-"""The contract of many classes: a vector of scores, one for each label → probabilities that sum to one."""
+"""The contract of many classes: a vector of scores, one for each label → probabilities that sum to one; and what
+additive methods of it share."""
 
 from __future__ import annotations
 
@@ -8,8 +9,20 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
+from streamcal.additive import AdditiveLearner
 from streamcal.base import CapabilityError, FloatArray, Learner, Time
-from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores, read_table, shares, shares_many
+from streamcal.inputs import check_weight
+from streamcal.multiclass.labels import (
+    ClassLabel,
+    ClassScores,
+    check_class,
+    read_batch,
+    read_scores,
+    read_table,
+    shares,
+    shares_many,
+)
+from streamcal.multiclass.observations import coordinate, coordinates
 
 
 class MulticlassMap(ABC):
@@ -104,3 +117,50 @@ class MulticlassCalibrator(Learner):
     @abstractmethod
     def map(self) -> MulticlassMap:
         """The present map, immutable."""
+
+
+class AdditiveMulticlassCalibrator(AdditiveLearner[MulticlassMap], MulticlassCalibrator):
+    """A method that is a function of a statistic of whole observations (`observations.coordinate`).
+
+    Parameters
+    ----------
+    forgetting, refresh_every
+        As of `streamcal.additive.AdditiveLearner`.
+    """
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        self._learn(*self._checked(scores, y, w, t))
+
+    def learn_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> None:
+        batch = read_batch(P, y, w, labels, self.sums_to_one)
+        times = self._times(t, len(batch.outcome))
+        self._learn_many(*coordinates(batch), batch.weights, times)
+
+    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        self._unlearn(*self._checked(scores, y, w, t))
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return (*coordinate(read, label), check_weight(w), self._time(t))
+
+    # -- predicting ----------------------------------------------------------------------------------------------
+
+    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
+        return self._present(t).predict_one(scores)
+
+    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
+        return self._present(t).predict_many(P, labels=labels)
+
+    def _present(self, t: Time | None) -> MulticlassMap:
+        """What answers as of `t`: the map, or what answers like it and is there already."""
+        return self._map_at(t)

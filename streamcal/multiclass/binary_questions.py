@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from streamcal.base import Calibrator, FloatArray, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.inputs import check_time, check_weight
-from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
-from streamcal.multiclass.labels import (
-    ClassLabel,
-    ClassScores,
-    check_class,
-    read_batch,
-    read_scores,
-    read_table,
-    shares,
-    shares_many,
-)
-from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.inputs import check_time
+from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap
+from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
 from streamcal.questions import QuestionsLearner
 from streamcal.scales import Probability
@@ -55,7 +44,7 @@ class QuestionsMap(MulticlassMap):
         return shares_many(np.where(votes.any(axis=1, keepdims=True), votes, scores))
 
 
-class BinaryQuestions(QuestionsLearner[MulticlassMap], MulticlassCalibrator):
+class BinaryQuestions(QuestionsLearner[MulticlassMap], AdditiveMulticlassCalibrator):
     """A multiclass calibrator made of binary ones: one like `template` for each question that what is held answers.
 
     What is held are whole observations, under the policy of `template`. A question that nothing is held of is answered
@@ -83,51 +72,25 @@ class BinaryQuestions(QuestionsLearner[MulticlassMap], MulticlassCalibrator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        x, place, weight, time = self._checked(scores, y, w, t)
-        self._learn(x, place, weight, time)
-        if self._clamps and weight > 0.0:
+    def _learn(self, x: Any, y: float, w: float, t: float) -> None:
+        super()._learn(x, y, w, t)
+        if self._clamps and w > 0.0:
             self._clamped += sum(map(self._scale.clamps, x[-1]))
 
-    def learn_many(
-        self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-        *,
-        labels: Sequence[ClassLabel],
-    ) -> None:
-        batch = read_batch(P, y, w, labels, self.sums_to_one)
-        times = self._times(t, len(batch.outcome))
-        self._learn_many(*coordinates(batch), batch.weights, times)
+    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+        super()._learn_many(x, y, w, t)
         if self._clamps:
-            self._clamped += self._scale.count_clamped(batch.scores[batch.present & (batch.weights > 0.0)[:, None]])
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._unlearn(*self._checked(scores, y, w, t))
+            scores = [score for (_, _, own), weight in zip(x, w, strict=True) if weight > 0.0 for score in own]
+            self._clamped += self._scale.count_clamped(np.array(scores))
 
     def merge(self, other: Self) -> None:
         super().merge(other)
         self._clamped += other._clamped
 
-    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
-        return (*coordinate(read, label), check_weight(w), self._time(t))
-
     # -- predicting ----------------------------------------------------------------------------------------------
 
-    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        read = read_scores(scores, self.sums_to_one)
-        found = dict(zip(read, self._present(t).at(list(read), list(read.values())), strict=True))
-        return {label: found[label] for label in scores}
-
-    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        table = read_table(P, labels, self.sums_to_one)
-        return self._present(t).at_many(table.labels, table.scores)[:, table.columns]
-
     def _present(self, t: Time | None) -> MulticlassMap:
-        """What predicts as of `t`: the calibrators themselves, of which some need no map to answer."""
+        # The calibrators themselves: some need no map to answer.
         if self.refresh_every > 1:
             return self._map_at(t)
         unit = self._memory.as_of(None if t is None else check_time(t))

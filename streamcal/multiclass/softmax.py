@@ -8,24 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner
-from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
+from streamcal.base import FloatArray, InputError, SolverError, Statistic
 from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_weight
 from streamcal.maps.base import frozen
-from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
-from streamcal.multiclass.labels import (
-    ClassLabel,
-    ClassScores,
-    check_class,
-    in_order,
-    read_batch,
-    read_scores,
-    read_table,
-)
-from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
+from streamcal.multiclass.labels import ClassLabel, in_order
 from streamcal.scales import LOGIT_LIMIT
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import ClassTable
@@ -111,7 +99,7 @@ class DirichletMap(MulticlassMap):
         return z
 
 
-class SoftmaxScaling(AdditiveLearner[MulticlassMap], MulticlassCalibrator):
+class SoftmaxScaling(AdditiveMulticlassCalibrator):
     """A softmax of parameters times ln s, by exact maximum likelihood of everything held.
 
     Parameters
@@ -143,42 +131,6 @@ class SoftmaxScaling(AdditiveLearner[MulticlassMap], MulticlassCalibrator):
 
     def _empty_map(self) -> MulticlassMap:
         return VectorSharesMap()
-
-    # -- learning ------------------------------------------------------------------------------------------------
-
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._learn(*self._checked(scores, y, w, t))
-
-    def learn_many(
-        self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-        *,
-        labels: Sequence[ClassLabel],
-    ) -> None:
-        batch = read_batch(P, y, w, labels, self.sums_to_one)
-        times = self._times(t, len(batch.outcome))
-        self._learn_many(*coordinates(batch), batch.weights, times)
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._unlearn(*self._checked(scores, y, w, t))
-
-    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
-        return (*coordinate(read, label), check_weight(w), self._time(t))
-
-    # -- predicting ----------------------------------------------------------------------------------------------
-
-    def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        read = read_scores(scores, self.sums_to_one)
-        found = dict(zip(read, self._map_at(t).at(list(read), list(read.values())), strict=True))
-        return {label: found[label] for label in scores}
-
-    def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        table = read_table(P, labels, self.sums_to_one)
-        return self._map_at(t).at_many(table.labels, table.scores)[:, table.columns]
 
     # -- solving -------------------------------------------------------------------------------------------------
 
