@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from streamcal import fusion, multiclass, regression
 from streamcal.base import Calibrator, InputError, StateError, StreamcalError
 from streamcal.doctor import environment, summary
 from streamcal.forgetting import Decay, Window
@@ -151,7 +152,7 @@ def run(
 
 @app.command()
 def methods() -> None:
-    """List the methods: what each can do, and its parameters."""
+    """List the methods: what each can do, and its parameters; and those for more than one score, by name."""
     console = Console(highlight=False, markup=False)
     abilities = Table(box=None, pad_edge=False)
     for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
@@ -177,6 +178,15 @@ def methods() -> None:
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
+    console.print("\nIn Python, with the same verbs, there are besides:\n")
+    others = Table(box=None, pad_edge=False, show_header=False)
+    others.add_column(no_wrap=True)
+    others.add_column()
+    for room, what in ((multiclass, "many classes"), (fusion, "several scores"), (regression, "distributions")):
+        others.add_row(room.__name__, what)
+        for other in room.METHODS.values():
+            others.add_row(f"  {other.__name__}", other.summary)
+    console.print(others)
 
 
 @app.command()
@@ -255,12 +265,16 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _interrupting(job: Run) -> Iterator[None]:
-    """Ctrl-C and a request to terminate end the job between two rows; the exit code is that of an interrupt."""
+    """Ctrl-C, a request to terminate and a terminal that closes, unless `nohup` says to go on without it, end the job
+    between two rows; the exit code is that of an interrupt."""
 
     def interrupt(*_: Any) -> None:
         job.interrupt()
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:

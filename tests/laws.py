@@ -172,10 +172,8 @@ class Case:
         return self.policy in UNLEARNING
 
     def build(self, **params: Any) -> Any:
-        params = {**SMALL.get(self.method.name, {}), **params}
-        if self.policy is None:
-            return self.method(**params)
-        return self.method(**params, forgetting=POLICIES[self.policy])
+        policy = {} if self.policy is None else {"forgetting": POLICIES[self.policy]}
+        return self.method(**{**SMALL.get(self.method.name, {}), **policy, **params})
 
     def variants(self) -> list[dict[str, Any]]:
         """Without a prior under decay by time, which refuses it."""

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +26,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from streamcal.base import Calibrator
+from streamcal import fusion, multiclass, regression
+from streamcal.base import Calibrator, SolverError
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.cli import INTERRUPTED, USAGE_ERROR, app
@@ -352,8 +353,12 @@ def test_a_kill_while_saving_leaves_the_old_state_or_the_new(tmp_path: Path) -> 
 
 # -- interrupts ----------------------------------------------------------------------------------------------------
 
+INTERRUPTS = [signal.SIGINT, signal.SIGTERM]
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # or the tests run under nohup
+    INTERRUPTS.append(signal.SIGHUP)
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+@pytest.mark.parametrize("number", INTERRUPTS)
 def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> None:
     state = tmp_path / "state.json"
     with live("--out", "-", "--state", str(state), "--on-error", "skip", "--rejects", tmp_path / "bad.csv") as process:
@@ -371,6 +376,18 @@ def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> No
     assert [row["row"] for row in read(tmp_path / "bad.csv")] == ["3"]
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="a terminal that closes sends no signal here")
+def test_what_nohup_started_outlives_its_terminal() -> None:
+    with live("--out", "-", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+        give(process, b"score,click\n0.5,1\n")
+        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"0.5,1,")
+        process.send_signal(signal.SIGHUP)
+        give(process, b"0.25,0\n")
+        assert line_of(process.stdout).startswith(b"0.25,0,")
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
 def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
         assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"OnlinePlatt")
@@ -382,7 +399,7 @@ def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     assert not (tmp_path / "state.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", INTERRUPTS)
 @pytest.mark.parametrize("method", ["ops", "platt"])
 def test_an_interrupt_at_work_ends_between_two_rows(tmp_path: Path, method: str, number: int) -> None:
     source, out, state = save(tmp_path / "in.csv", made(60_000)), tmp_path / "out.csv", tmp_path / "state.json"
@@ -410,6 +427,25 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_a_solver_that_gives_up_names_the_row(
+    stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: str
+) -> None:
+    predict = OnlinePlatt.predict_one
+
+    def giving_up(self: OnlinePlatt, score: float, t: float | None = None) -> float:
+        if self.n == 7.0:
+            raise SolverError("it ended with status 'cycling'")
+        return predict(self, score, t)
+
+    monkeypatch.setattr(OnlinePlatt, "predict_one", giving_up)
+    out, state = tmp_path / "out.csv", tmp_path / "state.json"
+    line = the_line(run(stream, "--on-error", on_error, "--out", out, "--state", state))
+    assert line == f"{stream}, row 8: it ended with status 'cycling'"
+    assert len(read(out)) == durable.load(state).n == 7
+
 
 PROBABILITY = "a number from 0 to 1"
 BAD_FIELDS = [
@@ -688,8 +724,16 @@ def test_methods_lists_what_needs_an_extra_that_is_not_installed(monkeypatch: py
     assert "protected" in shown
 
 
+def test_methods_names_those_of_the_other_rooms() -> None:
+    shown = " ".join(program("methods").stdout.split())
+    for room in (multiclass, fusion, regression):
+        for method in room.METHODS.values():
+            assert f"{method.__name__} {method.summary}" in shown
+
+
 def test_methods_shows_a_command_that_works(stream: Path) -> None:
-    options = program("methods").stdout.splitlines()[-1].strip()
+    shown = program("methods").stdout
+    options = next(line.strip() for line in shown.splitlines() if line.startswith("  --method"))
     assert options == '--method bernstein --set degree=10 --set "scale=Logit(-8, 0)"'
     assert run(stream, "--method", "bernstein", "--set", "degree=10", "--set", "scale=Logit(-8, 0)").exit_code == 0
 
@@ -760,12 +804,12 @@ def test_no_progress_bar_where_there_is_no_terminal(stream: Path) -> None:
 # -- other processes -----------------------------------------------------------------------------------------------
 
 
-def live(*options: object) -> subprocess.Popen[bytes]:
-    """The program on an open pipe."""
+def live(*options: object, before: Callable[[], object] | None = None) -> subprocess.Popen[bytes]:
+    """The program on an open pipe; `before` is called in its process first."""
     command = [*PROGRAM, "run", "-", "--score", "score", "--label", "click", *map(str, options)]
     # Unbuffered here, so that a line can be waited for; the program buffers as it always does.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, bufsize=0, **pipes)
+    return subprocess.Popen(command, bufsize=0, preexec_fn=before, **pipes)
 
 
 def give(process: subprocess.Popen[bytes], content: bytes) -> None:

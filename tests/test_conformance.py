@@ -56,6 +56,7 @@ from streamcal import (
     REGISTRY,
     Bernstein,
     CapabilityError,
+    Decay,
     Forever,
     InputError,
     MergeError,
@@ -867,8 +868,10 @@ def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
     first = np.concatenate((1.0 / (1.0 + np.exp(-np.linspace(-16.5, 16.5, 20_000))), np.linspace(0.0, 1.0, 40_000)))
     if is_sequential(case.method):
         first = first[::16]  # has no cells, and windows of no more than 1,000
+    # A half-life of one observation would leave 60 of them, and most cells empty.
+    policy = {"forgetting": Decay(1_000)} if case.policy == "decay" else {}
     for params in case.variants() if kernel_form() == "compiled" else [{}]:
-        cal = case.build(**params)
+        cal = case.build(**params, **policy)
         if not cal.bounded_memory and case.policy != "forever":
             continue  # what forgets need not grow
         sizes = []

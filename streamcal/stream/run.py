@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamcal.base import Calibrator, InputError
+from streamcal.base import Calibrator, InputError, SolverError
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row
@@ -115,8 +115,8 @@ class Run:
     def execute(self, progress: Callable[[int, float | None], None] = lambda rows, share: None) -> None:
         """Read to the end; `progress(rows, share of the file or None)` is called after each chunk.
 
-        Raises `RecordError` at the first row that cannot be used, unless `skip`, and `KeyboardInterrupt` after an
-        `interrupt`; rows before it are in the output and in the calibrator.
+        Raises `RecordError` at the first row that cannot be used, unless `skip`, `SolverError` where no prediction was
+        found, and `KeyboardInterrupt` after an `interrupt`; rows before it are in the output and in the calibrator.
         """
         self._refuse_same_files()
         on_bad_row = self._reject_unread if self.skip else None
@@ -177,6 +177,8 @@ class Run:
                     if not self.skip:
                         raise
                     self._reject(error, row)
+                except SolverError as error:  # not the row's fault: to skip it would help nobody
+                    raise SolverError(f"{self.source}, row {number}: {error}") from None
                 else:
                     done.append(row)
         finally:
