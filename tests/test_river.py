@@ -129,6 +129,8 @@ def test_a_base_without_an_opinion():
     assert (model.calibrator.n, model.classifier.learned) == (0.0, [True])
     with pytest.raises(InputError, match="not binary"):
         model.learn_one({}, "click")
+    with pytest.raises(InputError, match="weight"):
+        model.learn_one({}, True, w=float("nan"))
     assert model.classifier.learned == [True]
 
 
@@ -394,6 +396,8 @@ def test_half_until_every_clone_has_an_opinion():
     assert model.calibrator.n == 2.0
     with pytest.raises(InputError, match="not binary"):
         CrossCalibratedClassifier(naive_bayes.GaussianNB()).learn_one({"a": 1.0}, "click")
+    with pytest.raises(InputError, match="weight"):
+        CrossCalibratedClassifier(naive_bayes.GaussianNB()).learn_one({"a": 1.0}, True, w=-1.0)
 
 
 def test_weights_times_and_bad_calls_of_a_cross_calibrated_classifier():

@@ -8,6 +8,7 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.base import InputError, Time
+from streamcal.inputs import check_weight
 from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.river.bases import asked_for, takes
@@ -80,6 +81,7 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
             self.calibrator.learn_one(scores, y, w, t)
         else:
             check_class(y)
+            check_weight(w)
         self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
