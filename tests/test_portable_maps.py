@@ -283,6 +283,11 @@ def test_a_map_needs_numpy_alone():
         '{"streamcal_map": 2, "kind": "identity", "scale": {"kind": "probability"}}',
         '{"streamcal_map": 1, "kind": "stranger", "scale": {"kind": "probability"}}',
         '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "stranger"}}',
+        '{"streamcal_map": 1}',
+        '{"streamcal_map": 1, "kind": "identity", "scale": "probability"}',
+        '{"streamcal_map": 1, "kind": "sigmoid", "scale": {"kind": "probability"}, "slope": 1.0}',
+        '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "logit"}}',
+        '{"streamcal_map": 1, "kind": "steps", "scale": {"kind": "probability"}, "cuts": 0.5, "values": null}',
     ],
 )
 def test_what_is_no_map_is_refused(text):
@@ -295,6 +300,11 @@ def test_scores_that_are_no_probabilities_are_refused():
     for score in (-0.1, 1.1, math.nan, math.inf):
         with pytest.raises(ValueError, match=r"probabilities|finite"):
             read(score)
+    for scores in ([[0.1, 0.2]], 0.5):  # a column a fold is for the maps of folds
+        with pytest.raises(ValueError, match="shape"):
+            read.predict_many(scores)
+    with pytest.raises(ValueError, match="shape"):
+        read.predict_one([0.1, 0.2])
     with pytest.raises(ValueError, match="no intervals"):
         read.predict_interval_many([0.5])
 
