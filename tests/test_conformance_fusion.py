@@ -337,6 +337,17 @@ def test_scores_by_name_are_read_in_the_order_of_the_names(case):
         assert one.state_dict() == before
 
 
+@each()
+@pytest.mark.parametrize("scores", [{1: 0.2, 2: 0.3}, {"a": 0.2, 2: 0.3}, {None: 0.2, "a": 0.3}])
+def test_names_are_texts(case, scores):  # JSON has no others: what was learned under 1 would come back under "1"
+    cal = case.build()
+    before = cal.state_dict()
+    for call in (lambda: cal.learn_one(scores, 1, 1.0, 0.0), lambda: cal.predict_one(scores)):
+        with pytest.raises(InputError, match="texts"):
+            call()
+    assert cal.state_dict() == before
+
+
 NEVER = [float("nan"), float("inf"), "0.5", None, 1j, [0.5]]
 CALLS = {
     "score": [(scores, 1, 1.0, 8.0) for scores in ([0.5, 1.5], [-0.25, 0.5], *([0.5, bad] for bad in NEVER))],

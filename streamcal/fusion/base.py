@@ -203,6 +203,8 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         """M finite floats in the order of the scales, and the names the scores have from now on."""
         names = self._names
         if isinstance(scores, Mapping):
+            if not all(isinstance(name, str) for name in scores):
+                raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
             names = tuple(sorted(scores))
             if self._names not in (None, names):
                 raise InputError(
