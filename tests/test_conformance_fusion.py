@@ -338,6 +338,14 @@ def test_scores_by_name_are_read_in_the_order_of_the_names(case):
 
 
 @each()
+def test_a_map_can_be_handed_to_another_process(case):
+    cal = learned(case.build(), [Observation((k / 8, k % 3 / 2), k > 3, 1.0, 0.0) for k in range(8)])
+    found, places = cal.map(), probes(cal)
+    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert twin.predict_many(places).tolist() == found.predict_many(places).tolist()
+
+
+@each()
 @pytest.mark.parametrize("scores", [{1: 0.2, 2: 0.3}, {"a": 0.2, 2: 0.3}, {None: 0.2, "a": 0.3}])
 def test_names_are_texts(case, scores):  # JSON has no others: what was learned under 1 would come back under "1"
     cal = case.build()

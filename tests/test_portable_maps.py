@@ -1,7 +1,9 @@
 """Maps leave the package as JSON and as SQL, and say there what they say here: for every method, to rounding."""
 
+import copy
 import json
 import math
+import pickle
 import re
 import sqlite3
 import subprocess
@@ -99,6 +101,15 @@ def test_the_map_of_every_method_is_the_same_elsewhere(method, params):
     cal.learn_many(scores, y)
     x = np.concatenate((PROBES, scores, np.nextafter(scores, 2.0).clip(0.0, 1.0), np.nextafter(scores, -1.0).clip(0.0)))
     assert_same_elsewhere(cal.map(), x)
+
+
+@pytest.mark.parametrize(("method", "params"), FITTED)
+def test_the_map_of_every_method_can_be_handed_to_another_process(method, params):
+    cal = method(**params)
+    cal.learn_many(PROBES, PROBES > 0.25)
+    found = cal.map()
+    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert twin.predict_many(PROBES).tolist() == found.predict_many(PROBES).tolist()
 
 
 def test_every_kind_of_map_can_be_written_and_read():
