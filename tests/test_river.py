@@ -39,7 +39,13 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.river import Brier, CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
+from streamcal.river import (
+    Brier,
+    CalibratedClassifier,
+    CalibratedMulticlassClassifier,
+    CrossCalibratedClassifier,
+    ScoreCalibrator,
+)
 from streamcal.river.bases import takes
 
 #: Methods that solve for milliseconds.
@@ -282,6 +288,15 @@ def test_it_refuses_what_is_no_classifier_or_calibrator():
         CalibratedClassifier(naive_bayes.GaussianNB(), Platt)
     with pytest.raises(InputError, match="not a streamcal calibrator"):
         ScoreCalibrator("platt")
+
+
+@pytest.mark.parametrize("wrapper", [CalibratedClassifier, CalibratedMulticlassClassifier])
+def test_a_base_without_probabilities_is_told_so(wrapper):
+    labels_only = ensemble.VotingClassifier([naive_bayes.GaussianNB(), tree.HoeffdingTreeClassifier()])
+    model = wrapper(preprocessing.StandardScaler() | labels_only)
+    for call in (lambda: model.predict_proba_one({"a": 1.0}), lambda: model.learn_one({"a": 1.0}, True)):
+        with pytest.raises(InputError, match="predicts probabilities"):
+            call()
 
 
 def test_it_refuses_other_classes_and_forgives_rounding_only():

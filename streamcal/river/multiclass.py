@@ -11,7 +11,7 @@ from streamcal.base import InputError, Time
 from streamcal.inputs import check_weight
 from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
-from streamcal.river.bases import asked_for, takes
+from streamcal.river.bases import asked_for, probabilities_of, takes
 
 
 class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
@@ -76,7 +76,7 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: ClassLabel, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
-        scores = self.classifier.predict_proba_one(x)
+        scores = probabilities_of(self.classifier, x)
         if scores:
             self.calibrator.learn_one(scores, y, w, t)
         else:
@@ -86,5 +86,5 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
         """The calibrated probability of each class the base names, as of time `t`. Changes nothing."""
-        scores = self.classifier.predict_proba_one(x, **kwargs)
+        scores = probabilities_of(self.classifier, x, **kwargs)
         return self.calibrator.predict_one(scores, t) if scores else {}
