@@ -345,6 +345,17 @@ def test_a_map_can_be_handed_to_another_process(case):
         assert twin.predict_many(places).tolist() == found.predict_many(places).tolist()
 
 
+@under(*ADDING)
+def test_scores_of_other_names_do_not_merge(case):
+    cal, other = case.build(), case.build()
+    cal.learn_one({"a": 0.2, "b": 0.3}, 1, 1.0, 0.0)
+    other.learn_one({"a": 0.2, "c": 0.3}, 1, 1.0, 0.0)
+    before = cal.state_dict()
+    with pytest.raises(MergeError, match="named"):
+        cal.merge(other)
+    assert cal.state_dict() == before
+
+
 @each()
 @pytest.mark.parametrize("scores", [{1: 0.2, 2: 0.3}, {"a": 0.2, 2: 0.3}, {None: 0.2, "a": 0.3}])
 def test_names_are_texts(case, scores):  # JSON has no others: what was learned under 1 would come back under "1"
