@@ -129,7 +129,7 @@ class AdditiveLearner(Learner, Generic[Map]):
         if other is self:
             raise MergeError("a calibrator cannot be merged into itself: its observations would count twice")
         self._memory.merge(other._memory)
-        self._changed(other._memory.statistic.count)
+        self._changed(other._memory.count)
 
     # -- the map -------------------------------------------------------------------------------------------------
 

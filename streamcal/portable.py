@@ -37,7 +37,12 @@ def load_map(text: str | bytes) -> PortableMap:
         raise ValueError("this is not a calibration map: expected the text that to_json() wrote")
     if data["streamcal_map"] != FORMAT:
         raise ValueError(f"map format {data['streamcal_map']!r} cannot be read, only {FORMAT}")
-    return PortableMap(data)
+    try:
+        found = PortableMap(data)
+        found.predict_many(np.empty(0))  # reads every part of it once
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"this calibration map is damaged: {error!r}") from error
+    return found
 
 
 class PortableMap:
@@ -72,6 +77,8 @@ class PortableMap:
 
     def _coordinates(self, scores: npt.ArrayLike) -> Array:
         s = np.asarray(scores, dtype=np.float64)
+        if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
+            raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
             raise ValueError("scores are to be finite")
         return SCALES[self._scale["kind"]](s, self._scale)

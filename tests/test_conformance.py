@@ -61,6 +61,7 @@ from streamcal import (
     InputError,
     MergeError,
     OnlinePlatt,
+    Prior,
     RetractionError,
     StateError,
 )
@@ -942,6 +943,30 @@ def test_retractions_and_merges_count_towards_a_refresh(case):
     assert_close(cal.predict_many(PROBES), cal.clone().predict_many(PROBES), 0.0)
     cal.merge(other)
     assert_close(cal.predict_many(PROBES), before, tolerance(cal))  # solved again, from another start
+
+
+@each([case for case in REFRESHING if case.adds])
+def test_a_merge_counts_what_was_learned_and_not_the_prior(case):
+    seeded = "prior" in case.build().params() and case.policy != "time-decay"
+    cal, other = (case.build(refresh_every=8, **({"prior": Prior(1.0)} if seeded else {})) for _ in range(2))
+    for k in range(3):
+        other.learn_one(k / 4, k % 2, 1.0, 0.0)
+    cal.merge(other)
+    assert cal.state_dict()["learned"]["since"] == 3
+
+
+@each([case for case in REFRESHING if case.policy == "time-window"])
+def test_what_was_predicted_does_not_change_what_a_merge_counts(case):
+    cals = []
+    for asked in (False, True):
+        cal, other = (case.build(refresh_every=2) for _ in range(2))
+        cal.learn_one(0.75, 1, 1.0, 0.0)
+        other.learn_one(0.25, 0, 1.0, 0.0)
+        if asked:
+            other.predict_one(0.5, 1e6)
+        cal.merge(other)
+        cals.append(cal.state_dict()["learned"]["since"])
+    assert cals == [0, 0]
 
 
 # -- grids -------------------------------------------------------------------------------------------------------

@@ -337,6 +337,36 @@ def test_scores_by_name_are_read_in_the_order_of_the_names(case):
         assert one.state_dict() == before
 
 
+@each()
+def test_a_map_can_be_handed_to_another_process(case):
+    cal = learned(case.build(), [Observation((k / 8, k % 3 / 2), k > 3, 1.0, 0.0) for k in range(8)])
+    found, places = cal.map(), probes(cal)
+    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert twin.predict_many(places).tolist() == found.predict_many(places).tolist()
+
+
+@under(*ADDING)
+def test_scores_of_other_names_do_not_merge(case):
+    cal, other = case.build(), case.build()
+    cal.learn_one({"a": 0.2, "b": 0.3}, 1, 1.0, 0.0)
+    other.learn_one({"a": 0.2, "c": 0.3}, 1, 1.0, 0.0)
+    before = cal.state_dict()
+    with pytest.raises(MergeError, match="named"):
+        cal.merge(other)
+    assert cal.state_dict() == before
+
+
+@each()
+@pytest.mark.parametrize("scores", [{1: 0.2, 2: 0.3}, {"a": 0.2, 2: 0.3}, {None: 0.2, "a": 0.3}])
+def test_names_are_texts(case, scores):  # JSON has no others: what was learned under 1 would come back under "1"
+    cal = case.build()
+    before = cal.state_dict()
+    for call in (lambda: cal.learn_one(scores, 1, 1.0, 0.0), lambda: cal.predict_one(scores)):
+        with pytest.raises(InputError, match="texts"):
+            call()
+    assert cal.state_dict() == before
+
+
 NEVER = [float("nan"), float("inf"), "0.5", None, 1j, [0.5]]
 CALLS = {
     "score": [(scores, 1, 1.0, 8.0) for scores in ([0.5, 1.5], [-0.25, 0.5], *([0.5, bad] for bad in NEVER))],

@@ -48,6 +48,13 @@ def answers(metric: DistributionMetric) -> list[float]:
     return [number for one in said if one is not None for number in np.ravel(one).tolist()]
 
 
+@pytest.mark.parametrize("make", METRICS)
+def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(make):
+    metric = filled(make, [(Normal(0.0, 1.0), 0.5, 1e60), (Normal(0.0, 1.0), 0.5, 1.0)])
+    metric.revert(Normal(0.0, 1.0), 0.5, 1e60)
+    assert metric.value is None
+
+
 # -- each measure against its definition -------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from streamcal.base import InputError, MergeError, RetractionError
-from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, Metric
+from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, EqualMassECE, LogLoss, Metric
 from streamcal.metrics.cells import CELLS_PER_LOGIT, LOGIT_LIMIT, ProbabilityCells
 from streamcal.metrics.reliability import wilson_interval
 
@@ -398,3 +398,23 @@ def test_metrics_do_not_change_when_read() -> None:
     before = pickle.dumps(ece)
     _ = ece.value, ece.error_bound, ece.reliability(), repr(ece)
     assert pickle.dumps(ece) == before
+
+
+@pytest.mark.parametrize("make", [*METRICS, DebiasedECE])
+@pytest.mark.parametrize("p", [0.5, 0.1])  # in the cell of what is reverted, and beside it
+def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(make, p) -> None:
+    metric = filled(make, [(0.5, True, 1e60), (p, True, 1.0)])
+    metric.revert(0.5, True, 1e60)
+    assert metric.value is None
+    metric.update(0.25, True, 1.0)  # of known weight again
+    assert metric.value is not None
+
+
+@pytest.mark.parametrize("make", [EqualMassECE, DebiasedECE])
+def test_an_effective_number_is_one_of_the_observations_held(make) -> None:
+    metric = filled(make, [(0.5, True, 1e9), (0.5, True, 1.0), (0.5, False, 1.0), (0.5, False, 2.0)])
+    metric.revert(0.5, True, 1e9)  # whose square leaves nothing of the squares of the others
+    (found,) = metric.reliability().bins
+    assert found.weight == 4.0
+    assert 0.0 < found.lower < found.frequency < found.upper < 1.0
+    assert metric.value <= 1.0

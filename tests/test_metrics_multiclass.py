@@ -109,6 +109,26 @@ def test_bad_input_changes_nothing(build):
     assert repr(metric).startswith(type(metric).__name__)
 
 
+def test_a_retraction_that_is_refused_takes_nothing():
+    ece = ClasswiseECE()
+    ece.update({"a": 0.5, "b": 0.5}, "a")
+    ece.update({"a": 0.5, "b": 0.5}, "b", 2.0)
+    before = ece.by_label(), ece.n
+    for p, y in (({"a": 0.5, "c": 0.5}, "a"), ({"a": 0.5, "b": 0.5}, "c"), ({"b": 0.5, "a": 0.25, "c": 0.25}, "b")):
+        with pytest.raises(RetractionError):
+            ece.revert(p, y)
+        assert (ece.by_label(), ece.n) == before
+
+
+@pytest.mark.parametrize("build", METRICS)
+def test_what_a_retraction_has_left_to_rounding_alone_is_no_value(build):
+    metric = build()
+    for w in (1e60, 1.0):
+        metric.update({"a": 0.5, "b": 0.5}, "a", w)
+    metric.revert({"a": 0.5, "b": 0.5}, "a", 1e60)
+    assert metric.value is None
+
+
 def test_parameters_that_are_not_possible_are_refused():
     for build in (lambda: MulticlassLogLoss(clip=0.0), lambda: ClasswiseECE(bins=0)):
         with pytest.raises(InputError):

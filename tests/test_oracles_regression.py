@@ -408,6 +408,21 @@ def test_recalibrated_normals_have_their_closed_mean():
     assert Recalibrated(Normal(0.0, 1.0), close).mean == pytest.approx(0.98 * stats.norm.ppf(0.3), abs=0.02)
 
 
+@pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 10.0, 100.0, 1000.0])
+def test_counts_are_exact_as_pieces_and_near_otherwise(rate):
+    counts = np.arange(int(rate + 40.0 * math.sqrt(rate)))
+    levels = stats.poisson(rate).cdf(np.append(counts - 1, counts[-1]))
+    levels[-1] = 1.0
+    exact = Piecewise(np.repeat(counts, 2), np.column_stack((levels[:-1], levels[1:])).ravel())
+    general, deviation = complete(stats.poisson(rate)), math.sqrt(rate)
+    assert exact.mean == pytest.approx(rate, abs=1e-9)
+    assert general.mean == pytest.approx(rate, abs=0.02 * deviation)  # 0.011 seen, as the class says
+    for y in (-0.5, 0.0, float(int(rate)), rate + 0.5, rate + 3.0 * deviation):
+        gini = float(np.abs(counts[:, None] - counts) @ np.diff(levels) @ np.diff(levels))
+        assert exact.crps(y) == pytest.approx(float(np.abs(counts - y) @ np.diff(levels)) - 0.5 * gini, abs=1e-9)
+        assert general.crps(y) == pytest.approx(exact.crps(y), abs=0.02 * deviation)
+
+
 def test_recalibrated_pieces_are_exact():
     """Against the general class, which asks the same cdf and searches it."""
     for base in (Quantiles([0.1, 0.35, 0.9], [0.0, 1.0, 1.0]), Sample([1.0, 2.0, 2.0, 5.0]), Normal(0.0, 1.0)):

@@ -1,7 +1,9 @@
 """Maps leave the package as JSON and as SQL, and say there what they say here: for every method, to rounding."""
 
+import copy
 import json
 import math
+import pickle
 import re
 import sqlite3
 import subprocess
@@ -99,6 +101,15 @@ def test_the_map_of_every_method_is_the_same_elsewhere(method, params):
     cal.learn_many(scores, y)
     x = np.concatenate((PROBES, scores, np.nextafter(scores, 2.0).clip(0.0, 1.0), np.nextafter(scores, -1.0).clip(0.0)))
     assert_same_elsewhere(cal.map(), x)
+
+
+@pytest.mark.parametrize(("method", "params"), FITTED)
+def test_the_map_of_every_method_can_be_handed_to_another_process(method, params):
+    cal = method(**params)
+    cal.learn_many(PROBES, PROBES > 0.25)
+    found = cal.map()
+    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert twin.predict_many(PROBES).tolist() == found.predict_many(PROBES).tolist()
 
 
 def test_every_kind_of_map_can_be_written_and_read():
@@ -283,6 +294,11 @@ def test_a_map_needs_numpy_alone():
         '{"streamcal_map": 2, "kind": "identity", "scale": {"kind": "probability"}}',
         '{"streamcal_map": 1, "kind": "stranger", "scale": {"kind": "probability"}}',
         '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "stranger"}}',
+        '{"streamcal_map": 1}',
+        '{"streamcal_map": 1, "kind": "identity", "scale": "probability"}',
+        '{"streamcal_map": 1, "kind": "sigmoid", "scale": {"kind": "probability"}, "slope": 1.0}',
+        '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "logit"}}',
+        '{"streamcal_map": 1, "kind": "steps", "scale": {"kind": "probability"}, "cuts": 0.5, "values": null}',
     ],
 )
 def test_what_is_no_map_is_refused(text):
@@ -295,6 +311,11 @@ def test_scores_that_are_no_probabilities_are_refused():
     for score in (-0.1, 1.1, math.nan, math.inf):
         with pytest.raises(ValueError, match=r"probabilities|finite"):
             read(score)
+    for scores in ([[0.1, 0.2]], 0.5):  # a column a fold is for the maps of folds
+        with pytest.raises(ValueError, match="shape"):
+            read.predict_many(scores)
+    with pytest.raises(ValueError, match="shape"):
+        read.predict_one([0.1, 0.2])
     with pytest.raises(ValueError, match="no intervals"):
         read.predict_interval_many([0.5])
 

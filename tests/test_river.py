@@ -39,7 +39,13 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.river import Brier, CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
+from streamcal.river import (
+    Brier,
+    CalibratedClassifier,
+    CalibratedMulticlassClassifier,
+    CrossCalibratedClassifier,
+    ScoreCalibrator,
+)
 from streamcal.river.bases import takes
 
 #: Methods that solve for milliseconds.
@@ -129,6 +135,8 @@ def test_a_base_without_an_opinion():
     assert (model.calibrator.n, model.classifier.learned) == (0.0, [True])
     with pytest.raises(InputError, match="not binary"):
         model.learn_one({}, "click")
+    with pytest.raises(InputError, match="weight"):
+        model.learn_one({}, True, w=float("nan"))
     assert model.classifier.learned == [True]
 
 
@@ -282,6 +290,15 @@ def test_it_refuses_what_is_no_classifier_or_calibrator():
         ScoreCalibrator("platt")
 
 
+@pytest.mark.parametrize("wrapper", [CalibratedClassifier, CalibratedMulticlassClassifier])
+def test_a_base_without_probabilities_is_told_so(wrapper):
+    labels_only = ensemble.VotingClassifier([naive_bayes.GaussianNB(), tree.HoeffdingTreeClassifier()])
+    model = wrapper(preprocessing.StandardScaler() | labels_only)
+    for call in (lambda: model.predict_proba_one({"a": 1.0}), lambda: model.learn_one({"a": 1.0}, True)):
+        with pytest.raises(InputError, match="predicts probabilities"):
+            call()
+
+
 def test_it_refuses_other_classes_and_forgives_rounding_only():
     with pytest.raises(InputError, match="'no', 'yes'"):
         CalibratedClassifier(Fixed({"no": 0.5, "yes": 0.5}), Platt()).predict_proba_one({})
@@ -394,6 +411,8 @@ def test_half_until_every_clone_has_an_opinion():
     assert model.calibrator.n == 2.0
     with pytest.raises(InputError, match="not binary"):
         CrossCalibratedClassifier(naive_bayes.GaussianNB()).learn_one({"a": 1.0}, "click")
+    with pytest.raises(InputError, match="weight"):
+        CrossCalibratedClassifier(naive_bayes.GaussianNB()).learn_one({"a": 1.0}, True, w=-1.0)
 
 
 def test_weights_times_and_bad_calls_of_a_cross_calibrated_classifier():

@@ -90,6 +90,8 @@ def test_a_base_without_an_opinion_and_a_label_that_is_none():
         model = FusedClassifier([Fixed(answer) for answer in answers])
         with pytest.raises(InputError, match="not binary"):
             model.learn_one({}, "click")
+        with pytest.raises(InputError, match="weight"):
+            model.learn_one({}, True, w=float("nan"))
         assert [one.learned for one in model.models] == [[], []]
     with pytest.raises(InputError, match="only False and True"):
         FusedClassifier([Fixed({"a": 1.0}), Fixed({True: 1.0})]).learn_one({}, True)

@@ -93,6 +93,13 @@ def test_weights_and_times_go_where_they_are_taken():
     assert len(model.classifier.learned) == 2
 
 
+def test_a_weight_is_checked_where_the_base_has_no_scores_too():
+    model = CalibratedMulticlassClassifier(naive_bayes.GaussianNB())
+    with pytest.raises(InputError, match="weight"):
+        model.learn_one({"a": 1.0}, "grass", w=float("nan"))
+    assert not model.classifier.class_counts
+
+
 def test_what_is_no_classifier_or_calibrator_is_refused():
     with pytest.raises(InputError, match="River classifier"):
         CalibratedMulticlassClassifier(linear_model.LinearRegression())

@@ -94,6 +94,18 @@ def test_a_base_without_a_finite_prediction_has_no_forecast(answer):
     assert len(model.regressor.learned) == 3
 
 
+@pytest.mark.parametrize("half_life", [None, 10])
+def test_a_base_that_diverges_and_comes_back(half_life):
+    model = taught(CalibratedRegressor(Fixed(0.0), half_life=half_life), [({}, 1.0)] * 5)
+    before = model.residual_sd
+    for far in (1e160, -1.7e308):  # finite, and their squares are not
+        model.regressor.answer = far
+        model.learn_one({}, 1e308)
+    assert (model.residual_sd, model.calibrator.n, len(model.regressor.learned)) == (before, 6.0, 7)
+    model.regressor.answer = 0.0
+    assert model.predict_distribution_one({}) is not None
+
+
 def test_before_the_first_residual_the_base_speaks_alone():
     model = CalibratedRegressor(Fixed(2.0))
     assert (model.predict_one({}), model.predict_distribution_one({})) == (2.0, None)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.additive import AdditiveLearner, require
-from streamcal.base import CapabilityError, FloatArray, InputError, Label, Learner, Time
+from streamcal.base import CapabilityError, FloatArray, InputError, Label, Learner, MergeError, Time
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.scales import Probability, Scale
@@ -181,7 +181,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
 
     def merge(self, other: Self) -> None:
         if self.same_parameters(other) and None not in (self._names, other._names) and self._names != other._names:
-            raise InputError(f"cannot merge scores named {other._names} into scores named {self._names}")
+            raise MergeError(f"cannot merge scores named {other._names} into scores named {self._names}")
         super().merge(other)
         self._names = self._names or other._names
         self._clamped += other._clamped
@@ -203,6 +203,8 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         """M finite floats in the order of the scales, and the names the scores have from now on."""
         names = self._names
         if isinstance(scores, Mapping):
+            if not all(isinstance(name, str) for name in scores):
+                raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
             names = tuple(sorted(scores))
             if self._names not in (None, names):
                 raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
@@ -105,6 +106,7 @@ class ScatterMap(FusionMap):
 
     def __init__(self, scales: tuple[Scale, ...], x: FloatArray, values: FloatArray) -> None:
         super().__init__(scales)
+        self._points = x, values
         self._size = float(np.abs(x).max()) or 1.0
         centred = x / self._size
         self._centre = centred.mean(axis=0)
@@ -114,6 +116,9 @@ class ScatterMap(FusionMap):
         if len(self._plane) == x.shape[1]:
             self._plane = np.eye(x.shape[1])
         self._between = _interpolation(centred @ self._plane.T, values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScatterMap, (self.scales, *self._points)
 
     def at(self, x: tuple[float, ...]) -> float:
         return float(self.at_many(np.array([x]))[0])

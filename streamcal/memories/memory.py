@@ -67,6 +67,12 @@ class Memory:
         return 1.0
 
     @property
+    def count(self) -> int:
+        """Number of observations held, those of the seed apart; whatever was predicted as of a later time."""
+        self.as_of(None)
+        return self.statistic.count - self._seed_count
+
+    @property
     def holds_nothing(self) -> bool:
         """Whether all that is held is the seed, as of the present view.
 

@@ -17,7 +17,8 @@ class Summed(ABC):
 
     The order does not matter, and `merge` is the same as one long stream. The sums are plain, not compensated: n terms
     of one sign carry a relative error of at most n ⋅ 1.1e-16, which is 1e-7 after 1e9 observations. Beside its float
-    weight a metric counts its observations, and holds exact zeros again once all were reverted.
+    weight a metric counts its observations, and holds exact zeros again once all were reverted. To revert what weighed
+    10¹⁶ times as much as the rest leaves nothing of the rest: where no weight is left, `value` is None.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class Brier(Metric):
     @property
     def value(self) -> float | None:
         """Mean squared error; `None` if nothing was observed."""
-        return self._sum / self._weight if self._count else None
+        return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
         self._sum = 0.0

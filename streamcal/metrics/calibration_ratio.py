@@ -26,7 +26,7 @@ class CalibrationRatio(Metric):
     def value(self) -> float | None:
         """The ratio; infinite without a positive label, `None` if only zeros were predicted by then."""
         if self._positives:
-            return self._predicted / self._positive
+            return self._predicted / self._positive if self._positive > 0.0 else None
         return math.inf if self._predicted > 0.0 else None
 
     def _clear(self) -> None:

@@ -57,7 +57,10 @@ class ProbabilityCells:
         cell.positive += w * y
 
     def take(self, p: float, y: float, w: float) -> bool:
-        """Take back one earlier `add`; False, and no change, if its cell holds nothing."""
+        """Take back one earlier `add`; False, and no change, if its cell holds nothing.
+
+        What is left beside a much larger weight is rounding, and may be 0 or less.
+        """
         key = _key(p)
         cell = self._cells.get(key)
         if cell is None:
@@ -72,6 +75,10 @@ class ProbabilityCells:
         cell.positive -= w * y
         return True
 
+    def holds(self, p: float) -> bool:
+        """Whether the cell of p holds anything, that is, whether `take` would."""
+        return _key(p) in self._cells
+
     def merge(self, other: ProbabilityCells) -> None:
         """Add all that `other` holds."""
         for key, theirs in list(other._cells.items()):
@@ -84,8 +91,8 @@ class ProbabilityCells:
             ours.positive += theirs.positive
 
     def __iter__(self) -> Iterator[Cell]:
-        """The cells in the order of their probabilities."""
-        return (self._cells[key] for key in sorted(self._cells))
+        """The cells in the order of their probabilities, but those whose weight rounding has taken (see `take`)."""
+        return (cell for _, cell in sorted(self._cells.items()) if cell.weight > 0.0)
 
     def _check(self) -> None:
         """Raise AssertionError where an invariant is broken (tests call this after every change)."""
@@ -93,6 +100,13 @@ class ProbabilityCells:
             assert cell.count >= 1
             assert 0.0 <= cell.low <= cell.high <= 1.0
             assert key == _key(cell.low) == _key(cell.high)
+
+
+def effective_number(cells: list[Cell]) -> float:
+    """(Σ w)²/Σ w² of all observations in cells of weight above 0: from 1 to their number, whatever rounding left."""
+    weight, squared = math.fsum(cell.weight for cell in cells), math.fsum(cell.squared for cell in cells)
+    count = sum(cell.count for cell in cells)
+    return count if squared * count <= weight * weight else max(weight * weight / squared, 1.0)
 
 
 def _key(p: float) -> int:

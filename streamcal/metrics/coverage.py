@@ -40,12 +40,12 @@ class IntervalCoverage(DistributionMetric):
     @property
     def value(self) -> float | None:
         """The share; `None` if nothing was observed."""
-        return self._covered / self._weight if self._count else None
+        return self._covered / self._weight if self._weight > 0.0 else None
 
     @property
     def width(self) -> float | None:
         """Mean width of the intervals; `None` if nothing was observed."""
-        return self._width / self._weight if self._count else None
+        return self._width / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
         self._covered = self._width = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streamcal.metrics.cells import Cell
+from streamcal.metrics.cells import Cell, effective_number
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.reliability import equal_mass
 
@@ -51,7 +51,7 @@ class DebiasedECE(EqualMassECE):
     @property
     def value(self) -> float | None:
         """The error, in [0, 1]; `None` if nothing was observed."""
-        if not self._count:
+        if self._weight <= 0.0:
             return None
         squared = math.fsum(b.weight * (b.gap * b.gap - b.by_labels) for b in self._bins()) / self._weight
         return math.sqrt(max(0.0, squared))
@@ -64,7 +64,7 @@ class DebiasedECE(EqualMassECE):
         v_b = Σ w² p(1 − p) / W_b². Where fewer than a few positive labels are expected in a bin, gaps are not normal,
         and the floor is a guide.
         """
-        if not self._count:
+        if self._weight <= 0.0:
             return None
         variance = math.fsum(2.0 * (b.weight * b.by_predictions) ** 2 for b in self._bins())
         return math.sqrt(ONE_SIDED_95 * math.sqrt(variance) / self._weight)
@@ -76,7 +76,7 @@ class DebiasedECE(EqualMassECE):
 def _bin(group: list[Cell]) -> _Bin | None:
     """What is needed of a bin; None where it is but one observation."""
     weight = math.fsum(cell.weight for cell in group)
-    effective = weight * weight / math.fsum(cell.squared for cell in group)
+    effective = effective_number(group)
     if effective < ONE:
         return None
     # Reverted float weights may leave a share outside [0, 1] by a rounding error.

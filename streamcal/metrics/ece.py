@@ -46,7 +46,7 @@ class EqualMassECE(Metric):
     @property
     def value(self) -> float | None:
         """The error, in [0, 1]; `None` if nothing was observed. Cost: a sort of the occupied cells."""
-        if not self._count:
+        if self._weight <= 0.0:
             return None
         gaps = (math.fsum(c.predicted - c.positive for c in group) for group in equal_mass(self._cells, self.bins))
         return math.fsum(map(abs, gaps)) / self._weight
@@ -81,9 +81,13 @@ class EqualMassECE(Metric):
         """
         if not 0.0 < confidence < 1.0:
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
-        if not self._count:
+        if self._weight <= 0.0:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
         return reliability_data(self._cells, self.bins, confidence)
+
+    def holds(self, p: float) -> bool:
+        """Whether anything is held that `revert` could take for an observation of probability `p`."""
+        return self._cells.holds(p)
 
     def _clear(self) -> None:
         self._cells = ProbabilityCells()

@@ -44,7 +44,8 @@ class LogLikelihood(DistributionMetric):
     @property
     def finite(self) -> float | None:
         """The mean over the outcomes with a finite log density; `None` if there are none."""
-        return self._sum / self._finite_weight if self._count > self._impossible + self._certain else None
+        some = self._count > self._impossible + self._certain and self._finite_weight > 0.0
+        return self._sum / self._finite_weight if some else None
 
     @property
     def impossible(self) -> int:

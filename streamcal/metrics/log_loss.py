@@ -46,7 +46,7 @@ class LogLoss(Metric):
     @property
     def value(self) -> float | None:
         """Mean loss in nats; `None` if nothing was observed."""
-        return self._sum / self._weight if self._count else None
+        return self._sum / self._weight if self._weight > 0.0 else None
 
     @property
     def infinite(self) -> int:

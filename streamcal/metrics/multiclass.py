@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.base import InputError
+from streamcal.base import InputError, RetractionError
 from streamcal.inputs import check_weight
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
@@ -67,7 +67,7 @@ class _Mean(MulticlassMetric):
     @property
     def value(self) -> float | None:
         """The mean loss; `None` if nothing was observed."""
-        return self._sum / self._weight if self._count else None
+        return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
         self._sum = 0.0
@@ -161,6 +161,10 @@ class ClasswiseECE(MulticlassMetric):
 
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
         given = p if y in p else {**p, y: 0.0}
+        if sign < 0:  # of all labels, before anything is taken
+            for label, q in given.items():
+                if label not in self._by_label or not self._by_label[label].holds(q):
+                    raise RetractionError(f"no observation of {label!r} near probability {q!r} is held to be reverted")
         for label, q in given.items():
             ece = self._by_label.setdefault(label, EqualMassECE(self.bins))
             if sign > 0:

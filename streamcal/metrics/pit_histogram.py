@@ -64,7 +64,7 @@ class PITHistogram(DistributionMetric):
     @property
     def value(self) -> float | None:
         """The mean distance between levels and shares; `None` if nothing was observed."""
-        if not self._count:
+        if self._weight <= 0.0:
             return None
         edges = np.arange(1, self.bins) / self.bins
         return float(np.abs(np.cumsum(self._weights)[:-1] / self._weight - edges).mean())

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from streamcal.metrics.cells import Cell, ProbabilityCells
+from streamcal.metrics.cells import Cell, ProbabilityCells, effective_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,7 @@ def _bin(group: list[Cell], z: float) -> ReliabilityBin:
     weight = math.fsum(cell.weight for cell in group)
     # Reverted float weights may leave a share outside [0, 1] by a rounding error.
     frequency = min(1.0, max(0.0, math.fsum(cell.positive for cell in group) / weight))
-    effective = weight * weight / math.fsum(cell.squared for cell in group)
-    lower, upper = wilson_interval(frequency, effective, z)
+    lower, upper = wilson_interval(frequency, effective_number(group), z)
     return ReliabilityBin(
         low=group[0].low,
         high=group[-1].high,

@@ -90,6 +90,8 @@ class EmpiricalDensity(ThresholdCalibrator):
         >>> EmpiricalDensity.from_sample([0.0, 1.0, 2.0, 4.0], thresholds=2).params()["thresholds"]
         (1.5,)
         """
+        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 2:
+            raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, a whole number")
         sample = check_scores(y)
         if len(sample) == 0 or sample.min() == sample.max():
             raise InputError("from_sample needs a sample with at least two different outcomes")

@@ -17,12 +17,20 @@ ROUNDING = 1e-9
 
 def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
     """A base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
-    scores = classifier.predict_proba_one(x, **kwargs)
+    scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
         return None
     if True not in scores and False not in scores:
         raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
     return rounded(scores.get(True, 0.0))
+
+
+def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    """A base's probabilities by label; `InputError` for one that has labels only, such as a `VotingClassifier`."""
+    try:
+        return classifier.predict_proba_one(x, **kwargs)
+    except NotImplementedError:
+        raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
 
 
 def asked_for(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:

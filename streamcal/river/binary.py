@@ -12,7 +12,7 @@ from streamcal.base import Calibrator, InputError, Label, Time
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
-from streamcal.inputs import check_label
+from streamcal.inputs import check_label, check_weight
 from streamcal.river.bases import NO_OPINION, asked_for, both, fresh, score_of, takes
 
 
@@ -42,8 +42,9 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     keep the issued scores and use a calibrator alone. Within `compose.learn_during_predict()` that score counts as
     one more prediction. Since the base goes on learning, Venn-Abers is here a method without a guarantee.
 
-    Errors: `InputError` for a classifier or calibrator of another kind, a label that is not binary, or a base that
-    predicts classes other than False and True; neither the base nor the calibrator has learned then.
+    Errors: `InputError` for a classifier or calibrator of another kind, a label that is not binary, a weight that is
+    not allowed, or a base that predicts classes other than False and True; neither base nor calibrator has then learned
+    anything.
 
     >>> from river import datasets, evaluate, linear_model, preprocessing
     >>> from streamcal import VennAbers
@@ -83,6 +84,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         score = score_of(self.classifier, x)
         if score is None:
             check_label(y)
+            check_weight(w)
         else:
             self.calibrator.learn_one(score, y, w, t)
         self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
@@ -168,6 +170,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         score = score_of(self.classifiers[fold], x)
         if score is None:
             check_label(y)
+            check_weight(w)
         else:
             self.calibrator.learn_one(score, y, w, t, fold=fold)
         kwargs |= asked_for(self._for_base, w, t)

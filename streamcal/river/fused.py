@@ -9,7 +9,7 @@ from river import base, linear_model, naive_bayes, preprocessing
 
 from streamcal.base import InputError, Label, Time
 from streamcal.fusion import BernsteinFusion, Fusion
-from streamcal.inputs import check_label
+from streamcal.inputs import check_label, check_weight
 from streamcal.river.bases import NO_OPINION, asked_for, both, score_of, takes
 
 
@@ -83,6 +83,7 @@ class FusedClassifier(base.Classifier):
         scores = self._scores(x)
         if scores is None:
             check_label(y)
+            check_weight(w)
         else:
             self.fusion.learn_one(scores, y, w, t)
         for model, names in zip(self.models, self._for_models, strict=True):

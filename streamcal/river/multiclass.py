@@ -8,9 +8,10 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.base import InputError, Time
+from streamcal.inputs import check_weight
 from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
-from streamcal.river.bases import asked_for, takes
+from streamcal.river.bases import asked_for, probabilities_of, takes
 
 
 class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
@@ -75,14 +76,15 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: ClassLabel, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
-        scores = self.classifier.predict_proba_one(x)
+        scores = probabilities_of(self.classifier, x)
         if scores:
             self.calibrator.learn_one(scores, y, w, t)
         else:
             check_class(y)
+            check_weight(w)
         self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
         """The calibrated probability of each class the base names, as of time `t`. Changes nothing."""
-        scores = self.classifier.predict_proba_one(x, **kwargs)
+        scores = probabilities_of(self.classifier, x, **kwargs)
         return self.calibrator.predict_one(scores, t) if scores else {}

@@ -39,7 +39,8 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     Notes
     -----
     Before the first residual, and where the base predicts nothing finite, there is no forecast: the calibrator learns
-    nothing, `predict_one` is what the base says, and `predict_distribution_one` is None. One scale for all x is the
+    nothing, `predict_one` is what the base says, and `predict_distribution_one` is None. A residual whose square is no
+    finite float, of a base that diverges, has no part in the scale. One scale for all x is the
     assumption of ordinary least squares; give the calibrator what follows the outcome's scale, or a base with
     distributions, where it does not hold.
 
@@ -130,5 +131,7 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
         if w == 0.0 or predicted is None or not math.isfinite(predicted):
             return
         kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
-        self._weight = kept * self._weight + w
-        self._squares = kept * self._squares + w * (y - predicted) ** 2
+        error = y - predicted
+        squares = kept * self._squares + w * error * error  # not ** 2, which raises where a float overflows
+        if squares < math.inf:
+            self._weight, self._squares = kept * self._weight + w, squares

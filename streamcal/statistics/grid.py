@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ class Grid:
     def __init__(self, scale: Scale, cells: int) -> None:
         if isinstance(cells, bool) or not isinstance(cells, int) or cells < 2:
             raise InputError(f"resolution={cells!r} is not possible; give None, or a whole number of at least 2 cells")
+        self.scale = scale
         self.cells = cells
         self.edges = scale.edges(cells)
         if isinstance(scale, Probability):
@@ -40,6 +42,10 @@ class Grid:
         self._finder = CellFinder(self.edges, self.centres, isinstance(scale, Probability))
         #: The centre of a coordinate's cell.
         self.round: Callable[[float], float] = self._finder.round
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is made from the parameters, so that maps, which hold the grid, can be copied and pickled."""
+        return Grid, (self.scale, self.cells)
 
     def cell(self, x: float) -> int:
         """The cell of a coordinate. O(1)."""
