@@ -154,7 +154,9 @@ class TimeWindow(Memory):
         if len(t) == 0:
             return
         clocks = np.maximum.accumulate(np.maximum(t, self._clock))
-        self.late += int(np.count_nonzero((t <= clocks - self._size) & (t < clocks)))
+        with np.errstate(over="ignore"):  # the edge of a window that is wider than the floats is −∞
+            edges = clocks - self._size
+        self.late += int(np.count_nonzero((t <= edges) & (t < clocks)))
         self._advance(float(clocks[-1]))
         kept = t > self._edge
         self.statistic.update_many(x[kept], y[kept], w[kept])

@@ -31,6 +31,8 @@ class Grid:
             raise InputError(f"resolution={cells!r} is not possible; give None, or a whole number of at least 2 cells")
         self.cells = cells
         self.edges = scale.edges(cells)
+        #: Where the cells begin and end, shape (cells + 1,).
+        self.borders: FloatArray = np.concatenate(([scale.lo], self.edges, [scale.hi]))
         if isinstance(scale, Probability):
             step = 2.0 * LOGIT_LIMIT / cells
             self.centres: FloatArray = sigmoids(-LOGIT_LIMIT + step * (np.arange(cells) + 0.5))
