@@ -410,6 +410,26 @@ def test_what_was_rounded_away_by_a_retraction_is_no_obstacle(method, params, sc
         assert_answers(learned(cal, rest))
 
 
+@each_method
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("heavy", [1e17, 1e60])
+def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, heavy):
+    """By age, by retraction, and in a view from later on: sums of floats alone would hold nothing but its rounding."""
+    stream = [(0.3, 1, 1.0, 0.0), (0.31, 0, heavy, 1.0), (0.5, 0, 1.0, 2.0), (0.55, 1, 1.0, 3.0), (0.7, 1, 2.0, 4.0)]
+    left = learned(method(forgetting=Window(3, by=by)), stream)
+    assert_same(left, learned(method(), stream[2:]), within=1e-9)
+    taken = learned(method(forgetting=Window(3, by=by)), stream[:3])
+    taken.unlearn_one(*stream[1])
+    assert_same(taken, learned(method(), [stream[0], stream[2]]), within=1e-9)
+    if by == "time":
+        viewed = learned(method(forgetting=Window(3, by=by)), stream[:4])
+        assert_close(
+            viewed.predict_many([0.4, 0.5, 0.6], 4.5),
+            learned(method(), stream[2:4]).predict_many([0.4, 0.5, 0.6]),
+            1e-9,
+        )
+
+
 def test_means_of_a_cell_stay_in_it_whatever_a_retraction_leaves():
     table = GridTable(Grid(Probability(), 16))
     for x, w in ((0.501, 1e20), (0.502, 1.0)):

@@ -26,6 +26,8 @@ Coordinate: TypeAlias = float | tuple[Any, ...]
 
 #: Sums of the weights of a seed in two orders, rescaled, differ by less than this share.
 SEED_ROUNDING = 1e-9
+#: What leaves a window and weighs this many times all that stays has left rounding of 1e-10 of that behind, or more.
+OUTWEIGHING = 1e6
 
 
 class Memory:
@@ -125,6 +127,13 @@ class Memory:
             self.statistic.update_many(*self.seed)
         if entries:
             self.statistic.update_many(*columns(entries, 3))
+
+    def _outweighed(self, w: float) -> bool:
+        """Whether an observation of weight `w` that has left the statistic outweighed by far all that is still held.
+
+        The total may be O(k): ask where it outweighs one that is held.
+        """
+        return self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
     def _merged(self, other: Memory) -> None:
         self.missed += other.missed
