@@ -27,6 +27,7 @@ from streamcal import (
     Prior,
     Probability,
     RetractionError,
+    StateError,
     VennAbers,
     Window,
 )
@@ -662,6 +663,20 @@ def test_the_counts_survive_saving_and_add_up_in_a_merge():
 
 
 # -- memories without a method -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [Forever(), Window(5), Window(5.0, by="time"), Decay(5)], ids=repr)
+@pytest.mark.parametrize("method", [HistogramBinning, Isotonic])
+@pytest.mark.parametrize("bad", [None, "inf", 10**400])
+def test_a_state_without_finite_numbers_is_refused(method, policy, bad):
+    """A kernel would look for the cell of such a coordinate beyond the end of its table."""
+    cal = learned(method(forgetting=policy), [(0.25, 1, 1.0, 0.0), (0.5, 0, 1.0, 1.0)])
+    state = through_json(cal).state_dict()
+    memory = state["learned"]["memory"]
+    rows = memory.get("buffer") or memory.get("entries") or memory["statistic"].get("cells")
+    (rows[0] if rows else memory["statistic"]["weight"])[1 if rows and "entries" in memory else 0] = bad
+    with pytest.raises(StateError, match="damaged"):
+        method.from_state(state)
 
 
 def test_memories_of_count_refuse_what_has_no_meaning():

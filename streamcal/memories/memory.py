@@ -155,6 +155,15 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     return tuple(_column(values) for values in zip(*rows, strict=True))
 
 
+def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
+    """`columns` of a saved state; `ValueError` where a number is not finite, for which kernels have no place."""
+    read = columns(rows, width)
+    for column in read:
+        if column.dtype != object and not np.isfinite(column).all():
+            raise ValueError("an observation is not made of finite numbers")
+    return read
+
+
 def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
     """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
     first = values[0]

@@ -10,7 +10,16 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import OUTWEIGHING, Coordinate, Memory, Seed, columns, coordinates, never_learned
+from streamcal.memories.memory import (
+    OUTWEIGHING,
+    Coordinate,
+    Memory,
+    Seed,
+    columns,
+    coordinates,
+    never_learned,
+    saved_columns,
+)
 
 
 class CountWindow(Memory):
@@ -118,7 +127,7 @@ class CountWindow(Memory):
 
     def _own_restore(self, state: dict[str, Any]) -> None:
         if state["buffer"]:
-            x, y, w = columns(state["buffer"], 3)
+            x, y, w = saved_columns(state["buffer"], 3)
             self.learn_many(x, y, w, w)
 
 
@@ -235,7 +244,7 @@ class TimeWindow(Memory):
     def _own_restore(self, state: dict[str, Any]) -> None:
         if state["clock"] is not None:
             self._advance(float(state["clock"]))
-        t, x, y, w = columns(state["entries"], 4)
+        t, x, y, w = saved_columns(state["entries"], 4)
         self.learn_many(x, y, w, t)
 
 

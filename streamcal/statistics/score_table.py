@@ -16,7 +16,7 @@ from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.hull_tree import LIGHTEST
 from streamcal.scales import Scale
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import require_held
+from streamcal.statistics.held import require_held, saved
 
 #: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
 #: method that took them for two would find the labels of that score perfectly separated.
@@ -109,6 +109,7 @@ class ScoreTable(Statistic):
         return {"rows": [[x, *row] for x, row in self._rows.items()], "peak": self._peak}
 
     def restore(self, state: dict[str, Any]) -> None:
+        saved([row[1:] for row in state["rows"]])
         self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
@@ -241,7 +242,7 @@ class GridTable(Statistic):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._cells[:] = 0.0
-        self._cells[np.array(state["used"], dtype=np.intp)] = np.reshape(state["cells"], (-1, 5))
+        self._cells[np.array(state["used"], dtype=np.intp)] = saved(state["cells"]).reshape(-1, 5)
         self._count = int(self._cells[:, 2].sum())
         self._peak = float(state["peak"])
 
