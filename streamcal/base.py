@@ -248,7 +248,7 @@ class Learner(ABC):
         try:
             calibrator = cls(**_parameters_in(state["params"]))
             calibrator._restore(state["learned"])
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
             raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
         return calibrator
 

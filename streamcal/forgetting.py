@@ -18,7 +18,7 @@ any order; the clock is the latest time learned, and a prediction as of an earli
 
 from __future__ import annotations
 
-import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
@@ -154,7 +154,7 @@ def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
         object.__setattr__(policy, field, value.total_seconds())
         object.__setattr__(policy, "by", "time")
     span = getattr(policy, field)
-    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span < math.inf:
+    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= sys.float_info.max:
         raise InputError(f"{field}={value!r} is not possible; give a finite number above 0")
     if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
         raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")  # type: ignore[attr-defined]

@@ -53,11 +53,11 @@ def check_weight(w: Any) -> float:
 
 def check_time(t: Any) -> float:
     """A finite number: numbers as they are, dates as seconds since 1970 UTC; `InputError` otherwise."""
-    if isinstance(t, datetime):
-        return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
-    if isinstance(t, np.datetime64):
-        if np.isnat(t):
+    if isinstance(t, (datetime, np.datetime64)):
+        if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
             raise InputError("time NaT is not a time; give the time of the observation")
+        if isinstance(t, datetime):
+            return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     value = _number(t, "time", "give a number or a date")
     if not math.isfinite(value):

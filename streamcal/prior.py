@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from streamcal.base import InputError
+from streamcal.inputs import LARGEST_WEIGHT
 from streamcal.kernels.logistic import sigmoids
 from streamcal.memories.memory import Seed
 from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
@@ -21,9 +21,10 @@ PRIOR_POINTS = 64
 class Prior(Setting):
     """Pseudo-weight along the identity map, on the probability scale.
 
-    `strength` is the total weight, spread evenly over 64 scores equally spaced in log-odds between ±16; at each the
-    share of positives is the score itself. It counts towards the map and not towards `n`. It is an opinion: where the
-    score is badly off it is a wrong one, until the observations outweigh it.
+    `strength` is the total weight, above 0 and at most 1e60 as that of an observation, spread evenly over 64 scores
+    equally spaced in log-odds between ±16; at each the share of positives is the score itself. It counts towards the
+    map and not towards `n`. It is an opinion: where the score is badly off it is a wrong one, until the observations
+    outweigh it.
 
     >>> from streamcal import Isotonic
     >>> cold, warm = Isotonic(), Isotonic(prior=Prior(20))
@@ -37,8 +38,8 @@ class Prior(Setting):
 
     def __post_init__(self) -> None:
         number = isinstance(self.strength, (int, float)) and not isinstance(self.strength, bool)
-        if not number or not 0.0 < self.strength < math.inf:
-            raise InputError(f"Prior({self.strength!r}) is not possible; give a finite strength above 0")
+        if not number or not 0.0 < self.strength <= LARGEST_WEIGHT:
+            raise InputError(f"Prior({self.strength!r}) is not possible; give 0 < strength <= {LARGEST_WEIGHT:g}")
 
     def seed(self, scale: Scale) -> Seed:
         """The pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""

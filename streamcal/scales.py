@@ -401,6 +401,9 @@ def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
     """Bounds as floats, lo < hi; finite ones where asked."""
     if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float))) or not lo < hi:
         raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs numbers lo < hi")
+    largest = sys.float_info.max
+    if -math.inf < lo and hi < math.inf and (max(-lo, hi) > largest or hi - lo > largest):
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) is wider than the largest float; give nearer bounds")
     if finite and not (math.isfinite(lo) and math.isfinite(hi)):
         raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs finite bounds")
     object.__setattr__(scale, "lo", float(lo))

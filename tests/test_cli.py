@@ -304,7 +304,9 @@ def test_a_state_knows_its_method_and_refuses_what_contradicts_it(stream: Path, 
     assert "going on from" in result.stdout
 
 
-@pytest.mark.parametrize("content", [b"", b"oops", b"[]", b'{"streamcal": 1}', b'{"streamcal": 1, "class": "Platt"}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"oops", b"[]", b"[" * 100_000, b'{"streamcal": 1}', b'{"streamcal": 1, "class": "Platt"}']
+)
 def test_a_damaged_state_is_refused_and_left_alone(stream: Path, tmp_path: Path, content: bytes) -> None:
     state = tmp_path / "state.json"
     state.write_bytes(content)

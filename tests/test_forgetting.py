@@ -1,5 +1,6 @@
 """Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_conformance`."""
 
+import inspect
 import json
 import math
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from laws import ROUNDED, assert_close, assert_same, learned, through_json, without_forgetting
 
 from streamcal import (
+    REGISTRY,
     Bernstein,
     CapabilityError,
     Decay,
@@ -20,13 +22,18 @@ from streamcal import (
     InputError,
     Isotonic,
     MergeError,
+    MonotonePolynomial,
     Platt,
     Prior,
+    Probability,
     RetractionError,
+    StateError,
     VennAbers,
     Window,
 )
-from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, PRUNE_FRACTION, RESCALE_HALF_LIVES
+from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, FURTHEST_AHEAD, PRUNE_FRACTION, RESCALE_HALF_LIVES
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.score_table import GridTable
 from streamcal.statistics.totals import Totals
 
 METHODS = [Identity, Platt, HistogramBinning, Isotonic, Bernstein, VennAbers]
@@ -63,6 +70,8 @@ def held_scores(cal):
         lambda: Decay(0),
         lambda: Decay(-1.0, by="time"),
         lambda: Decay(math.inf),
+        lambda: Decay(10**400),
+        lambda: Window(10**400, by="time"),
         lambda: Decay("5"),
         lambda: Decay(5, by="day"),
         lambda: Decay(timedelta(days=-1)),
@@ -357,6 +366,82 @@ def test_times_may_be_any_finite_numbers(method, first, second):
         assert_same(through_json(cal), cal)
 
 
+def additive_methods():
+    """Every method that forgets, in its variants with a grid and without."""
+    for method in REGISTRY.values():
+        parameters = inspect.signature(method).parameters
+        if "forgetting" in parameters and method is not MonotonePolynomial:  # slow, and its sums have no rows
+            for resolution in (None, 16) if "resolution" in parameters else ():
+                yield pytest.param(method, {"resolution": resolution}, id=f"{method.name}-{resolution}")
+            if "resolution" not in parameters:
+                yield pytest.param(method, {}, id=method.name)
+
+
+def assert_answers(cal, t=None):
+    """Probabilities, the same of one score and of many."""
+    asked = [0.0, 0.3, 0.6, 0.7, 1.0]
+    p = cal.predict_many(asked, t)
+    assert ((p >= 0.0) & (p <= 1.0)).all()
+    assert_close(p, [cal.predict_one(score, t) for score in asked], 1e-9)
+
+
+@pytest.mark.parametrize(("method", "params"), list(additive_methods()))
+@pytest.mark.parametrize("w", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("pause", [500.0, 900.0, 999.0])
+def test_weights_of_any_size_may_fade_for_any_time(method, params, w, pause):
+    """They neither become rows of weight 0 nor vanish in the unit of a time far ahead."""
+    for y in (0, 1):
+        cal = method(forgetting=Decay(1.0, by="time"), **params)
+        learned(cal, [(0.3, y, w, 0.0), (0.7, 1 - y, 1.0, 0.0)])
+        assert_answers(cal, pause)
+        for heavy in (1e-60, 1e60):
+            cal.learn_one(0.7, 1 - y, heavy, pause)
+            assert_answers(cal)
+            assert_answers(cal, 1e300)
+
+
+@pytest.mark.parametrize(("method", "params"), list(additive_methods()))
+@pytest.mark.parametrize("score", [0.3, 0.301])
+def test_what_was_rounded_away_by_a_retraction_is_no_obstacle(method, params, score):
+    """1 beside 1e60 is nothing to a float; what is left after the retraction is a row of weight 0, or no weight."""
+    for rest in ([], [(0.305, 0)], [(0.8, 1), (0.1, 0)]):
+        cal = method(**params)
+        learned(cal, [(0.3, 1, 1e60), (score, 1, 1.0)])
+        cal.unlearn_one(0.3, 1, 1e60)
+        assert_answers(learned(cal, rest))
+
+
+@each_method
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("heavy", [1e17, 1e60])
+def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, heavy):
+    """By age, by retraction, and in a view from later on: sums of floats alone would hold nothing but its rounding."""
+    stream = [(0.3, 1, 1.0, 0.0), (0.31, 0, heavy, 1.0), (0.5, 0, 1.0, 2.0), (0.55, 1, 1.0, 3.0), (0.7, 1, 2.0, 4.0)]
+    left = learned(method(forgetting=Window(3, by=by)), stream)
+    assert_same(left, learned(method(), stream[2:]), within=1e-9)
+    taken = learned(method(forgetting=Window(3, by=by)), stream[:3])
+    taken.unlearn_one(*stream[1])
+    assert_same(taken, learned(method(), [stream[0], stream[2]]), within=1e-9)
+    if by == "time":
+        viewed = learned(method(forgetting=Window(3, by=by)), stream[:4])
+        assert_close(
+            viewed.predict_many([0.4, 0.5, 0.6], 4.5),
+            learned(method(), stream[2:4]).predict_many([0.4, 0.5, 0.6]),
+            1e-9,
+        )
+
+
+def test_means_of_a_cell_stay_in_it_whatever_a_retraction_leaves():
+    table = GridTable(Grid(Probability(), 16))
+    for x, w in ((0.501, 1e20), (0.502, 1.0)):
+        table.update(x, 1.0, w)
+    table.revert(0.501, 1.0, 1e20)
+    table._cells[8, 4] = 4096.0  # the coordinate sum may round to any such number
+    table.update(0.5, 1.0, 1.0)
+    x, _, _ = table.points()
+    assert x.tolist() == [table.grid.edges[8]]
+
+
 @pytest.mark.parametrize("method", [Isotonic, VennAbers], ids=lambda method: method.name)
 @pytest.mark.parametrize("weight", [1e-60, 1.0, 1e60])
 @pytest.mark.parametrize("pause", [50.0, 450.0, 510.0, 700.0, 999.0])
@@ -386,7 +471,7 @@ def test_a_test_object_far_ahead_decides_alone(w, ahead):
     cal = learned(VennAbers(forgetting=Decay(1.0, by="time")), [(0.3, 1, 1.0, 0.0), (0.7, 0, 1.0, 0.0)])
     p0, p1 = cal.predict_interval_one(0.5, w, t=ahead)
     # 1/(2 + w') and (1 + w')/(2 + w') with w' = w·2^ahead
-    assert p0 == pytest.approx(1.0 / (2.0 + min(w * 2.0 ** min(ahead, 900.0), 1e150)), rel=1e-12)
+    assert p0 == pytest.approx(1.0 / (2.0 + min(w * 2.0 ** min(ahead, FURTHEST_AHEAD), 1e150)), rel=1e-12)
     assert p1 == pytest.approx(1.0 - p0, rel=1e-12)
 
 
@@ -500,6 +585,23 @@ def test_a_prior_counts_once_in_a_merge(method):
     assert_same(one, learned(method(prior=Prior(20.0)), [(0.25, 1), (0.5, 1), (0.75, 0)]), within=1e-6)
 
 
+def test_a_prior_that_was_forgotten_stays_so_when_saved():
+    """A half-life of 1/1000 of an observation forgets everything at each, and the prior with it."""
+    cal = learned(exact(prior=Prior(20.0), forgetting=Decay(1e-3)), [(0.25, 1), (0.5, 0)])
+    twin = through_json(cal)
+    assert twin.n == cal.n == 1.0
+    assert not twin.holds_nothing()
+
+
+def test_the_longest_spans_are_no_limit():
+    cal = exact(forgetting=Decay(1.7e308))
+    cal.learn_many([0.25, 0.5], [0, 1])
+    assert cal.n == 2.0
+    window = exact(forgetting=Window(1e308, by="time"))
+    window.learn_many([0.25, 0.5], [0, 1], None, [-1.7e308, 1.7e308])
+    assert held_scores(window) == [0.5]
+
+
 @each_with_prior
 def test_a_prior_has_no_time_and_so_no_decay_by_time(method):
     with pytest.raises(InputError, match="prior"):
@@ -561,6 +663,20 @@ def test_the_counts_survive_saving_and_add_up_in_a_merge():
 
 
 # -- memories without a method -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [Forever(), Window(5), Window(5.0, by="time"), Decay(5)], ids=repr)
+@pytest.mark.parametrize("method", [HistogramBinning, Isotonic])
+@pytest.mark.parametrize("bad", [None, "inf", 10**400])
+def test_a_state_without_finite_numbers_is_refused(method, policy, bad):
+    """A kernel would look for the cell of such a coordinate beyond the end of its table."""
+    cal = learned(method(forgetting=policy), [(0.25, 1, 1.0, 0.0), (0.5, 0, 1.0, 1.0)])
+    state = through_json(cal).state_dict()
+    memory = state["learned"]["memory"]
+    rows = memory.get("buffer") or memory.get("entries") or memory["statistic"].get("cells")
+    (rows[0] if rows else memory["statistic"]["weight"])[1 if rows and "entries" in memory else 0] = bad
+    with pytest.raises(StateError, match="damaged"):
+        method.from_state(state)
 
 
 def test_memories_of_count_refuse_what_has_no_meaning():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamcal import ENIR, ELiTE, Interval, Isotonic, LinearTrend, NearIsotonic
+from streamcal import ENIR, ELiTE, Interval, Isotonic, LinearTrend, NearIsotonic, Prior
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.solvers.trend_filter import TrendFilter
 
@@ -181,6 +181,14 @@ def test_near_isotonic_by_bic_and_enir_are_their_definitions(seed):
     share = np.exp(-0.5 * (bic - bic.min()))
     average = share @ fits / share.sum()
     np.testing.assert_allclose(taught(ENIR(resolution=None), s, y, w).predict_many(distinct), average, atol=1e-9)
+
+
+def test_enir_of_weights_beside_which_a_likelihood_is_rounding():
+    """In the mean of a block 1e40 beside 1e60 is nothing: the isotonic fit seems to be likelier than λ = 0."""
+    cal = ENIR(prior=Prior(20.0), resolution=64)
+    for score, y, w in ((0.625, 0, 1e40), (0.0, 1, 1e60), (0.75, 0, 1e40)):
+        cal.learn_one(score, y, w)
+    assert cal.predict_one(0.0) == pytest.approx(1.0)
 
 
 def test_enir_weighs_several_fits():

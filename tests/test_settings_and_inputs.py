@@ -305,6 +305,9 @@ def test_ranks_are_those_of_the_sample():
         lambda: Interval(2, -2),
         lambda: Interval(0, math.nan),
         lambda: Interval(None, 1),
+        lambda: Interval(-1e308, 1e308),
+        lambda: Interval(0, 10**400),
+        lambda: Logit(-(10**400), 0),
         lambda: EmpiricalCDF((1.0,), (0.0,)),
         lambda: EmpiricalCDF((1.0, 1.0), (0.0, 1.0)),
         lambda: EmpiricalCDF((1.0, 2.0), (0.0, 0.5)),
@@ -372,7 +375,7 @@ def test_cells_of_probabilities_are_narrow_where_clicks_live():
 # -- the prior ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strength", [0, -1.0, math.nan, math.inf, "5", None, True])
+@pytest.mark.parametrize("strength", [0, -1.0, math.nan, math.inf, 1.1e60, 10**400, "5", None, True])
 def test_impossible_priors_are_refused(strength):
     with pytest.raises(InputError, match="Prior"):
         Prior(strength)
@@ -468,6 +471,15 @@ def test_any_other_time_is_refused(value):
         check_time(value)
     with pytest.raises(InputError):
         check_times([0.0, value], 2)
+
+
+def test_no_time_of_pandas_either():
+    """It is a datetime by its class, and has no timestamp."""
+    missing = pytest.importorskip("pandas").NaT
+    with pytest.raises(InputError, match="NaT"):
+        check_time(missing)
+    with pytest.raises(InputError, match="NaT"):
+        check_times([missing, 0.0], 2)
 
 
 @pytest.mark.parametrize(

@@ -357,6 +357,15 @@ def test_any_table_is_fitted(rows, slope0, offset0):
     assert solution.x[0] >= 0.0
 
 
+@pytest.mark.parametrize("size", [11, 17, 18, 20, 25])
+def test_sigmoid_fit_of_one_label_and_a_target_next_to_1(size):
+    """The mean of the targets is no more than the larger target, though the sum of these shares rounds to 1."""
+    solution = fit_sigmoid(np.arange(size) / size, np.zeros(size), np.ones(size), np.nextafter(1.0, 0.0), 0.5)
+    assert solution.solved
+    assert solution.x[0] == 0.0
+    assert solution.x[1] == pytest.approx(53.0 * np.log(2.0))
+
+
 def test_sigmoid_fit_says_what_it_cannot_do():
     one = np.ones(1)
     assert fit_sigmoid(one, 0 * one, 0 * one, 0.5, 0.5).status == "no data"

@@ -59,6 +59,26 @@ def test_csv_text_survives_the_way_through(tmp_path_factory: pytest.TempPathFact
         assert list(csv.reader(file)) == [["a", "b"], *rows]
 
 
+def test_a_carriage_return_in_a_field_does_not_end_its_row(tmp_path: Path) -> None:
+    rows = [{"a": "x\ry", "b": "\r"}, {"a": "\r\n", "b": "z\r\n"}]
+    with RecordWriter(tmp_path / "out.csv", ["a", "b"]) as writer:
+        writer.write(rows)
+    assert read(tmp_path / "out.csv")[1] == rows
+    assert (tmp_path / "out.csv").read_bytes() == b'a,b\n"x\ry","\r"\n"\r\n","z\r\n"\n'
+
+
+def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path: Path) -> None:
+    """JSON can hold it; UTF-8 cannot. Bytes that were no UTF-8, beside it, still come through."""
+    source = write(tmp_path / "in.jsonl", b'{"a": "\\ud800\xff\\udfff"}\n')
+    with RecordReader(source) as reader:
+        rows = [row for chunk in reader for row in chunk.rows]
+    for name in ("out.jsonl", "out.csv"):
+        with RecordWriter(tmp_path / name, ["a"]) as writer:
+            writer.write(rows)
+    assert (tmp_path / "out.jsonl").read_bytes() == source.read_bytes()
+    assert (tmp_path / "out.csv").read_bytes() == b"a\n\\ud800\xff\\udfff\n"
+
+
 def test_csv_bytes_survive_even_if_not_utf8(tmp_path: Path) -> None:
     content = b"name,score\ncaf\xe9,0.10\n\xff\xfe,1E-03\n"
     source = write(tmp_path / "in.csv", content)

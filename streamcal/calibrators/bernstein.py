@@ -103,7 +103,7 @@ class Bernstein(AdditiveCalibrator):
     def _fit(self) -> None:
         """Bring the coefficients up to date with what is held."""
         sums = self._moments.sums
-        if sums.count == 0:
+        if sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
             self._curve = None
         elif self._osqp is None:  # the kernel itself: a Solution would cost more than the solve
             status = self._kernel.solve_watched(sums.weight)

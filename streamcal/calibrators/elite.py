@@ -7,7 +7,6 @@ import numpy as np
 from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.linear_trend import trend_path
-from streamcal.calibrators.near_isotonic import held_columns
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
@@ -59,7 +58,7 @@ class ELiTE(AdditiveCalibrator):
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = held_columns(self._table)
+        x, weight, positive = self._table.columns()
         models = list(trend_path(x, weight, positive, unit))
         criteria = np.array([criterion for criterion, _ in models])
         shares = np.exp(-0.5 * (criteria - criteria.min()))

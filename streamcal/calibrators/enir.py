@@ -6,7 +6,7 @@ import numpy as np
 
 from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.calibrators.near_isotonic import bic_of_path, held_columns
+from streamcal.calibrators.near_isotonic import bic_of_path
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
@@ -63,7 +63,7 @@ class ENIR(AdditiveCalibrator):
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = held_columns(self._table)
+        x, weight, positive = self._table.columns()
         bic = bic_of_path(weight, positive, unit)
         shares = np.exp(-0.5 * (bic - bic.min()))
         shares /= shares.sum()

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamcal.base import FloatArray, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty, held_columns
+from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
 from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
@@ -85,7 +85,7 @@ class LinearTrend(AdditiveCalibrator):
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = held_columns(self._table)
+        x, weight, positive = self._table.columns()
         if self.penalty == 0.0:
             values = positive / weight
         elif self.penalty is None:

@@ -14,7 +14,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.prior import Prior
 from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
+from streamcal.statistics.score_table import GridTable, score_table
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of
 #: millions of fits. Fits that cannot come nearer are not looked at.
@@ -80,7 +80,7 @@ class NearIsotonic(AdditiveCalibrator):
         return self._table
 
     def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = held_columns(self._table)
+        x, weight, positive = self._table.columns()
         path = NearIsotonicPath(weight, positive)
         if self.penalty is not None:
             path.advance_to(0.5 * self.penalty)
@@ -111,14 +111,8 @@ def bic_of_path(weight: FloatArray, positive: FloatArray, unit: float) -> FloatA
     while True:
         found.append(bic(path) if best_fit + per_block * path.blocks <= limit else math.inf)
         if not path.advance():
+            found[-1] = bic(path)  # of weights 1e20 apart its likelihood may round to above that of λ = 0
             return np.array(found)
-
-
-def held_columns(table: ScoreTable | GridTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Coordinates, weights and positive weights; without scores whose weight was rounded to nothing by retractions."""
-    x, weight, positive = table.columns()
-    kept = weight > 0.0
-    return x[kept], weight[kept], positive[kept]
 
 
 def checked_penalty(penalty: float | None) -> float | None:

@@ -108,6 +108,7 @@ class SigmoidFit:
             share = share + self.a[j]
         for j in range(self.size):
             slope = slope + (self.a[j] - self.w[j] * share) * self.z[j]
+        share = min(max(share, min(t_minus, t_plus)), max(t_minus, t_plus))  # it is their mean; its sum may round to 1
         self.share, self.slope = share, slope
         return 0 if 0.0 < share < 1.0 else 4
 

@@ -20,6 +20,9 @@ RESCALE_HALF_LIVES = 16
 SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
+#: As of a time this many half-lives ahead what is held is nothing (10⁻¹⁵⁰) beside an observation of that moment; as of
+#: a later one as well. Weights of SMALLEST_HELD and more, in that unit, are still numbers.
+FURTHEST_AHEAD = 498
 #: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
 PRUNE_FRACTION = 2.0**-30
 
@@ -56,7 +59,7 @@ class _DecayingMemory(Memory):
     def _growth(self, t: float) -> float:
         """The weight that an observation of weight one at time `t` has in the statistic."""
         exponent = (t - self._landmark) / self._half_life - self._halvings
-        return math.exp2(min(exponent, FORGOTTEN_HALF_LIVES))  # as of a time further ahead, all that is held is nothing
+        return math.exp2(min(exponent, FURTHEST_AHEAD))
 
     def _growths(self, t: FloatArray) -> FloatArray:
         """`_growth` for an array."""
@@ -82,7 +85,11 @@ class _DecayingMemory(Memory):
     def _forget_all(self) -> None:
         """Start again without anything, the seed included."""
         self.statistic.restore(self.statistic.empty().state())
-        self._halvings, self._seed_weight, self._seed_count = 0, 0.0, 0
+        self._halvings = 0
+        self._forget_seed()
+
+    def _forget_seed(self) -> None:
+        self._seed_weight, self._seed_count = 0.0, 0
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -105,6 +112,11 @@ class CountDecay(_DecayingMemory):
     def as_of(self, t: float | None) -> float:
         return self._growth(self._clock)
 
+    def _own_restore(self, state: dict[str, Any]) -> None:
+        super()._own_restore(state)
+        if self._landmark > 0.0:  # it moves when everything is forgotten, and only then
+            self._forget_seed()
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(self._clock + 1.0)
         self.statistic.update(x, y, w * self._growth(self._clock))
@@ -112,7 +124,7 @@ class CountDecay(_DecayingMemory):
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         # In pieces no longer than the time between two rescalings, so that no weight underflows.
-        piece = max(1, int(self._half_life * RESCALE_HALF_LIVES))
+        piece = max(1, int(min(self._half_life * RESCALE_HALF_LIVES, len(x))))
         for start in range(0, len(x), piece):
             part = slice(start, start + piece)
             clocks = self._clock + 1.0 + np.arange(len(x[part]), dtype=np.float64)

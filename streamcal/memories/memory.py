@@ -26,6 +26,8 @@ Coordinate: TypeAlias = float | tuple[Any, ...]
 
 #: Sums of the weights of a seed in two orders, rescaled, differ by less than this share.
 SEED_ROUNDING = 1e-9
+#: What leaves a window and weighs this many times all that stays has left rounding of 1e-10 of that behind, or more.
+OUTWEIGHING = 1e6
 
 
 class Memory:
@@ -132,6 +134,13 @@ class Memory:
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
+    def _outweighed(self, w: float) -> bool:
+        """Whether an observation of weight `w` that has left the statistic outweighed by far all that is still held.
+
+        The total may be O(k): ask where it outweighs one that is held.
+        """
+        return self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
+
     def _merged(self, other: Memory) -> None:
         self.missed += other.missed
         self.late += other.late
@@ -150,6 +159,15 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     if not rows:
         return tuple(np.empty(0) for _ in range(width))
     return tuple(_column(values) for values in zip(*rows, strict=True))
+
+
+def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
+    """`columns` of a saved state; `ValueError` where a number is not finite, for which kernels have no place."""
+    read = columns(rows, width)
+    for column in read:
+        if column.dtype != object and not np.isfinite(column).all():
+            raise ValueError("an observation is not made of finite numbers")
+    return read
 
 
 def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:

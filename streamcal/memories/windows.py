@@ -10,7 +10,16 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Coordinate, Memory, Seed, columns, coordinates, never_learned
+from streamcal.memories.memory import (
+    OUTWEIGHING,
+    Coordinate,
+    Memory,
+    Seed,
+    columns,
+    coordinates,
+    never_learned,
+    saved_columns,
+)
 
 
 class CountWindow(Memory):
@@ -63,6 +72,9 @@ class CountWindow(Memory):
             del self._places[(x, y, w)]
         self._live -= 1
         self.version += 1
+        kept = self._buffer[0] or self._buffer[-1]
+        if (kept is None or w > OUTWEIGHING * kept[2]) and self._outweighed(w):
+            self._rebuild()
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
 
@@ -88,9 +100,15 @@ class CountWindow(Memory):
         self._live -= 1
         self.statistic.revert(*entry)
         self._evicted += 1
-        if self.statistic.drifts and self._evicted >= self._size:
-            self._refill([kept for kept in self._buffer if kept is not None])
-            self._evicted = 0
+        kept = self._buffer[-1]
+        outweighed = (kept is None or entry[2] > OUTWEIGHING * kept[2]) and self._outweighed(entry[2])
+        if outweighed or (self._evicted >= self._size and self.statistic.drifts):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Sum anew what is held, without the rounding that what has left it left behind."""
+        self._refill([kept for kept in self._buffer if kept is not None])
+        self._evicted = 0
 
     def _close_gaps(self) -> None:
         """Drop the retracted entries from the buffer, so that it stays bounded; at most once in `size` retractions."""
@@ -109,7 +127,7 @@ class CountWindow(Memory):
 
     def _own_restore(self, state: dict[str, Any]) -> None:
         if state["buffer"]:
-            x, y, w = columns(state["buffer"], 3)
+            x, y, w = saved_columns(state["buffer"], 3)
             self.learn_many(x, y, w, w)
 
 
@@ -154,7 +172,9 @@ class TimeWindow(Memory):
         if len(t) == 0:
             return
         clocks = np.maximum.accumulate(np.maximum(t, self._clock))
-        self.late += int(np.count_nonzero((t <= clocks - self._size) & (t < clocks)))
+        with np.errstate(over="ignore"):  # the edge of a window that is wider than the floats is −∞
+            edges = clocks - self._size
+        self.late += int(np.count_nonzero((t <= edges) & (t < clocks)))
         self._advance(float(clocks[-1]))
         kept = t > self._edge
         self.statistic.update_many(x[kept], y[kept], w[kept])
@@ -174,6 +194,8 @@ class TimeWindow(Memory):
         self.statistic.revert(x, y, w)
         self._entries.remove(entry)
         self.version += 1
+        if w > OUTWEIGHING * self._newest_weight() and self._outweighed(w):
+            self._refill([entry[1:] for entry in self._entries])
 
     def merge(self, other: Memory) -> None:
         other = cast(TimeWindow, other)  # calibrators merge only equal policies
@@ -201,11 +223,19 @@ class TimeWindow(Memory):
             return
         low, high = sorted((edge, self._edge))
         moved = self._entries.irange(_after(low), _after(high))
-        step = self.statistic.revert if edge > self._edge else self.statistic.update
+        forward = edge > self._edge
+        step = self.statistic.revert if forward else self.statistic.update
+        heaviest = 0.0
         for _, x, y, w in moved:
             step(x, y, w)
             self.version += 1
+            heaviest = max(heaviest, w)
         self._edge = edge
+        if forward and heaviest > OUTWEIGHING * self._newest_weight() and self._outweighed(heaviest):
+            self._refill([entry[1:] for entry in self._entries.irange(_after(edge))])
+
+    def _newest_weight(self) -> float:
+        return self._entries[-1][3] if self._entries else 0.0
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -214,7 +244,7 @@ class TimeWindow(Memory):
     def _own_restore(self, state: dict[str, Any]) -> None:
         if state["clock"] is not None:
             self._advance(float(state["clock"]))
-        t, x, y, w = columns(state["entries"], 4)
+        t, x, y, w = saved_columns(state["entries"], 4)
         self.learn_many(x, y, w, t)
 
 

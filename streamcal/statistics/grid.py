@@ -33,6 +33,8 @@ class Grid:
         self.scale = scale
         self.cells = cells
         self.edges = scale.edges(cells)
+        #: Where the cells begin and end, shape (cells + 1,).
+        self.borders: FloatArray = np.concatenate(([scale.lo], self.edges, [scale.hi]))
         if isinstance(scale, Probability):
             step = 2.0 * LOGIT_LIMIT / cells
             self.centres: FloatArray = sigmoids(-LOGIT_LIMIT + step * (np.arange(cells) + 0.5))

@@ -1,10 +1,12 @@
-"""What a statistic may be asked to give back, and the message when it may not."""
+"""What a statistic may be asked to give back, and the message when it may not; and what a saved one may hold."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import RetractionError
+import numpy as np
+
+from streamcal.base import FloatArray, RetractionError
 
 #: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
 #: of up to a million additions and subtractions.
@@ -32,3 +34,11 @@ def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> b
 def not_held(x: Any, y: float, w: float) -> str:
     """The message for a retraction of what was never learned."""
     return f"no observation (coordinate {x!r}, label {y:g}, weight {w!r}) is held; unlearn only what was learned"
+
+
+def saved(values: Any) -> FloatArray:
+    """The numbers of a saved state; `ValueError` where one is not finite: kernels would search for it for ever."""
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a statistic is not made of finite numbers")
+    return array

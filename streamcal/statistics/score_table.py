@@ -13,9 +13,10 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from streamcal.base import FloatArray, Statistic
+from streamcal.kernels.hull_tree import LIGHTEST
 from streamcal.scales import Scale
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import require_held
+from streamcal.statistics.held import require_held, saved
 
 #: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
 #: method that took them for two would find the labels of that score perfectly separated.
@@ -50,9 +51,13 @@ class ScoreTable(Statistic):
         return self._count
 
     def columns(self) -> Columns:
-        """Coordinates ascending, their weights and positive weights; shapes (k,). O(k)."""
+        """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
+
+        Without rows whose weight was rounded to nothing by retractions.
+        """
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
-        return np.array(self._rows.keys(), dtype=np.float64), rows[:, 0].copy(), rows[:, 1].copy()
+        held = rows[:, 0] > 0.0
+        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0], rows[held, 1]
 
     def points(self) -> Columns:
         """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
@@ -92,11 +97,10 @@ class ScoreTable(Statistic):
         for row in self._rows.values():
             row[0] *= factor
             row[1] *= factor
+        self._drop_below(LIGHTEST)
 
     def prune(self, fraction: float) -> None:
-        threshold = fraction * self.n / max(len(self._rows), 1)
-        for x in [x for x, row in self._rows.items() if row[0] < threshold]:
-            self._count -= int(self._rows.pop(x)[2])
+        self._drop_below(fraction * self.n / max(len(self._rows), 1))
 
     def empty(self) -> Self:
         return type(self)()
@@ -105,9 +109,15 @@ class ScoreTable(Statistic):
         return {"rows": [[x, *row] for x, row in self._rows.items()], "peak": self._peak}
 
     def restore(self, state: dict[str, Any]) -> None:
+        saved([row[1:] for row in state["rows"]])
         self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
+
+    def _drop_below(self, threshold: float) -> None:
+        """Drop the rows with less weight."""
+        for x in [x for x, row in self._rows.items() if row[0] < threshold]:
+            self._count -= int(self._rows.pop(x)[2])
 
     def _add(self, x: Any, weight: float, positive: float, count: int) -> None:
         row = self._rows.get(x)
@@ -138,6 +148,7 @@ class GridTable(Statistic):
         self._cells = np.zeros((grid.cells, 5))
         # The same memory for single observations: a memoryview's items cost a fifth of numpy's.
         self._flat: Any = memoryview(self._cells.reshape(-1))
+        self._starts, self._ends = grid.borders[:-1], grid.borders[1:]
         self._count = 0
         self._peak = 0.0
 
@@ -156,13 +167,16 @@ class GridTable(Statistic):
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
-        weight, positive, _, negative_sum, positive_sum = self._cells[self._cells[:, 0] > 0.0].T
+        used = self._cells[:, 0] > 0.0
+        weight, positive, _, negative_sum, positive_sum = self._cells[used].T
         negative = weight - positive
         mean = (negative_sum + positive_sum) / weight
         x_negative = np.divide(negative_sum, negative, out=mean.copy(), where=negative > 0.0)
         x_positive = np.divide(positive_sum, positive, out=mean.copy(), where=positive > 0.0)
         tied = np.abs(x_positive - x_negative) <= TIED_MEANS * np.maximum(1.0, np.abs(mean))
         x = np.concatenate((np.where(tied, mean, x_negative), np.where(tied, mean, x_positive)))
+        # A mean lies in its cell, whatever the rounding of heavy observations that were retracted left in the sums.
+        x = np.clip(x, np.tile(self._starts[used], 2), np.tile(self._ends[used], 2))
         nothing = np.zeros(len(mean))
         points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
         kept = points[1] + points[2] > 0.0
@@ -214,12 +228,10 @@ class GridTable(Statistic):
         self._peak *= factor
         self._cells[:, :2] *= factor
         self._cells[:, 3:] *= factor
+        self._drop_below(LIGHTEST)
 
     def prune(self, fraction: float) -> None:
-        used = self._cells[:, 2] > 0.0
-        faded = used & (self._cells[:, 0] < fraction * self.n / max(int(used.sum()), 1))
-        self._count -= int(self._cells[faded, 2].sum())
-        self._cells[faded] = 0.0
+        self._drop_below(fraction * self.n / max(int(np.count_nonzero(self._cells[:, 2])), 1))
 
     def empty(self) -> Self:
         return type(self)(self.grid)
@@ -230,9 +242,15 @@ class GridTable(Statistic):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._cells[:] = 0.0
-        self._cells[np.array(state["used"], dtype=np.intp)] = np.reshape(state["cells"], (-1, 5))
+        self._cells[np.array(state["used"], dtype=np.intp)] = saved(state["cells"]).reshape(-1, 5)
         self._count = int(self._cells[:, 2].sum())
         self._peak = float(state["peak"])
+
+    def _drop_below(self, threshold: float) -> None:
+        """Empty the cells with less weight."""
+        faded = (self._cells[:, 2] > 0.0) & (self._cells[:, 0] < threshold)
+        self._count -= int(self._cells[faded, 2].sum())
+        self._cells[faded] = 0.0
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:

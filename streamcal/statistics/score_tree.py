@@ -13,7 +13,7 @@ import numpy as np
 from streamcal.base import FloatArray, RetractionError, Statistic
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import not_held
+from streamcal.statistics.held import not_held, saved
 
 #: The values of two neighbouring blocks as near as this, relative to the higher one, are equal and differ by rounding:
 #: 1,000 units in the last place. Where a block stands depends on what is pooled with it.
@@ -142,5 +142,5 @@ class ScoreTree(Statistic):
         return {**columns, "heaviest": self._tree.heaviest}
 
     def restore(self, state: dict[str, Any]) -> None:
-        columns = [np.array(state[name], dtype=np.float64) for name in ("scores", "weight", "positive")]
+        columns = [saved(state[name]) for name in ("scores", "weight", "positive")]
         self._tree.rebuild(*columns, np.array(state["count"], dtype=np.int64), float(state["heaviest"]))

@@ -29,7 +29,7 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     """The calibrator that `save` wrote; `StateError` if the file is not one of its, or damaged."""
     try:
         state = json.loads(Path(path).read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StateError(f"{os.fspath(path)} is not a streamcal state: {error}") from None
     classes = {method.__name__: method for method in REGISTRY.values()}
     name = state.get("class") if isinstance(state, dict) else None

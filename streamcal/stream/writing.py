@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -18,14 +19,17 @@ from streamcal.stream.records import RecordError
 
 #: Rows of a row group of a Parquet file, at least: few rows to a group make a large and slow file.
 GROUP_ROWS = 16_384
+#: How `_encode_surrogate` is known to the codecs.
+SURROGATES = "streamcal.surrogates"
 
 
 class RecordWriter:
     """Writes dict rows to a file as they come; what was written before an error stays in the file.
 
     Text goes through unchanged: a field read from CSV is the same text in the output, whatever the format
-    (quotes are set where they are needed, lines end in a line feed). Numbers are written with all their
-    digits. In CSV a missing key or None is an empty field, and lists and dicts are written as JSON.
+    (quotes are set where they are needed, lines end in a line feed). Half a surrogate pair, which JSON can
+    hold and UTF-8 cannot, is written as its JSON escape. Numbers are written with all their digits. In CSV
+    a missing key or None is an empty field, and lists and dicts are written as JSON.
 
     Parameters
     ----------
@@ -72,10 +76,10 @@ class RecordWriter:
         with self._closing, self._file_errors():
             self._bytes = self._open_bytes()
             if self.kind.format != "parquet":
-                self._text = io.TextIOWrapper(self._bytes, "utf-8", errors="surrogateescape", newline="")
+                self._text = io.TextIOWrapper(self._bytes, "utf-8", errors=SURROGATES, newline="")
                 self._closing.callback(self._text.detach)
             if self.kind.format == "csv":
-                self._csv = csv.writer(self._text, lineterminator="\n")
+                self._csv = csv.writer(_LineFeeds(self._text), lineterminator=_LineFeeds.REPLACED)
                 self._csv.writerow(self.names)
             self._closing = self._closing.pop_all()  # from now on closed by `close`
 
@@ -177,6 +181,36 @@ class RecordWriter:
             raise
         except OSError as error:
             raise RecordError(f"cannot be written: {error.strerror or error}", file=self.path) from None
+
+
+class _LineFeeds:
+    """Takes whole lines that end in `REPLACED` and ends them in a line feed.
+
+    The csv module sets quotes around the characters of its line end. With a line feed alone, before Python 3.13, a
+    carriage return in a field would stand bare in the file, and readers take it for the end of the row.
+    """
+
+    REPLACED = "\r\n"
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+
+    def write(self, line: str) -> int:
+        return self._text.write(line.removesuffix(self.REPLACED) + "\n")
+
+
+def _encode_surrogate(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A byte that was not UTF-8 as it came; any other lone surrogate as its escape."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    error.end = error.start + 1  # one at a time: neighbours may be of the other kind
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeEncodeError:
+        return codecs.lookup_error("backslashreplace")(error)
+
+
+codecs.register_error(SURROGATES, _encode_surrogate)
 
 
 def _csv_field(value: Any) -> Any:
