@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamcal import fusion, multiclass, regression
 from streamcal.base import Calibrator, InputError, StateError, StreamcalError
 from streamcal.doctor import environment, summary
 from streamcal.forgetting import Decay, Window
@@ -153,6 +152,8 @@ def run(
 @app.command()
 def methods() -> None:
     """List the methods: what each can do, and its parameters; and those for more than one score, by name."""
+    from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
+
     console = Console(highlight=False, markup=False)
     abilities = Table(box=None, pad_edge=False)
     for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):

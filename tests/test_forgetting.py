@@ -23,6 +23,7 @@ from streamcal import (
     Isotonic,
     MergeError,
     MonotonePolynomial,
+    NearIsotonic,
     Platt,
     Prior,
     Probability,
@@ -663,6 +664,14 @@ def test_the_counts_survive_saving_and_add_up_in_a_merge():
 
 
 # -- memories without a method -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_table_without_finite_coordinates_is_refused(bad):
+    state = learned(NearIsotonic(resolution=None), [(0.25, 1), (0.5, 0)]).state_dict()
+    state["learned"]["memory"]["statistic"]["rows"][1][0] = bad
+    with pytest.raises(StateError, match="finite"):
+        NearIsotonic.from_state(state)
 
 
 @pytest.mark.parametrize("policy", [Forever(), Window(5), Window(5.0, by="time"), Decay(5)], ids=repr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Literal
 
 from streamcal.base import InputError, Statistic
@@ -83,8 +82,7 @@ class Gaussian(AdditiveCalibrator):
         low, high = self._moments.means()
         slope = self._slope(unit, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
         # Decay can set the weights of the labels so far apart that their quotient is no float above 0.
-        odds = min(max(positive / negative, sys.float_info.min), sys.float_info.max)
-        offset = math.log(odds) - (slope * low + slope * high) / 2.0
+        offset = math.log(positive) - math.log(negative) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 
     def _slope(self, unit: float, tied: float) -> float:

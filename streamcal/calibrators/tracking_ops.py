@@ -64,4 +64,4 @@ class TrackingOPS(CalibeatenOPS):
         self._newton.load(*state["newton"])
         if not len(state["weight"]) == len(state["positive"]) == self.bins:
             raise ValueError(f"expected the weights of {self.bins} bins")
-        self._weight, self._positive = ([float(sum_) for sum_ in state[name]] for name in ("weight", "positive"))
+        self._weight, self._positive = ([float(held) for held in state[name]] for name in ("weight", "positive"))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.base import FloatArray, Statistic
+from streamcal.statistics.held import saved
 
 
 class Seed(NamedTuple):
@@ -134,12 +135,12 @@ class Memory:
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
-    def _outweighed(self, w: float) -> bool:
+    def _outweighed(self, w: float, one: float) -> bool:
         """Whether an observation of weight `w` that has left the statistic outweighed by far all that is still held.
 
-        The total may be O(k): ask where it outweighs one that is held.
+        `one` is the weight of one that is held, or 0: nearly always that settles it, and the total may cost O(k).
         """
-        return self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
+        return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
     def _merged(self, other: Memory) -> None:
         self.missed += other.missed
@@ -165,8 +166,8 @@ def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     """`columns` of a saved state; `ValueError` where a number is not finite, for which kernels have no place."""
     read = columns(rows, width)
     for column in read:
-        if column.dtype != object and not np.isfinite(column).all():
-            raise ValueError("an observation is not made of finite numbers")
+        if column.dtype != object:
+            saved(column)
     return read
 
 

@@ -10,16 +10,7 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import (
-    OUTWEIGHING,
-    Coordinate,
-    Memory,
-    Seed,
-    columns,
-    coordinates,
-    never_learned,
-    saved_columns,
-)
+from streamcal.memories.memory import Coordinate, Memory, Seed, columns, coordinates, never_learned, saved_columns
 
 
 class CountWindow(Memory):
@@ -42,7 +33,7 @@ class CountWindow(Memory):
         self.statistic.update(x, y, w)
         self._append((x, y, w))
         if self._live > self._size:
-            self._drop_oldest()
+            self._drop_oldest(w)
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
@@ -53,7 +44,7 @@ class CountWindow(Memory):
         for entry in zip(coordinates(x), y.tolist(), w.tolist(), strict=True):
             self._append(entry)
         while self._live > self._size:
-            self._drop_oldest()
+            self._drop_oldest(entry[2])
         self.version += 1
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -72,8 +63,8 @@ class CountWindow(Memory):
             del self._places[(x, y, w)]
         self._live -= 1
         self.version += 1
-        kept = self._buffer[0] or self._buffer[-1]
-        if (kept is None or w > OUTWEIGHING * kept[2]) and self._outweighed(w):
+        newest = self._buffer[-1]
+        if self._outweighed(w, 0.0 if newest is None else newest[2]):
             self._rebuild()
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
@@ -87,7 +78,8 @@ class CountWindow(Memory):
         self._buffer.append(entry)
         self._live += 1
 
-    def _drop_oldest(self) -> None:
+    def _drop_oldest(self, newest: float) -> None:
+        """Let go of the oldest; `newest` is the weight of the newest."""
         entry = None
         while entry is None:
             entry = self._buffer.popleft()
@@ -100,8 +92,7 @@ class CountWindow(Memory):
         self._live -= 1
         self.statistic.revert(*entry)
         self._evicted += 1
-        kept = self._buffer[-1]
-        outweighed = (kept is None or entry[2] > OUTWEIGHING * kept[2]) and self._outweighed(entry[2])
+        outweighed = entry[2] > newest and self._outweighed(entry[2], newest)
         if outweighed or (self._evicted >= self._size and self.statistic.drifts):
             self._rebuild()
 
@@ -194,8 +185,8 @@ class TimeWindow(Memory):
         self.statistic.revert(x, y, w)
         self._entries.remove(entry)
         self.version += 1
-        if w > OUTWEIGHING * self._newest_weight() and self._outweighed(w):
-            self._refill([entry[1:] for entry in self._entries])
+        if self._outweighed(w, self._newest_weight()):
+            self._rebuild()
 
     def merge(self, other: Memory) -> None:
         other = cast(TimeWindow, other)  # calibrators merge only equal policies
@@ -215,7 +206,7 @@ class TimeWindow(Memory):
         del self._entries[:gone]
         self._evicted += gone
         if self.statistic.drifts and self._evicted > len(self._entries):
-            self._refill([entry[1:] for entry in self._entries])
+            self._rebuild()
             self._evicted = 0
 
     def _move_edge(self, edge: float) -> None:
@@ -229,10 +220,15 @@ class TimeWindow(Memory):
         for _, x, y, w in moved:
             step(x, y, w)
             self.version += 1
-            heaviest = max(heaviest, w)
+            if w > heaviest:
+                heaviest = w
         self._edge = edge
-        if forward and heaviest > OUTWEIGHING * self._newest_weight() and self._outweighed(heaviest):
-            self._refill([entry[1:] for entry in self._entries.irange(_after(edge))])
+        if forward and self._outweighed(heaviest, self._newest_weight()):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Sum anew what is held, without the rounding that what has left it left behind."""
+        self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
 
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0

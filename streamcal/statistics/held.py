@@ -40,5 +40,5 @@ def saved(values: Any) -> FloatArray:
     """The numbers of a saved state; `ValueError` where one is not finite: kernels would search for it for ever."""
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise ValueError("a statistic is not made of finite numbers")
+        raise ValueError("not all numbers are finite")
     return array

@@ -109,7 +109,8 @@ class ScoreTable(Statistic):
         return {"rows": [[x, *row] for x, row in self._rows.items()], "peak": self._peak}
 
     def restore(self, state: dict[str, Any]) -> None:
-        saved([row[1:] for row in state["rows"]])
+        for part in ([row[0] for row in state["rows"]], [row[1:] for row in state["rows"]]):
+            saved(part)
         self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
