@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Literal
 
 from streamcal.base import InputError, Statistic
@@ -81,8 +82,10 @@ class Gaussian(AdditiveCalibrator):
             return IdentityMap(self.scale)
         low, high = self._moments.means()
         slope = self._slope(unit, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
-        # Decay can set the weights of the labels so far apart that their quotient is no float above 0.
-        offset = math.log(positive) - math.log(negative) - (slope * low + slope * high) / 2.0
+        # Decay can set the weights of the labels so far apart that their quotient is no float above 0. A difference of
+        # logarithms would always be one, but depends on the unit of the weights in its last digits.
+        odds = min(max(positive / negative, sys.float_info.min), sys.float_info.max)
+        offset = math.log(odds) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 
     def _slope(self, unit: float, tied: float) -> float:
