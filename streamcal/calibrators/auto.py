@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Time
 from streamcal.calibrators.auto_mixture import Ensemble
 from streamcal.calibrators.auto_panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import check_score
+from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
 from streamcal.maps.knots import LogOddsMap
-from streamcal.scales import Logit
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import FloatArray, Time
 
 LONGEST_DELAY = 100_000
 

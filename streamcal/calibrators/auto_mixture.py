@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray
 from streamcal.calibrators.auto_panel import KNOTS, KNOTS_A_UNIT, NAMES, PRIOR, ExpertPanel
 from streamcal.kernels.experts import Correction, FixedShare, Mixture, Tracker
-from streamcal.scales import LOGIT_LIMIT
+from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.types import FloatArray
 
 EXPERTS = len(NAMES)
 STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
