@@ -187,7 +187,7 @@ def variants(method: type[Any], values: dict[str, tuple[Any, ...]]) -> Iterator[
     for name, parameter in inspect.signature(method).parameters.items():
         if name in SMALL.get(method.name, {}) and "degree" in name:
             yield {name: parameter.default}
-        literal = typing.get_origin(hints[name]) is typing.Literal
+        literal = typing.get_origin(hints.get(name)) is typing.Literal
         for value in typing.get_args(hints[name]) if literal else values.get(name, ()):
             if value != parameter.default:
                 yield {name: value}
