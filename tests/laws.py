@@ -149,7 +149,7 @@ def variants(method: type[Calibrator]) -> list[dict[str, Any]]:
         found += [{name: parameter.default}] if name in SMALL.get(method.name, {}) else []
         literal = (
             typing.get_origin(hints.get(name)) is typing.Literal
-        )  # parameters that all share have no hint of their own
+        )
         values = typing.get_args(hints[name]) if literal else VALUES.get(name, ())
         found += [{name: value} for value in values if value != parameter.default]
     return found
