@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Time
-from streamcal.calibrators.auto_mixture import Ensemble
-from streamcal.calibrators.auto_panel import KNOTS
+from streamcal.base import InputError, Time
+from streamcal.calibrators.auto.mixture import Ensemble
+from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.inputs import check_score
 from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
 from streamcal.scales import Logit
 
@@ -92,9 +93,9 @@ class Auto(SequentialCalibrator):
         self.delay = delay
         self.scale = Logit()
         self._live = Ensemble(delay)
-        # What the live one was when today's labels were asked for: `_late` is what it has yet to learn.
+        # The ensemble as it was when the forecast for today's label was issued: `_late` is what it has yet to learn.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._late: deque[tuple[float, float, float, FloatArray]] = deque()
+        self._late: deque[tuple[float, float, float, Assessment]] = deque()
         self._n = 0.0
 
     @property
@@ -112,16 +113,16 @@ class Auto(SequentialCalibrator):
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        outcome = self._then.judge(x, y, w)
-        self._live.learn(x, y, w, outcome)
+        assessed = self._then.assess(x, y, w)
+        self._live.learn(x, y, w, assessed)
         if self.delay:
-            self._late.append((x, y, w, outcome))
+            self._late.append((x, y, w, assessed))
             if len(self._late) > self.delay:
                 self._then.learn(*self._late.popleft())
         self._n += w
 
     def _state(self) -> dict[str, Any]:
-        late = [[x, y, w, outcome.tolist()] for x, y, w, outcome in self._late]
+        late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._late]
         then = None if self.delay == 0 else self._then.state()
         return {"clamped": self._clamped, "n": self._n, "live": self._live.state(), "then": then, "late": late}
 
@@ -131,6 +132,4 @@ class Auto(SequentialCalibrator):
         self._live.restore(state["live"])
         if self.delay:
             self._then.restore(then)
-        self._late = deque(
-            (float(x), float(y), float(w), np.array(outcome, dtype=np.float64)) for x, y, w, outcome in late
-        )
+        self._late = deque((float(x), float(y), float(w), self._then.assessment(of)) for x, y, w, of in late)
