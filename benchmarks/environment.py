@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from streamcal import __version__
-from streamcal.doctor import kernel_form, kernels
+from streamcal.app.doctor import kernel_form, kernels
 
 PACKAGES = (
     "numpy", "scipy", "sortedcontainers", "osqp",

@@ -19,10 +19,10 @@ from statistics import fmean
 from river import tree
 
 from streamcal import Auto, Identity, OnlinePlatt
-from streamcal.base import Calibrator
+from streamcal.app.plot import plot_weights, weights_over_time
+from streamcal.calibrators.base import Calibrator
 from streamcal.datasets.synthetic import generate
 from streamcal.metrics import LogLoss
-from streamcal.plot import plot_weights, weights_over_time
 
 TRAINING, PARTS, PIECES = 5_000, 4, 100
 

@@ -9,19 +9,9 @@
 (0.5, 1.0)
 """
 
-from streamcal.base import (
-    CalibrationMap,
-    Calibrator,
-    CapabilityError,
-    InputError,
-    MergeError,
-    RetractionError,
-    SolverError,
-    StateError,
-    StreamcalError,
-)
 from streamcal.calibrators.adaptive import AdaptiveCalibration
 from streamcal.calibrators.auto import Auto
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
@@ -43,15 +33,25 @@ from streamcal.calibrators.online_beta import OnlineBeta
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.protected import Protected
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
 from streamcal.calibrators.temperature import Temperature
 from streamcal.calibrators.tracking_ops import TrackingOPS
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.forgetting import Decay, Forever, Window
-from streamcal.portable import load_map
-from streamcal.prior import Prior
-from streamcal.registry import REGISTRY
-from streamcal.scales import EmpiricalCDF, Interval, Logit, Probability
+from streamcal.errors import (
+    CapabilityError,
+    InputError,
+    MergeError,
+    RetractionError,
+    SolverError,
+    StateError,
+    StreamcalError,
+)
+from streamcal.maps.base import CalibrationMap
+from streamcal.maps.portable import load_map
+from streamcal.parameters.forgetting import Decay, Forever, Window
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import EmpiricalCDF, Interval, Logit, Probability
 
 __version__ = "0.1.0"
 

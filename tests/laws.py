@@ -33,7 +33,7 @@ from streamcal import (
     ScoreIntervals,
     Window,
 )
-from streamcal.doctor import kernel_form
+from streamcal.app.doctor import kernel_form
 
 # -- how much is tried -------------------------------------------------------------------------------------------
 

@@ -27,17 +27,18 @@ import pytest
 from typer.testing import CliRunner
 
 from streamcal import fusion, multiclass, regression
-from streamcal.base import Calibrator, SolverError
+from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.errors import SolverError
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
-from streamcal.registry import REGISTRY
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
 
-PROGRAM = [sys.executable, "-c", "from streamcal.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300
 #: Longest wait for another process; only a failure waits that long.
 PATIENCE = 60.0

@@ -65,9 +65,9 @@ from streamcal import (
     RetractionError,
     StateError,
 )
+from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.online_platt import RADIUS
-from streamcal.doctor import kernel_form
 
 ADDITIVE = [case for case in ALL if case.policy is not None]
 SEQUENTIAL = [case for case in ALL if case.policy is None]

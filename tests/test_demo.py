@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import streamcal.demo as demo
-from streamcal.cli import USAGE_ERROR, app
+import streamcal.app.demo as demo
+from streamcal.app.cli import USAGE_ERROR, app
 from streamcal.datasets import bank
 
 CALLS = 700
@@ -28,7 +28,7 @@ WITHIN = 0.01
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, float]:
     """What the program prints, the picture it saves, and the processor time it takes, others' work left out."""
     picture = tmp_path_factory.mktemp("demo") / "diagrams.png"
-    command = [sys.executable, "-c", "from streamcal.cli import main; main()", "demo", "--picture", str(picture)]
+    command = [sys.executable, "-c", "from streamcal.app.cli import main; main()", "demo", "--picture", str(picture)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     environment = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamcal.kernels
-from streamcal.doctor import kernels
+from streamcal.app.doctor import kernels
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.

@@ -12,9 +12,9 @@ import pytest
 from scipy.optimize import brentq
 
 from streamcal import Auto, Identity, OnlinePlatt
+from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.auto_mixture import CORRECTION_PRIOR, PARTS, RATES, STACK_PRIOR
 from streamcal.calibrators.auto_panel import KNOTS, NAMES, PRIOR, REFRESH
-from streamcal.doctor import kernel_form
 from streamcal.kernels.experts import Correction, FixedShare, Mixture, Panel, Tracker
 
 #: Two ways to solve the same small systems, with curvatures of up to 1e3 beside 1e-1.

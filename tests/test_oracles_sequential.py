@@ -12,8 +12,8 @@ import pytest
 from scipy.optimize import minimize
 
 from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
+from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import online_beta
-from streamcal.doctor import kernel_form
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.online_newton import OnlineBetaNewton, OnlineNewton
 

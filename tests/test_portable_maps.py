@@ -34,15 +34,14 @@ from streamcal import (
     SmoothIsotonic,
     VennAbers,
     load_map,
-    portable,
-    sql,
 )
+from streamcal.maps import portable, sql
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.maps.polynomials import BernsteinMap, ChebyshevMap
 from streamcal.maps.sigmoids import BetaMap, SigmoidMap
 from streamcal.maps.steps import BinnedSigmoidMap, StepMap
-from streamcal.scales import Probability
+from streamcal.parameters.scales import Probability
 
 PAGE = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
 #: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.

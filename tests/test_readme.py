@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.fusion import METHODS
-from streamcal.registry import REGISTRY
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf8")

@@ -32,7 +32,7 @@ from sklearn.svm import LinearSVC
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import Bernstein, BernsteinLogistic, Interval, Isotonic, Platt
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 DATA = "cdc_diabetes_brfss2015"
 TARGET = "Diabetes_binary"

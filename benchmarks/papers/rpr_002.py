@@ -38,7 +38,7 @@ from sklearn.svm import SVC
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import REGISTRY, Interval, SolverError
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 Array = npt.NDArray[np.float64]
 

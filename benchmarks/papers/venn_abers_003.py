@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import CrossVennAbers, Interval, Isotonic, Platt, VennAbers
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 FILES = ("adult_train", "adult_test")
 TARGET, POSITIVE, MISSING = "income", ">50K", "?"

@@ -12,7 +12,7 @@ from benchmarks.streams import peers
 from benchmarks.streams.catalogue import DELAYS
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
-from streamcal.registry import REGISTRY
+from streamcal.calibrators.registry import REGISTRY
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
 #: at most a fiftieth of the stream, or 100.

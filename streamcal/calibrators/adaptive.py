@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.neighbourhoods import NearestScores, Neighbourhood, Places
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 

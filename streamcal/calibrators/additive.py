@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner, require
-from streamcal.base import Calibrator, FloatArray, Label, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
+from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
+from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import IdentityMap, ScaledMap
-from streamcal.memories.memory import Seed
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
+from streamcal.parameters.prior import Prior, PseudoObservations
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 
 
 class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
@@ -56,8 +56,8 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         self._lo, self._hi = scale.plain
         self._take = None if self._timed or refresh_every > 1 else self._memory.taker(*scale.plain)
 
-    def _seed(self) -> Seed | None:
-        return None if self.prior is None else self.prior.seed(self.scale)
+    def _pseudo_observations(self) -> PseudoObservations | None:
+        return None if self.prior is None else self.prior.pseudo_observations(self.scale)
 
     def tally(self) -> dict[str, int]:
         """Counts of what was quietly handled: scores the scale clamped on learning, retractions of what forgetting had

@@ -8,14 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
-from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.histogram import cuts_before, first_of_bins, middle_ranks
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 #: N′ of the paper: the weight of the pseudo-observations in a binning, over all of its bins.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_score, check_time
+from streamcal.errors import InputError, SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE, Curve
 from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_score, check_time
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import InputError, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import score_table
 
 

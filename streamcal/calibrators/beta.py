@@ -7,14 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
-from streamcal.prior import Prior
-from streamcal.scales import Logit, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Logit, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import fit_logistic
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import score_table
 
 #: (a, b, c) of the identity map.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.steps import BinnedSigmoidMap, bin_of
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 
 class CalibeatenOPS(SequentialCalibrator):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

@@ -8,16 +8,17 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import CapabilityError, FloatArray, InputError, Label, RetractionError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
+from streamcal.errors import CapabilityError, InputError, RetractionError
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
-from streamcal.memories.memory import Seed
-from streamcal.portable import MERGES, Value, geometric_mean, mean
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.maps.portable import MERGES, Value, geometric_mean, mean
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
+from streamcal.parameters.prior import Prior, PseudoObservations
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
 from streamcal.statistics.grid import Grid
 
@@ -133,13 +134,13 @@ class CrossVennAbers(AdditiveCalibrator):
         self._trees = FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
         return self._trees
 
-    def _seed(self) -> Seed | None:
+    def _pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""
-        seed = super()._seed()
-        if seed is None:
+        prior = super()._pseudo_observations()
+        if prior is None:
             return None
-        outcomes = np.concatenate([outcome(seed.y, fold) for fold in range(self.folds)])
-        return Seed(np.tile(seed.x, self.folds), outcomes, np.tile(seed.w / self.folds, self.folds))
+        outcomes = np.concatenate([outcome(prior.y, fold) for fold in range(self.folds)])
+        return PseudoObservations(np.tile(prior.x, self.folds), outcomes, np.tile(prior.w / self.folds, self.folds))
 
     # -- learning ------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.linear_trend import trend_path
-from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import bic_of_path
-from streamcal.forgetting import Forever, Forgetting
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 

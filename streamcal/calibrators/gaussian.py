@@ -6,13 +6,14 @@ import math
 import sys
 from typing import Literal
 
-from streamcal.base import InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.prior import Prior
-from streamcal.scales import LOGIT_LIMIT, Logit, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.label_moments import LabelMoments
 from streamcal.statistics.score_table import TIED_MEANS
 

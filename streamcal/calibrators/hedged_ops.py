@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import InputError
 from streamcal.calibrators.calibeating import CalibeatenOPS
+from streamcal.errors import InputError
 from streamcal.kernels.hedging import Hedger
 
 SEEDS = 2**64

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps.base import IdentityMap, ScaledMap
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.totals import Totals
 
 

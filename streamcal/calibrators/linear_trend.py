@@ -7,16 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streamcal.base import FloatArray, SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.trend_filter import TrendFilter
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 #: Penalties that are tried: so many, from the least that gives a straight line down to this share of it, in equal

@@ -7,14 +7,16 @@ from typing import get_args
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic, StreamcalError
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError, StreamcalError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import ChebyshevMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.conic import MAX_DEGREE, MonotonePolynomialFit, Penalty
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.chebyshev_moments import ChebyshevMoments
 
 

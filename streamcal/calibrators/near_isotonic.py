@@ -6,14 +6,16 @@ import math
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import GridTable, score_table
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of

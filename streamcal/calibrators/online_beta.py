@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import Label, Time
 from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.kernels.online_newton import OnlineBetaNewton
 from streamcal.maps.sigmoids import BetaMap
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
 INITIAL_CURVATURE = 25.0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.
 NEWTON_GAMMA = 0.1

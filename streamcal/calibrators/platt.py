@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
-from streamcal.base import SolverError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.prior import Prior
-from streamcal.scales import Logit, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Logit, Scale
 from streamcal.solvers.newton import fit_sigmoid
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import score_table
 
 #: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from streamcal.base import InputError, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import check_score
+from streamcal.errors import InputError
 from streamcal.kernels.jumper import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.scales import Logit
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import Time
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)

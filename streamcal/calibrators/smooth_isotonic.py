@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

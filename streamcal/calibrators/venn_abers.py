@@ -7,14 +7,16 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_score, check_scores, check_time, check_weight
+from streamcal.errors import InputError
 from streamcal.maps.intervals import IntervalMap
-from streamcal.portable import POINTS
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.maps.portable import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_score, check_scores, check_time, check_weight
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from streamcal.base import InputError, StreamcalError
+from streamcal.errors import InputError, StreamcalError
 from streamcal.stream.atomic import atomic_write
 
 #: Seconds without a byte before a download is given up.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, StreamcalError
+from streamcal.errors import InputError, StreamcalError
+from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
     from numpy.random import Generator

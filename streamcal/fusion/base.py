@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner, require
-from streamcal.base import CapabilityError, FloatArray, InputError, Label, Learner, MergeError, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
-from streamcal.scales import Probability, Scale
+from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.learners.learner import Learner
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
@@ -116,7 +118,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
     scale : Scale or tuple of Scale
         How scores become coordinates: one scale for all, or M of them.
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----

@@ -6,14 +6,16 @@ from typing import Literal
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.kernels.tensor_bernstein import TensorPolynomial
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
 #: Most coefficients. A solve costs their third power, ten seconds for so many; and its matrices hold 8 MB each.

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.kernels.logistic import sigmoids
-from streamcal.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.copulas import ANY_WIDTH, FAMILIES, Copula, fit_copula
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.vector_table import vector_table
 
 #: A margin is kept at so many equal steps over its range, and is linear between them.

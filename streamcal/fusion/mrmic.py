@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forgetting, Window
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forgetting, Window
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.vector_table import vector_table
 
 #: Points whose spread in some direction is below this share of their largest coordinate lie in a plane (on a line, at

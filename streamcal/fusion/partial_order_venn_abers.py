@@ -7,14 +7,16 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic, Time
 from streamcal.calibrators.venn_abers import positive_weight
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
-from streamcal.inputs import check_scores_matrix
-from streamcal.portable import POINTS
-from streamcal.scales import Probability, Scale
+from streamcal.maps.portable import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_scores_matrix
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector_table
 
 

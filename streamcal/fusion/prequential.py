@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import require
-from streamcal.base import FloatArray, InputError, Label, Time
+from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
-from streamcal.inputs import check_label, check_vector_batch, check_weight
+from streamcal.learners.additive import require
+from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
+from streamcal.parameters.types import FloatArray, Label, Time
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.

@@ -214,12 +214,12 @@ class ForgettingRegression:
         if constant not in places:
             return
         size, offset = self._features, places.index(constant)
-        held = np.asarray(phi)[places]
-        prior = np.diag(self._precision)
+        held, precision = np.asarray(phi)[places], np.asarray(self._precision)
+        prior = np.diag(precision)
         for start, stop in ((0, size), (size, self.size))[: 2 if offset < self._trends else 1]:
             part = np.outer(held[: stop - start], held[: stop - start])
             part[offset, offset] -= 1.0
-            prior[start:stop, start:stop] += self._precision[start + offset] * part
+            prior[start:stop, start:stop] += precision[start + offset] * part
         self._begin(prior)
 
     def state(self):

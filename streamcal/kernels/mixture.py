@@ -137,7 +137,9 @@ class Mixture:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _fill(self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t) -> cython.void:
+    def _fill(
+        self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t
+    ) -> cython.void:
         """Set the features of the stack, and what is mixed second and third: at a knot, the experts saying z."""
         k: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
@@ -212,7 +214,7 @@ class Mixture:
         return found
 
     def weights(self):
-        """Weights in the forecast, by what is mixed: (experts, shape (K,), stack, by score, by forecast); they sum to 1."""
+        """Weights in the forecast, which sum to 1: (of the experts, shape (K,), stack, by score, by forecast)."""
         second, third = self._stacked.weights(), self._corrected.weights()
         experts = third[SECOND_MIXTURE] * second[FIRST_MIXTURE] * self._experts.weights()
         stack = third[SECOND_MIXTURE] * second[STACK]

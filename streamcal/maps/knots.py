@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
+from streamcal.maps.portable import cubic, cubics, lines
 from streamcal.maps.steps import RoundedMap
-from streamcal.portable import cubic, cubics, lines
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
 

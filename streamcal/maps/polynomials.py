@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels import chebyshev
 from streamcal.kernels.bernstein import evaluate, evaluate_many
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 
 #: A piece in SQL for every so many degrees of a Chebyshev series. T₄₀ then is right to 1e-13 everywhere; with 8 to
 #: 3e-12, since powers cancel more, and with 2 no better, in twice the text.

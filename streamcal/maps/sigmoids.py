@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 
 
 class SigmoidMap(ScaledMap):

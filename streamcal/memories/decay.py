@@ -11,8 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from streamcal.base import CapabilityError, FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Coordinate, Memory, Seed, coordinates, never_learned
+from streamcal.errors import CapabilityError, MergeError, RetractionError
+from streamcal.memories.memory import Coordinate, Memory, coordinates, never_learned
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
@@ -37,8 +40,8 @@ class _DecayingMemory(Memory):
 
     steady = False
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, half_life: float) -> None:
+        super().__init__(statistic, prior)
         self._half_life = half_life
         self._clock = -math.inf
         self._landmark = 0.0
@@ -48,7 +51,7 @@ class _DecayingMemory(Memory):
     def n(self) -> float:
         return self._learned() / self.as_of(None)
 
-    def _seed_growth(self) -> float:
+    def _prior_growth(self) -> float:
         return self._growth(self._landmark)
 
     def as_of(self, t: float | None) -> float:
@@ -83,13 +86,13 @@ class _DecayingMemory(Memory):
             self.statistic.prune(PRUNE_FRACTION)
 
     def _forget_all(self) -> None:
-        """Start again without anything, the seed included."""
+        """Start again without anything, the prior included."""
         self.statistic.restore(self.statistic.empty().state())
         self._halvings = 0
-        self._forget_seed()
+        self._forget_prior()
 
-    def _forget_seed(self) -> None:
-        self._seed_weight, self._seed_count = 0.0, 0
+    def _forget_prior(self) -> None:
+        self._prior_weight, self._prior_count = 0.0, 0
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -105,8 +108,8 @@ class _DecayingMemory(Memory):
 class CountDecay(_DecayingMemory):
     """Decay whose clock is the number of observations learned."""
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
-        super().__init__(statistic, seed, half_life)
+    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, half_life: float) -> None:
+        super().__init__(statistic, prior, half_life)
         self._clock = 0.0
 
     def as_of(self, t: float | None) -> float:
@@ -115,7 +118,7 @@ class CountDecay(_DecayingMemory):
     def _own_restore(self, state: dict[str, Any]) -> None:
         super()._own_restore(state)
         if self._landmark > 0.0:  # it moves when everything is forgotten, and only then
-            self._forget_seed()
+            self._forget_prior()
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(self._clock + 1.0)

@@ -9,8 +9,11 @@ from typing import Any, cast
 import numpy as np
 from sortedcontainers import SortedList
 
-from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Coordinate, Memory, Seed, columns, coordinates, never_learned, saved_columns
+from streamcal.errors import MergeError, RetractionError
+from streamcal.memories.memory import Coordinate, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 
 
 class CountWindow(Memory):
@@ -20,8 +23,8 @@ class CountWindow(Memory):
     `_first + i`. `_places`, made at the first retraction, lists the sequence numbers of each observation, ascending.
     """
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, size: int) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, size: int) -> None:
+        super().__init__(statistic, prior)
         self._size = size
         self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
         self._first = 0
@@ -131,8 +134,8 @@ class TimeWindow(Memory):
 
     steady = False
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, size: float) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, size: float) -> None:
+        super().__init__(statistic, prior)
         self._size = size
         self._clock = -math.inf
         self._edge = -math.inf

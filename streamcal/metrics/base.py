@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import InputError, Label, MergeError, RetractionError
-from streamcal.inputs import check_batch, check_label, check_weight
+from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.types import Label
 
 
 class Summed(ABC):

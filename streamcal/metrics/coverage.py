@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete

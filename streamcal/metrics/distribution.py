@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from streamcal.base import InputError
-from streamcal.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
+from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import check_distributions
 

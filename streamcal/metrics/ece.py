@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError, RetractionError
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import ProbabilityCells
 from streamcal.metrics.reliability import ReliabilityData, equal_mass, reliability_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.base import Metric
 
 #: The probability given to what happened counts as at least this much. A wrong certainty would cost an

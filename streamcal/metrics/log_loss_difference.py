@@ -10,10 +10,11 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
 
-from streamcal.base import InputError, Label, MergeError
-from streamcal.inputs import check_batch, check_label
+from streamcal.errors import InputError, MergeError
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
+from streamcal.parameters.inputs import check_batch, check_label
+from streamcal.parameters.types import Label
 
 #: The sum of squared deviations, in nats², about which the interval is tightest: 100,000 differences of deviation 0.1.
 #: It has to be fixed before the data. With the default clip, sums a hundred times larger or smaller get intervals wider

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.base import InputError, RetractionError
-from streamcal.inputs import check_weight
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
+from streamcal.parameters.inputs import check_weight
 
 
 class MulticlassMetric(Summed):

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, RetractionError
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.distribution import DistributionMetric
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import pit
 

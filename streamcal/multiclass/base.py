@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner
-from streamcal.base import CapabilityError, FloatArray, Learner, Time
-from streamcal.inputs import check_weight
+from streamcal.errors import CapabilityError
+from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.learner import Learner
 from streamcal.multiclass.labels import (
     ClassLabel,
     ClassScores,
@@ -23,6 +23,8 @@ from streamcal.multiclass.labels import (
     shares_many,
 )
 from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.types import FloatArray, Time
 
 
 class MulticlassMap(ABC):
@@ -125,7 +127,7 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[MulticlassMap], MulticlassCal
     Parameters
     ----------
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
     """
 
     # -- learning ------------------------------------------------------------------------------------------------

@@ -7,14 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import Calibrator, FloatArray, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.inputs import check_time
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.questions import QuestionsLearner
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
-from streamcal.questions import QuestionsLearner
-from streamcal.scales import Probability
+from streamcal.parameters.inputs import check_time
+from streamcal.parameters.scales import Probability
+from streamcal.parameters.types import FloatArray, Time
 
 
 class QuestionsMap(MulticlassMap):

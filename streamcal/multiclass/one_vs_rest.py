@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from streamcal.base import Calibrator, InputError
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError
 from streamcal.multiclass.binary_questions import BinaryQuestions
 from streamcal.multiclass.strategies import OneAgainstRest
-from streamcal.registry import REGISTRY
 
 
 class OneVsRest(BinaryQuestions):

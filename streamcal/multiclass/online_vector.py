@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Time
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
-from streamcal.inputs import check_weight
+from streamcal.errors import InputError
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores, with_label
 from streamcal.multiclass.softmax import ScaledLogsMap, log_scores
+from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.types import FloatArray, Time
 
 
 class OnlineVectorScaling(MulticlassCalibrator):

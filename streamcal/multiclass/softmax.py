@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order
-from streamcal.scales import LOGIT_LIMIT
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.class_table import ClassTable
 
 #: ln p is not taken below −16, p = 1.1e-7: no stream resolves a rarer event, and a model that says exactly 0 must not
@@ -108,7 +110,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         Strength ≥ 0 of a normal prior around the identity, in observations of today: ½·prior·‖δ‖² is added to the sum
         of the log losses, δ being the distance of the parameters from those of the identity.
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streamcal.base import FloatArray
+from streamcal.calibrators.questions import Answers, Asking, Column
 from streamcal.multiclass.labels import ClassLabel
 from streamcal.multiclass.observations import read_back
-from streamcal.questions import Answers, Asking, Column
+from streamcal.parameters.types import FloatArray
 
 #: A question: "is it the last of these labels?", of all observations that the others of them may be the answer of.
 Question: TypeAlias = tuple[ClassLabel, ...]

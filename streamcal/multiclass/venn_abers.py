@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from streamcal.base import InputError, Time
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time
+from streamcal.errors import InputError
 from streamcal.multiclass.binary_questions import BinaryQuestions
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Question, Strategy, coupled
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_time
+from streamcal.parameters.types import Time
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
 

@@ -12,11 +12,13 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner
-from streamcal.base import CapabilityError, FloatArray, Learner, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.errors import CapabilityError
+from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Coordinate
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
 
@@ -86,7 +88,7 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
     Parameters
     ----------
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
     """
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import FloatArray, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_outcome, check_time
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_outcome, check_time
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import PITCalibrator
 from streamcal.regression.reading import pit

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from streamcal.base import FloatArray, InputError
+from streamcal.errors import InputError
+from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 #: The CRPS of the standard normal cdf has this constant: ∫ Φ(z)(1 − Φ(z)) dz.

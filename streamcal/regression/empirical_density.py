@@ -9,10 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.inputs import check_scores
-from streamcal.registry import REGISTRY
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at

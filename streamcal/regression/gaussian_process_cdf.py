@@ -10,16 +10,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import require
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.kernels.logistic import logits, sigmoids
+from streamcal.learners.additive import require
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Logit, Scale
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, segment_edges
-from streamcal.scales import Logit, Scale
-from streamcal.settings import Setting
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.threshold_tables import ThresholdTables
 
 #: More observations than this count as so many. At 10⁷ the prior weighs 1e-7 of what was seen and says next to nothing;

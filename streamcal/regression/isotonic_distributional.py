@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
 from streamcal.calibrators.isotonic import Isotonic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Interval
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import check_support, median
 from streamcal.regression.thresholds import MedianCalibrator, levels_of
-from streamcal.scales import Interval
 
 
 class IsotonicDistributional(MedianCalibrator):

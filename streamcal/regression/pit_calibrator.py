@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import pit, pits
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_tree import ScoreTree
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from streamcal.base import FloatArray, InputError
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.pit_calibrator import PITCalibrator
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from streamcal.base import FloatArray, InputError
-from streamcal.inputs import check_scores
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution, Normal
 
 #: A cdf that is a sum of parts may miss [0, 1], or fall, by its rounding: a thousand parts of 1e-16 each, and room.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from streamcal.base import CapabilityError, FloatArray
+from streamcal.errors import CapabilityError
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.reading import check_distribution, quantiles_of
 

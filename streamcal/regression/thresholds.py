@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, FloatArray, InputError, Time
-from streamcal.inputs import check_time
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.questions import Answers, Asking, Column, QuestionsLearner
+from streamcal.errors import InputError
 from streamcal.memories.memory import Coordinate
-from streamcal.questions import Answers, Asking, Column, QuestionsLearner
+from streamcal.parameters.inputs import check_time
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges

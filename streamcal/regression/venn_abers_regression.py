@@ -7,16 +7,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, Time
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time
-from streamcal.portable import POINTS
+from streamcal.maps.portable import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_time
+from streamcal.parameters.scales import Interval
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_support, median
 from streamcal.regression.thresholds import MedianCalibrator, levels_of
-from streamcal.scales import Interval
 
 
 class VennAbersRegression(MedianCalibrator):

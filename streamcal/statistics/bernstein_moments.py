@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.bernstein import BernsteinSums
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 

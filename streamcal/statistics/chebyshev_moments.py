@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.chebyshev import add, add_many
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.

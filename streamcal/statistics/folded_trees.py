@@ -9,7 +9,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, Statistic
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 

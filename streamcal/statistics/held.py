@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, RetractionError
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
 
 #: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
 #: of up to a million additions and subtractions.

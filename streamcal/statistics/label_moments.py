@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 
 #: Decay drops what lies so many bits below the weight of a label: weights from 1e-60 to 1e60 span 452. Without it the

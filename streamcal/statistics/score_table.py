@@ -12,9 +12,10 @@ from typing import Any, Self
 import numpy as np
 from sortedcontainers import SortedDict
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.hull_tree import LIGHTEST
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import require_held, saved
 

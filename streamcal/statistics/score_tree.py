@@ -10,8 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import HullTree
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held, saved
 

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_table import score_table
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from streamcal.base import FloatArray, Statistic
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 #: Decay drops what lies below 2^−1200. Observations of today weigh 1e-60 = 2^−200 or more, and what has faded by

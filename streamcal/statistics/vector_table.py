@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import Columns, ScoreTable
 

@@ -6,8 +6,9 @@ import json
 import os
 from pathlib import Path
 
-from streamcal.base import Calibrator, StateError
-from streamcal.registry import REGISTRY
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import StateError
 from streamcal.stream.atomic import atomic_write
 
 

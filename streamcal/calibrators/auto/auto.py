@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import InputError, Time
 from streamcal.calibrators.auto.mixture import Ensemble
 from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import check_score
+from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
-from streamcal.scales import Logit
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import Time
 
 LONGEST_DELAY = 100_000
 

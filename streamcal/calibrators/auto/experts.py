@@ -44,8 +44,8 @@ FIRM = 100.0
 class Regression(NamedTuple):
     """An online logistic regression with forgetting.
 
-    Its features by name, what a step keeps of each, how many of the first ones move at a steady pace (`trends`), and how
-    firmly the first, the slope, is held.
+    Its features by name, what a step keeps of each, how many of the first ones move at a steady pace (`trends`), and
+    how firmly the first, the slope, is held.
     """
 
     features: tuple[str, ...]

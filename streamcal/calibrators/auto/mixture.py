@@ -11,7 +11,7 @@ from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
 from streamcal.kernels.mixture import Assessment, Mixture
-from streamcal.scales import LOGIT_LIMIT
+from streamcal.parameters.scales import LOGIT_LIMIT
 
 STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
 #: All that a forecast is made of, as `Ensemble.weights` counts it.

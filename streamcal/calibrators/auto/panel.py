@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray
 from streamcal.calibrators.auto.experts import (
     ANCHOR,
     ANCHORED,
@@ -22,14 +21,16 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.protected import CALIBRATORS
 from streamcal.calibrators.smooth_isotonic import pchip
-from streamcal.forgetting import Decay, Window
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.expert_panel import Panel
 from streamcal.kernels.jumper import Jumper
 from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
-from streamcal.scales import LOGIT_LIMIT, Logit, Probability
+from streamcal.memories.policies import memory_under
+from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 from streamcal.statistics.score_tree import ScoreTree
 
@@ -59,9 +60,9 @@ class ExpertPanel:
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         self._jumper = Jumper(slopes, offsets, JUMP_RATES, PASSIVE)
         self._tree = ScoreTree()
-        self._window = Window(MEMORY).start(self._tree, None)
+        self._window = memory_under(Window(MEMORY), self._tree, None)
         self._moments = BernsteinMoments(DEGREE, Probability())
-        self._decay = Decay(MEMORY).start(self._moments, None)
+        self._decay = memory_under(Decay(MEMORY), self._moments, None)
         self._qp = MonotoneQP(DEGREE)
         self._learned = 0
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, StreamcalError
+from streamcal.errors import InputError, StreamcalError
 from streamcal.metrics import ReliabilityData
+from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

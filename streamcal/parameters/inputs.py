@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Time
+from streamcal.errors import InputError
 from streamcal.kernels import usual
+from streamcal.parameters.types import FloatArray, Time
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = usual.SMALLEST_WEIGHT, usual.LARGEST_WEIGHT
 WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"

@@ -10,15 +10,16 @@ from pathlib import Path
 from rich.console import Console
 from river import base, compose, linear_model, naive_bayes, preprocessing
 
-from streamcal.base import Calibrator, InputError
+from streamcal.app.plot import save_reliability_picture
+from streamcal.app.report import scores_table
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
-from streamcal.forgetting import Window
-from streamcal.plot import save_reliability_picture
-from streamcal.report import scores_table
-from streamcal.scales import Logit
+from streamcal.errors import InputError
+from streamcal.parameters.forgetting import Window
+from streamcal.parameters.scales import Logit
 from streamcal.stream.prequential import Prequential, Scoreboard
 
 #: The score of a model that says nothing yet: a River classifier may answer {} before it has learned.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamcal.base import Calibrator
 from streamcal.calibrators.adaptive import AdaptiveCalibration
 from streamcal.calibrators.auto import Auto
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.bbq import BBQ
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.bernstein_logistic import BernsteinLogistic

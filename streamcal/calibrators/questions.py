@@ -17,12 +17,16 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner, Map
-from streamcal.base import Calibrator, CapabilityError, FloatArray, MergeError, RetractionError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Decay, Forever, Forgetting
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import CapabilityError, MergeError, RetractionError
+from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.memories.decay import SMALLEST_HELD
-from streamcal.memories.memory import Coordinate, Memory, Seed
+from streamcal.memories.memory import Coordinate, Memory
+from streamcal.parameters.forgetting import Decay, Forever, Forgetting
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 from streamcal.statistics.totals import Totals
 
@@ -214,7 +218,7 @@ class Questions(Statistic):
         calibrator = self._idle.pop() if self._idle else self._made()
         if isinstance(calibrator._memory, _DrivenMemory):
             calibrator._memory.unit = self._unit
-            if calibrator._memory.seed is not None:
+            if calibrator._memory.prior is not None:
                 calibrator._memory.decay(self._sown)
         return calibrator
 
@@ -302,10 +306,10 @@ class QuestionsLearner(AdditiveLearner[Map]):
         self._questions = kind(self._method, self._asking)
         return self._questions
 
-    def _seed(self) -> Seed | None:
+    def _pseudo_observations(self) -> PseudoObservations | None:
         if not self._questions.adds or self._method.params().get("prior") is None:
             return None
-        return Seed(np.array([EVERY_QUESTION], dtype=object), np.ones(1), np.ones(1))
+        return PseudoObservations(np.array([EVERY_QUESTION], dtype=object), np.ones(1), np.ones(1))
 
     @property
     def merges(self) -> bool:
@@ -327,8 +331,8 @@ class _Driven(Forgetting):
     merges = True
     unlearns = True
 
-    def start(self, statistic: Statistic, seed: Seed | None = None) -> Memory:
-        return _DrivenMemory(statistic, seed)
+    def start(self, statistic: Statistic, prior: PseudoObservations | None = None) -> Memory:
+        return _DrivenMemory(statistic, prior)
 
 
 class _DrivenMemory(Memory):

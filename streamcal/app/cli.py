@@ -18,12 +18,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamcal.base import Calibrator, InputError, StateError, StreamcalError
-from streamcal.doctor import environment, summary
-from streamcal.forgetting import Decay, Window
-from streamcal.registry import REGISTRY
-from streamcal.report import scores_table
-from streamcal.settings import parse
+from streamcal.app.doctor import environment, summary
+from streamcal.app.report import scores_table
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.run import Columns, Run, same_file
@@ -207,7 +208,7 @@ def demo(
 
     The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010.
     """
-    from streamcal import demo as show
+    from streamcal.app import demo as show
 
     console = Console(highlight=False)
     _check_place(picture, "picture")

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from streamcal.base import InputError
-from streamcal.inputs import LARGEST_WEIGHT
+from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoids
-from streamcal.memories.memory import Seed
-from streamcal.scales import LOGIT_LIMIT, Logit, Probability, Scale
-from streamcal.settings import Setting
+from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability, Scale
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
 
 #: The pseudo-observations stand at this many scores, equally spaced in log-odds.
 PRIOR_POINTS = 64
+
+
+class PseudoObservations(NamedTuple):
+    """What a memory holds from the start: coordinates, labels in [0, 1] and weights, each of shape (m,)."""
+
+    x: FloatArray
+    y: FloatArray
+    w: FloatArray
 
 
 @dataclass(frozen=True)
@@ -41,10 +50,12 @@ class Prior(Setting):
         if not number or not 0.0 < self.strength <= LARGEST_WEIGHT:
             raise InputError(f"Prior({self.strength!r}) is not possible; give 0 < strength <= {LARGEST_WEIGHT:g}")
 
-    def seed(self, scale: Scale) -> Seed:
+    def pseudo_observations(self, scale: Scale) -> PseudoObservations:
         """The pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""
         if not isinstance(scale, (Probability, Logit)):
             raise InputError(f"a prior along the identity map needs a scale of probabilities, not {scale!r}")
         step = 2.0 * LOGIT_LIMIT / PRIOR_POINTS
         scores = sigmoids(-LOGIT_LIMIT + step * (np.arange(PRIOR_POINTS) + 0.5))
-        return Seed(scale.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS))
+        return PseudoObservations(
+            scale.coordinates(scores), scores, np.full(PRIOR_POINTS, self.strength / PRIOR_POINTS)
+        )

@@ -14,10 +14,14 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import CapabilityError, FloatArray, InputError, Learner, MergeError, Statistic, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time, check_times, none_is_zero
-from streamcal.memories.memory import Seed
+from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.learners.learner import Learner
+from streamcal.memories.policies import memory_under
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_time, check_times, none_is_zero
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Statistic
 
 #: What is solved from the statistic: an immutable map.
 Map = TypeVar("Map")
@@ -36,7 +40,7 @@ class AdditiveLearner(Learner, Generic[Map]):
         is then held, so that predictions lag by fewer than r observations; before the r-th it is exact. `t` is not
         read in between. What the map was solved from is kept, and saved: the state is twice as large.
 
-    Constructors set the parameters that `_new_statistic` and `_seed` read before they call this one.
+    Constructors set the parameters that `_new_statistic` and `_pseudo_observations` read before they call this one.
     """
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
@@ -46,7 +50,7 @@ class AdditiveLearner(Learner, Generic[Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = forgetting.start(self._new_statistic(), self._seed())
+        self._memory = memory_under(forgetting, self._new_statistic(), self._pseudo_observations())
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
         # With refresh_every > 1: observations since the last refresh; the statistic and the unit of that moment.
@@ -65,7 +69,7 @@ class AdditiveLearner(Learner, Generic[Map]):
     def _empty_map(self) -> Map:
         """What is predicted where nothing is held."""
 
-    def _seed(self) -> Seed | None:
+    def _pseudo_observations(self) -> PseudoObservations | None:
         """The pseudo-observations of a prior."""
         return None
 

@@ -19,13 +19,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError
-from streamcal.inputs import check_scores
+from streamcal.errors import InputError
 from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
-from streamcal.settings import Setting
-from streamcal.sql import literal
-from streamcal.sql import log_sigmoid as sql_log_sigmoid
-from streamcal.sql import sigmoid as sql_sigmoid
+from streamcal.maps.sql import literal
+from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
+from streamcal.maps.sql import sigmoid as sql_sigmoid
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
 
 #: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
 #: that says exactly 0 or 1 must not turn into an infinite feature.

@@ -1,8 +1,8 @@
 """Forgetting: policy objects.
 
-A policy (`Forever`, `Window`, `Decay`) is a frozen parameter. `policy.start(statistic)` gives the `Memory` that owns
-the statistic: it decides what enters, what leaves and how much an observation of today weighs. No statistic and no
-method knows about forgetting.
+A policy (`Forever`, `Window`, `Decay`) is a frozen parameter. `streamcal.memories` has a `Memory` for each: it owns the
+statistic and decides what enters, what leaves and how much an observation of today weighs. No statistic and no method
+knows about forgetting.
 
 | policy | keeps | retraction |
 |---|---|---|
@@ -22,13 +22,10 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Literal
 
-from streamcal.base import InputError, Statistic
-from streamcal.memories.decay import CountDecay, TimeDecay
-from streamcal.memories.memory import Memory, Seed
-from streamcal.memories.windows import CountWindow, TimeWindow
-from streamcal.settings import Setting
+from streamcal.errors import InputError
+from streamcal.parameters.settings import Setting
 
 By = Literal["count", "time"]
 
@@ -56,10 +53,6 @@ class Forgetting(Setting, ABC):
         """Whether the number of observations held is bounded."""
         return False
 
-    @abstractmethod
-    def start(self, statistic: Statistic, seed: Seed | None = None) -> Memory:
-        """A memory over an empty statistic, from these pseudo-observations on."""
-
 
 @dataclass(frozen=True)
 class Forever(Forgetting):
@@ -67,9 +60,6 @@ class Forever(Forgetting):
 
     merges = True
     unlearns = True
-
-    def start(self, statistic: Statistic, seed: Seed | None = None) -> Memory:
-        return Memory(statistic, seed)
 
 
 @dataclass(frozen=True)
@@ -104,10 +94,6 @@ class Window(Forgetting):
     def bounded(self) -> bool:
         return self.by == "count"
 
-    def start(self, statistic: Statistic, seed: Seed | None = None) -> Memory:
-        size = cast(float, self.size)
-        return TimeWindow(statistic, seed, size) if self.by == "time" else CountWindow(statistic, seed, int(size))
-
 
 @dataclass(frozen=True)
 class Decay(Forgetting):
@@ -136,16 +122,6 @@ class Decay(Forgetting):
     @property
     def timed(self) -> bool:
         return self.by == "time"
-
-    def start(self, statistic: Statistic, seed: Seed | None = None) -> Memory:
-        half_life = cast(float, self.half_life)
-        if self.by == "count":
-            return CountDecay(statistic, seed, half_life)
-        if seed is not None:
-            raise InputError(
-                "a prior has no time, so it cannot fade under Decay(by='time'); use Decay by count, Window or Forever"
-            )
-        return TimeDecay(statistic, seed, half_life)
 
 
 def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:

@@ -1,0 +1,1 @@
+"""What calibrators are given: scales, forgetting policies, priors; and the checks of input."""
