@@ -79,7 +79,7 @@ class Protected(SequentialCalibrator):
 
     def map(self) -> SigmoidMixtureMap:
         offsets, slopes = zip(*CALIBRATORS, strict=True)
-        return SigmoidMixtureMap(self.scale, self._jumper.mixture(), slopes, offsets)
+        return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._jumper.step(x, y, w)

@@ -14,6 +14,7 @@ from pathlib import Path
 USES = {
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
+    "jumper": ("fixed_share", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
 FOLDER = Path(__file__).parent

@@ -4,6 +4,7 @@ cdef class FixedShare:
     cdef const double[::1] _rates
     cdef const double[::1] _learning_rates
     cdef double _row_rate
+    cdef double _passive
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
     cdef double[::1] _log_wealth  # of each row

@@ -40,22 +40,30 @@ class FixedShare:
         Where the weights start and what is shared by: K numbers that sum to 1.
     row_rate : float
         The learning rate of the rows themselves.
+    passive : float
+        The part of the wealth at the start that stays on the first forecast for good; the rest is split evenly over the
+        rows. Where it is not 0, R[j] is measured against the wealth of the first forecast.
 
     Notes
     -----
     O(K) for a forecast, O(K · rows) for an outcome and in memory.
     """
 
-    def __init__(self, rates, learning_rates, prior, row_rate: cython.double = 1.0):
+    def __init__(
+        self, rates, learning_rates, prior, row_rate: cython.double = 1.0, passive: cython.double = 0.0
+    ):
         self.size = len(prior)
         self.rows = len(rates)
         self._rates = np.array(rates, dtype=np.float64)
         self._learning_rates = np.array(learning_rates, dtype=np.float64)
         self._row_rate = row_rate
+        self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
         self._gains = np.zeros(self.size)
-        self.load(np.tile(self._prior, (self.rows, 1)), np.zeros(self.rows))
+        self._shares = np.tile(self._prior, (self.rows, 1))
+        self._log_wealth = np.zeros(self.rows)
+        self._weigh()
 
     def mean(self, z):
         """The log-odds of the weighted mean of the forecasts whose log-odds are z, shape (K,)."""
@@ -116,18 +124,20 @@ class FixedShare:
         return total
 
     def _weigh(self):
-        """Set the weights: the part of each forecast in the wealth of all rows."""
+        """Set the weights: the part of each forecast in all wealth."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         part: cython.double
-        largest: cython.double = self._log_wealth[0]
-        total: cython.double = 0.0
+        largest: cython.double = 0.0
+        total: cython.double
         for j in range(self.rows):
             largest = max(largest, self._log_wealth[j])
+        total = self._passive * exp(-largest)
         for k in range(self.size):
             self._weights[k] = 0.0
+        self._weights[0] = total
         for j in range(self.rows):
-            part = exp(self._log_wealth[j] - largest)
+            part = (1.0 - self._passive) / self.rows * exp(self._log_wealth[j] - largest)
             total += part
             for k in range(self.size):
                 self._weights[k] += part * self._shares[j, k]
