@@ -7,7 +7,7 @@ from typing import Any
 
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.jumper import Jumper
+from streamcal.kernels.fixed_share import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import Logit

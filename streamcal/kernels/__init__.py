@@ -12,9 +12,9 @@ from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
 USES = {
+    "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
-    "jumper": ("fixed_share", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
 FOLDER = Path(__file__).parent

@@ -1,3 +1,5 @@
+cimport cython
+
 cdef class FixedShare:
     cdef readonly Py_ssize_t size  # forecasts, K
     cdef readonly Py_ssize_t rows
@@ -16,3 +18,12 @@ cdef class FixedShare:
     cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
     cdef double _pay(self, Py_ssize_t row) noexcept
     cdef void _weigh(self) noexcept
+
+@cython.final
+cdef class Jumper(FixedShare):
+    cdef readonly double weight  # learned
+    cdef const double[::1] _slopes
+    cdef const double[::1] _offsets
+
+    cpdef double predict(self, double x) noexcept
+    cpdef step(self, double x, double y, double w)

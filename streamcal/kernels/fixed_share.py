@@ -7,7 +7,7 @@ Symbols:
     R[j]                     log-wealth of row j: the log of the product of the probabilities it gave to what came
 
 Only weights within rows and differences of log-wealth are kept, so nothing underflows, however long the stream.
-Fields and C signatures are in `fixed_share.pxd`, for the kernels that hold these objects.
+Fields and C signatures of `FixedShare` are in `fixed_share.pxd`, for the kernels that hold such objects.
 """
 
 import cython
@@ -15,9 +15,12 @@ import cython
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.logistic import log_sigmoid, sigmoid
+
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
+    from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
 
 import numpy as np
 
@@ -49,9 +52,7 @@ class FixedShare:
     O(K) for a forecast, O(K · rows) for an outcome and in memory.
     """
 
-    def __init__(
-        self, rates, learning_rates, prior, row_rate: cython.double = 1.0, passive: cython.double = 0.0
-    ):
+    def __init__(self, rates, learning_rates, prior, row_rate: cython.double = 1.0, passive: cython.double = 0.0):
         self.size = len(prior)
         self.rows = len(rates)
         self._rates = np.array(rates, dtype=np.float64)
@@ -61,7 +62,7 @@ class FixedShare:
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
         self._gains = np.zeros(self.size)
-        self._shares = np.tile(self._prior, (self.rows, 1))
+        self._shares = np.array([prior] * self.rows, dtype=np.float64)
         self._log_wealth = np.zeros(self.rows)
         self._weigh()
 
@@ -159,3 +160,69 @@ class FixedShare:
         self._shares = np.array(shares, dtype=np.float64)
         self._log_wealth = np.array(log_wealth, dtype=np.float64)
         self._weigh()
+
+
+@cython.cclass
+class Jumper(FixedShare):
+    """The Composite Jumper (Vovk, Petej & Gammerman 2021): fixed share over K sigmoids of the log-odds x of a score.
+
+    The calibrators are fₖ = σ(βₖ x + αₖ), f₀ being the score itself. The rows, one for each jump rate, start on the
+    score, and R is their log-wealth against that of the score: a log likelihood ratio.
+
+    Parameters
+    ----------
+    slopes, offsets : sequences of float
+        βₖ and αₖ, the first pair being (1, 0).
+    rates : sequence of float
+        The jump rates, each above 0.
+    passive : float
+        The part of the wealth at the start that stays on the score for good.
+
+    Notes
+    -----
+    O(K) for a forecast, O(K · rates) for an outcome and in memory.
+    """
+
+    def __init__(self, slopes, offsets, rates, passive: cython.double):
+        FixedShare.__init__(self, rates, np.ones(len(rates)), np.full(len(slopes), 1.0 / len(slopes)), 1.0, passive)
+        self._slopes = np.array(slopes, dtype=np.float64)
+        self._offsets = np.array(offsets, dtype=np.float64)
+        start = np.zeros((self.rows, self.size))
+        start[:, 0] = 1.0
+        self.load(start, np.zeros(self.rows), 0.0)
+
+    def predict(self, x):
+        """Σ weightₖ fₖ(x)."""
+        k: cython.Py_ssize_t
+        p: cython.double = 0.0
+        for k in range(self.size):
+            p += self._weights[k] * sigmoid(self._slopes[k] * x + self._offsets[k])
+        return p if p < 1.0 else 1.0
+
+    def step(self, x, y, w):
+        """One step on the label y at x, which counts w times; then the jump."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        z: cython.double
+        score: cython.double = log_sigmoid(x if y > 0.0 else -x)
+        best: cython.double = 0.0  # the log of how much the score gains on itself
+        for k in range(self.size):
+            z = self._slopes[k] * x + self._offsets[k]
+            self._gains[k] = w * (log_sigmoid(z if y > 0.0 else -z) - score)
+            if self._gains[k] > best and self._shares[0, k] > 0.0:  # before the first jump only the score has weight
+                best = self._gains[k]
+        for k in range(self.size):
+            self._gains[k] = exp(min(self._gains[k] - best, 0.0))
+        for j in range(self.rows):
+            self._log_wealth[j] += best + log(self._pay(j))
+        self.weight += w
+        self._weigh()
+
+    def state(self):
+        """[V, R, weight learned] as plain data, for `load`."""
+        return [*FixedShare.state(self), self.weight]
+
+    def load(self, shares, log_wealth, weight: cython.double):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        FixedShare.load(self, shares, log_wealth)
+        self.weight = weight

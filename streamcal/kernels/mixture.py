@@ -77,7 +77,7 @@ class Assessment:
     def load(self, numbers):
         """Take over an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(numbers) != (4 + len(self._arrays),):
-            raise ValueError(f"expected an outcome of {4 + len(self._arrays)} numbers, not {np.shape(numbers)}")
+            raise ValueError(f"expected an assessment of {4 + len(self._arrays)} numbers, not {np.shape(numbers)}")
         self.y, self.w, self.place, self.second = numbers[:4]
         np.asarray(self._arrays)[:] = numbers[4:]
 
@@ -91,7 +91,7 @@ class Mixture:
     regression with forgetting on (ζ, z₁ − ζ, …, z_K − ζ, 1). The third is of the second and of its corrections: one
     that is learned by score, and one by what the second mixture itself says.
 
-    An outcome is assessed by the mixture that issued the forecast; a later state of it may `learn` that.
+    The mixture that issued the forecast assesses it; a later state of it may `learn` that.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class Mixture:
         self._by_forecast.learn(found.second, found.second, found.y, found.w)
 
     def assessment(self, numbers):
-        """The outcome that was written as `Assessment.state`; `ValueError` if it is of another size."""
+        """The assessment that was written as `Assessment.state`; `ValueError` if it is of another size."""
         found: Assessment = Assessment(self._experts.size, self._experts.rows)
         found.load(numbers)
         return found

@@ -23,7 +23,7 @@ from streamcal.calibrators.protected import CALIBRATORS
 from streamcal.calibrators.smooth_isotonic import pchip
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.expert_panel import Panel
-from streamcal.kernels.jumper import Jumper
+from streamcal.kernels.fixed_share import Jumper
 from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
