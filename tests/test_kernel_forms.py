@@ -152,10 +152,15 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
         assert array.tolist() == [0.25, 0.5]
 
 
-def online_newtons(radius, discount):
+#: Where θ starts, and the initial curvature, for two parameters and for three.
+NEWTONS = {2: ((1.0, 0.0), 100.0), 3: ((1.0, 1.0, 0.0), 25.0)}
+
+
+def online_newtons(size, radius, discount):
     """Both forms, from the identity, with the constants of the paper."""
-    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
-    return [module.OnlineNewton(1.0, 0.0, 0.1, 100.0, radius, discount, *rest) for module in twins("online_newton")]
+    theta, initial = NEWTONS[size]
+    rest = (0.1, initial, radius, discount, 16.0, 1e-60, 1e60)  # the last are limits of the feature and of weights
+    return [module.OnlineNewton(theta, *rest) for module in twins("online_newton")]
 
 
 steps = st.lists(
@@ -164,10 +169,11 @@ steps = st.lists(
 )
 
 
+@pytest.mark.parametrize("size", NEWTONS)
 @given(steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 2.0]))
-def test_online_newton(steps, discount, radius):
+def test_online_newton(size, steps, discount, radius):
     """Also where the steps leave the ball, and the projection searches for the way back."""
-    made = online_newtons(radius, discount)
+    made = online_newtons(size, radius, discount)
     for x, y, w in steps:
         for newton in made:
             newton.step(x, y, w)
@@ -175,56 +181,35 @@ def test_online_newton(steps, discount, radius):
         assert bits(made[0].predict(x)) == bits(made[1].predict(x))
 
 
-def test_online_newton_loads_the_state_of_its_twin():
-    fast, slow = online_newtons(100.0, 0.9)
+@pytest.mark.parametrize("size", NEWTONS)
+def test_online_newton_loads_the_state_of_its_twin_and_no_other(size):
+    fast, slow = online_newtons(size, 100.0, 0.9)
     for k in range(50):
         fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
     slow.load(*fast.state())
     assert bits(slow.state()) == bits(fast.state())
+    assert slow.parameters() == fast.state()[:size]
     for newton in (fast, slow):
         newton.step(0.5, 1.0, 2.0)
     assert bits(slow.state()) == bits(fast.state())
-
-
-def online_beta_newtons(radius):
-    """Both forms of the step in three parameters, from the identity."""
-    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
-    return [module.OnlineBetaNewton(1.0, 1.0, 0.0, 0.1, 25.0, radius, *rest) for module in twins("online_newton")]
-
-
-@given(steps, st.sampled_from([100.0, 2.0]))
-def test_online_beta_newton(steps, radius):
-    """Also where the steps leave the ball, and the projection searches for the way back."""
-    made = online_beta_newtons(radius)
-    for x, y, w in steps:
-        for newton in made:
-            newton.step(x, y, w)
-        assert bits(made[0].state()) == bits(made[1].state())
-        assert bits(made[0].predict(x)) == bits(made[1].predict(x))
-
-
-def test_online_beta_newton_loads_the_state_of_its_twin():
-    fast, slow = online_beta_newtons(100.0)
-    for k in range(50):
-        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
-    slow.load(*fast.state())
-    assert bits(slow.state()) == bits(fast.state())
     for newton in (fast, slow):
-        newton.step(0.5, 1.0, 2.0)
-    assert bits(slow.state()) == bits(fast.state())
+        with pytest.raises(ValueError, match="numbers"):
+            newton.load(*fast.state()[1:])
+        with pytest.raises(ValueError, match="two or three"):
+            type(newton)((1.0,), 0.1, 100.0, 100.0, 1.0, 16.0, 1e-60, 1e60)
 
 
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_online_newton_takes_what_is_usual_and_leaves_the_rest(size):
-    fast, slow = online_newtons(100.0, 0.9) if size == 2 else online_beta_newtons(100.0)
+@pytest.mark.parametrize("size", NEWTONS)
+def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
+    fast, slow = online_newtons(size, 100.0, 0.9)
     for score in UNUSUAL:
-        assert bits(fast.predict_usual(score)) == bits(slow.predict_usual(score))
+        assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
         for y in (True, False, 1, np.True_, None, 2):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
-                assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
+                assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
 
 

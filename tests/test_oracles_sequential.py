@@ -15,7 +15,7 @@ from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError,
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import online_beta
 from streamcal.kernels.hedging import Hedger
-from streamcal.kernels.online_newton import OnlineBetaNewton, OnlineNewton
+from streamcal.kernels.online_newton import OnlineNewton
 
 
 def stream(seed, n, *, shape=1.0, weights="one"):
@@ -153,8 +153,7 @@ def test_a_projection_is_exact_beside_any_curvature(size):
         theta = rng.normal(size=size)
         theta *= 1.6 / np.linalg.norm(theta)
         d, lower = 25.0 * 10.0 ** rng.uniform(0.0, 6.0, size), rng.normal(size=size * (size - 1) // 2)
-        rest = (0.1, 25.0, 1.6, *((1.0,) if size == 2 else ()), 16.0, 1e-60, 1e60)
-        newton = (OnlineNewton if size == 2 else OnlineBetaNewton)(*theta, *rest)
+        newton = OnlineNewton(theta, 0.1, 25.0, 1.6, 1.0, 16.0, 1e-60, 1e60)
         newton.load(*theta, *d, *lower, 0.0)
         unit = [[Fraction(i == j) for j in range(size)] for i in range(size)]
         for (i, j), entry in zip(((1, 0), (2, 0), (2, 1)), lower, strict=False):

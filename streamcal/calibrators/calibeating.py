@@ -30,7 +30,7 @@ class CalibeatenOPS(SequentialCalibrator):
         self.bins = bins
         self.scale = Logit()
         self._newton = OnlineNewton(
-            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @abstractmethod
@@ -46,21 +46,21 @@ class CalibeatenOPS(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         if p != p:
             p = self._newton.predict(self.scale.coordinate(check_score(score)))
         return self._forecast(bin_of(p, self.bins))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        p = self._newton.predict_usual(score)
-        if self._newton.learn_usual(score, y, w):
+        p = self._newton.predict_fast(score)
+        if self._newton.learn_fast(score, y, w):
             self._learn(bin_of(p, self.bins), 1.0 if y else 0.0, w)
         else:
             super().learn_one(score, y, w, t)
 
     def map(self) -> BinnedSigmoidMap:
         values = [self._forecast(i) for i in range(self.bins)]
-        return BinnedSigmoidMap(self.scale, self._newton.slope, self._newton.offset, values)
+        return BinnedSigmoidMap(self.scale, *self._newton.parameters(), values)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._learn(bin_of(self._newton.predict(x), self.bins), y, w)

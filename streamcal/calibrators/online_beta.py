@@ -6,7 +6,7 @@ from typing import Any
 
 from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.kernels.online_newton import OnlineBetaNewton
+from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import BetaMap
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
@@ -45,8 +45,8 @@ class OnlineBeta(SequentialCalibrator):
     def __init__(self) -> None:
         super().__init__()
         self.scale = Logit()
-        self._newton = OnlineBetaNewton(
-            1.0, 1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+        self._newton = OnlineNewton(
+            (1.0, 1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @property
@@ -54,15 +54,15 @@ class OnlineBeta(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if not self._newton.learn_usual(score, y, w):
+        if not self._newton.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> BetaMap:
-        return BetaMap(self.scale, self._newton.a, self._newton.b, self._newton.c)
+        return BetaMap(self.scale, *self._newton.parameters())
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)

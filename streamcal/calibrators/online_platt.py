@@ -56,7 +56,7 @@ class OnlinePlatt(SequentialCalibrator):
         self.discount = discount
         self.scale = Logit()
         self._newton = OnlineNewton(
-            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @property
@@ -64,15 +64,15 @@ class OnlinePlatt(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if not self._newton.learn_usual(score, y, w):
+        if not self._newton.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> SigmoidMap:
-        return SigmoidMap(self.scale, self._newton.slope, self._newton.offset)
+        return SigmoidMap(self.scale, *self._newton.parameters())
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)
