@@ -17,8 +17,22 @@ from streamcal.parameters.types import Label, Time
 class CalibeatenOPS(SequentialCalibrator):
     """Online Platt scaling, whose forecast says only into which of `bins` bins of equal width an observation falls.
 
-    What is predicted is a matter of the bin and of what followed the earlier forecasts that fell into it. A subclass
-    says what (`_forecast`) and learns it (`_learn`).
+    What is predicted is a function of the bin and of the outcomes of the earlier forecasts that fell into it. A
+    subclass says which (`_forecast`) and learns it (`_learn`).
+
+    Parameters
+    ----------
+    bins : int
+        At least 1.
+
+    Raises
+    ------
+    InputError
+        If `bins` is no whole number of at least 1.
+
+    Notes
+    -----
+    O(1) per observation, beside what the subclass does.
     """
 
     monotone = False

@@ -22,13 +22,19 @@ class OnlineBeta(SequentialCalibrator):
     With z = (log s, −log(1 − s), 1), g = w·(p − y)·z:  A ← A + g gᵀ,  θ ← Π_A(θ − A⁻¹ g / γ), Π_A being the
     projection on the ball of radius 100 in the norm of A. γ = 0.1 and A₀ = 25·I. It starts at the identity (1, 1, 0),
     which is ours; the authors' code starts at (0, 0, 0). Nothing keeps a and b positive, so the map need not be
-    monotone. With a = b it is `OnlinePlatt`'s; a third parameter lets the two ends bend differently.
+    monotone. With a = b it is that of `OnlinePlatt`; a third parameter lets the two ends bend differently.
 
     Notes
     -----
-    O(1) per observation, scalar arithmetic. log s and log(1 − s) are taken at log-odds clamped to ±16 (`Logit`).
-    Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023, algorithm 1 and the appendix on beta scaling.
+    O(1) per observation, scalar arithmetic: 0.15 µs to learn, 0.1 µs to predict. log s and log(1 − s) are taken at
+    log-odds clamped to ±16 (`Logit`).
 
+    References
+    ----------
+    Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1 and the appendix on beta scaling.
+
+    Examples
+    --------
     >>> cal = OnlineBeta()
     >>> round(cal.predict_one(0.8), 12)
     0.8
