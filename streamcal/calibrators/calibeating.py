@@ -73,8 +73,8 @@ class CalibeatenOPS(SequentialCalibrator):
             super().learn_one(score, y, w, t)
 
     def map(self) -> BinnedSigmoidMap:
-        values = [self._forecast(i) for i in range(self.bins)]
-        return BinnedSigmoidMap(self.scale, *self._newton.parameters(), values)
+        slope, offset = self._newton.parameters()
+        return BinnedSigmoidMap(self.scale, slope, offset, [self._forecast(i) for i in range(self.bins)])
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._learn(bin_of(self._newton.predict(x), self.bins), y, w)

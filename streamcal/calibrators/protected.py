@@ -16,6 +16,8 @@ from streamcal.parameters.types import Time
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)
 CALIBRATORS = tuple(itertools.product(OFFSETS, SLOPES))
+#: Defaults: the authors' rates, and half of the weight on the score for good.
+JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
 #: A lower jump rate would leave calibrators weights that lose their digits.
 SMALLEST_RATE = 1e-100
 
@@ -69,7 +71,7 @@ class Protected(SequentialCalibrator):
     name = "protected"
     summary = "the score, insured: a mixture of nine calibrators that loses at most log 2 of log loss"
 
-    def __init__(self, *, jump_rates: tuple[float, ...] = (1e-2, 1e-3, 1e-4), passive: float = 0.5) -> None:
+    def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
         if not isinstance(jump_rates, tuple) or not jump_rates or not all(map(_is_rate, jump_rates)):
             raise InputError(f"jump_rates={jump_rates!r} is not possible; give a tuple of numbers from 1e-100 to 1")
         if isinstance(passive, bool) or not isinstance(passive, (int, float)) or not 0.0 < passive < 1.0:
@@ -78,8 +80,7 @@ class Protected(SequentialCalibrator):
         self.jump_rates = jump_rates
         self.passive = passive
         self.scale = Logit()
-        offsets, slopes = zip(*CALIBRATORS, strict=True)
-        self._jumper = Jumper(slopes, offsets, jump_rates, passive)
+        self._jumper = new_jumper(jump_rates, passive)
 
     @property
     def n(self) -> float:
@@ -101,6 +102,12 @@ class Protected(SequentialCalibrator):
     def _restore(self, state: dict[str, Any]) -> None:
         self._clamped = int(state["clamped"])
         self._jumper.load(*state["jumper"])
+
+
+def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:
+    """The mixture of the nine calibrators, before it has learned anything."""
+    offsets, slopes = zip(*CALIBRATORS, strict=True)
+    return Jumper(slopes, offsets, jump_rates, passive)
 
 
 def _is_rate(value: object) -> bool:

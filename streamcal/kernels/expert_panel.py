@@ -73,14 +73,14 @@ def _log_odds(positive: cython.double, negative: cython.double) -> cython.double
 @cython.final
 @cython.cclass
 class Panel:
-    """Experts that learn a stream and speak at knots. Each writes its forecast to a place of its own that it is given.
+    """Experts that learn a stream, and forecast at knots; each writes its forecast to the place that it is given.
 
     Regressions are shown the features of a score (`FEATURES`) and, after them, for each of `label_rates` the mean of
     the labels ±1 that fades by it. Where labels come `delay` observations late, a step leaves out of these means the
     labels that were not there when its score came. A₀ holds the regressions at log-odds 0 until ten scores tell where
     most will be: where their mean m is beyond ±3, it then holds them at m − 9/m.
 
-    A smoother at a knot says (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at the place
+    A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at the place
     `anchor`, a = `anchored`, and K fading with its memory.
 
     Parameters
@@ -90,9 +90,9 @@ class Panel:
     smoothers : dict of int to (float, float)
         (Half width in log-odds, memory in observations).
     curves : sequence of int
-        Places of forecasts that are drawn by others, over all knots; they begin as the score.
+        Places of forecasts that are curves over all knots, see `draw`; they begin as the score.
     interval, protected, score : int
-        Places of the log-minimax point of an interval, of a probability (both are given with each question), and of
+        Places of the log-minimax point of an interval, of a probability (both are given to `forecast`), and of
         the score itself.
     anchor : int
         Place of a regression; see above.
@@ -102,7 +102,7 @@ class Panel:
     knots_a_unit : float
         Knots in a unit of log-odds.
     delay : int
-        Label delay, in observations.
+        Label delay: number of predictions made between a score and its label.
 
     Notes
     -----

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Three mixtures, each of the one before and of what was learned from its errors; and what a label earned in them.
+"""Three mixtures, each of the one before and of what was learned from its errors; and how right each forecast was.
 
 Symbols:
 
@@ -33,7 +33,7 @@ BY_FORECAST = cython.declare(cython.Py_ssize_t, 2)
 @cython.final
 @cython.cclass
 class Assessment:
-    """What a label earned by the forecasts issued for it: what `Mixture.assess` reads off and `Mixture.learn` takes.
+    """How right the forecasts issued for a score were for its label: made by `Mixture.assess`, for `Mixture.learn`.
 
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds that the second
     mixture gave; `features` of the stack, shape (K + 2,); for each mixture the logs of the probabilities that what is
@@ -140,7 +140,7 @@ class Mixture:
     def _fill(
         self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t
     ) -> cython.void:
-        """Set the features of the stack, and what is mixed second and third: at a knot, the experts saying z."""
+        """Set the features of the stack, and what is mixed second and third: at a knot where the experts forecast z."""
         k: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
         middle: cython.double = self._experts.mean(z)
@@ -172,8 +172,9 @@ class Mixture:
         y: cython.double,
         w: cython.double,
     ) -> Assessment:
-        """What a label y of weight w earned, for `learn`; its score is `share` of the way from a knot to the next.
+        """How right the forecasts are for a label y of weight w: for `learn`.
 
+        The score is `share` of the way from a knot to the next.
         `left` and `right` are the log-odds of the experts at both knots. The loss at the score is that at the left one
         for 1 − `share` of it, and that at the right one for the rest.
         """
@@ -199,7 +200,7 @@ class Mixture:
 
     @cython.ccall
     def learn(self, found: Assessment):
-        """Learn what `assess` has read off."""
+        """Learn what `assess` has found."""
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)

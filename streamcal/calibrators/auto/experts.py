@@ -73,8 +73,8 @@ class Smoother(NamedTuple):
 class Kind(Enum):
     """The kinds of experts that have no parameters."""
 
-    CURVE = "drawn anew every 64 observations, from a fit to about the last 1,000"
-    VENN_ABERS = "the log-minimax point of the Venn-Abers interval of the last 1,000 observations"
+    CURVE = "a curve over log-odds, fitted again from time to time to recent observations"
+    VENN_ABERS = "the log-minimax point of the Venn-Abers interval of recent observations"
     PROTECTED = "the forecast of `Protected`"
     SCORE = "the score itself"
 

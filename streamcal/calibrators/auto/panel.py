@@ -1,6 +1,6 @@
 """All experts of `Auto` side by side, at one state of knowledge.
 
-They speak at the same knots, equally spaced in log-odds; `Auto` is linear in log-odds between them.
+They forecast at the same knots, equally spaced in log-odds; `Auto` is linear in log-odds between them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from streamcal.calibrators.auto.experts import (
     Regression,
     Smoother,
 )
-from streamcal.calibrators.protected import CALIBRATORS
+from streamcal.calibrators.protected import new_jumper
 from streamcal.calibrators.smooth_isotonic import pchip
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.expert_panel import Panel
-from streamcal.kernels.fixed_share import Jumper
 from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
@@ -43,10 +42,8 @@ SCORES: FloatArray = sigmoids(KNOTS)
 #: Observations in the window of the isotonic experts; half-life of the sums of the Bernstein polynomial.
 MEMORY = 1_000
 DEGREE = 12
-#: The curves of the isotonic and the Bernstein expert are drawn anew every so many observations.
+#: The curves of the isotonic and the Bernstein expert are fitted again after so many observations.
 REFRESH = 64
-#: The defaults of `Protected`.
-JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
 
 
 class ExpertPanel:
@@ -57,8 +54,7 @@ class ExpertPanel:
 
     def __init__(self, delay: int) -> None:
         self._panel = _panel(delay)
-        offsets, slopes = zip(*CALIBRATORS, strict=True)
-        self._jumper = Jumper(slopes, offsets, JUMP_RATES, PASSIVE)
+        self._jumper = new_jumper()
         self._tree = ScoreTree()
         self._window = memory_under(Window(MEMORY), self._tree, None)
         self._moments = BernsteinMoments(DEGREE, Probability())
@@ -83,7 +79,7 @@ class ExpertPanel:
             self._draw()
 
     def _draw(self) -> None:
-        """Draw the curves of the smooth isotonic fit and of the Bernstein polynomial anew."""
+        """Fit the curves of the smooth isotonic and of the Bernstein expert again."""
         _, _, centre, value = self._tree.centred_blocks()
         smooth = CubicMap(Logit(), centre, value, *pchip(centre, value)).at_many(KNOTS)
         self._panel.draw(PLACES["smooth-isotonic"], _beside_the_score(smooth, self._tree.n))
