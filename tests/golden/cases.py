@@ -187,18 +187,23 @@ def variants(method: type[Any], values: dict[str, tuple[Any, ...]]) -> Iterator[
     for name, parameter in inspect.signature(method).parameters.items():
         if name in SMALL.get(method.name, {}) and "degree" in name:
             yield {name: parameter.default}
-        literal = typing.get_origin(hints[name]) is typing.Literal
+        literal = typing.get_origin(hints.get(name)) is typing.Literal
         for value in typing.get_args(hints[name]) if literal else values.get(name, ()):
             if value != parameter.default:
                 yield {name: value}
     yield from MORE.get(method.name, [])
 
 
+def shown(value: Any) -> str:
+    """A value in the name of a case: its class is enough of a long one."""
+    return repr(value) if len(repr(value)) <= 30 else type(value).__name__
+
+
 def of_method(method: type[Any], values: dict[str, tuple[Any, ...]], within: float) -> Iterator[Case]:
     """The method under every policy, its variants without forgetting, and those of memories under some policies."""
     stream = "tiny" if method.name in LARGE else "short" if method.name in SLOW else "long"
     for params in variants(method, values):
-        name = f"{method.name} {','.join(f'{k}={v!r}' for k, v in params.items())}".strip()
+        name = f"{method.name} {','.join(f'{k}={shown(v)}' for k, v in params.items())}".strip()
         allowed = next((OF_MEMORIES[k] for k in params if k in OF_MEMORIES), ())
         allowed += ("decay",) if "prior" in params and method.name in FADING_PRIOR else ()
         policies = (None,) if is_sequential(method) else ("forever", *allowed) if params else tuple(POLICIES)
