@@ -13,9 +13,9 @@ from scipy.optimize import brentq
 
 from streamcal import Auto, Identity, OnlinePlatt
 from streamcal.app.doctor import kernel_form
-from streamcal.calibrators.auto.experts import NAMES, PRIOR
+from streamcal.calibrators.auto.experts import ANCHOR, EXPERTS, FEATURE_PLACES, NAMES, PLACES, PRIOR, Regression
 from streamcal.calibrators.auto.mixture import CORRECTION_PRIOR, PARTS, RATES, STACK_PRIOR
-from streamcal.calibrators.auto.panel import KNOTS, REFRESH
+from streamcal.calibrators.auto.panel import KNOTS, REFRESH, ExpertPanel
 from streamcal.kernels.expert_panel import FEATURES, Panel
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
@@ -509,12 +509,12 @@ def run_against(adversary, n, seed, heavy):
 
 def best_of_spells(losses, most):
     """The least Σ losses + Σ ln 1/π over all ways to cut into m spells with an expert each, for m = 1, …, most."""
-    price = -np.log(np.array(PRIOR) / sum(PRIOR))
-    cost = np.full((most, len(price)), np.inf)
-    cost[0] = price
+    start = -np.log(np.array(PRIOR) / sum(PRIOR))
+    cost = np.full((most, len(start)), np.inf)
+    cost[0] = start
     for row in losses:
         for m in range(most - 1, 0, -1):
-            cost[m] = np.minimum(cost[m], cost[m - 1].min() + price)
+            cost[m] = np.minimum(cost[m], cost[m - 1].min() + start)
         cost = cost + row
     return cost.min(axis=1)
 
@@ -557,6 +557,31 @@ def test_sharing_is_what_the_bound_for_spells_needs():
     bound = spells + (m - 1) * math.log(1e3) + (n - m) * math.log(1.0 / 0.999)
     assert bound - 10.0 < losses[0] < bound
     assert losses[1] > 2.0 * bound
+
+
+# ---- the table of experts ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_every_expert_of_the_table_has_a_place_of_its_own(delay):
+    """All places are written, and with a prior on the score all forecasts begin as it, where it is not clamped."""
+    panel, out = ExpertPanel(delay), np.full(len(EXPERTS), np.nan)
+    panel.forecast(100, out)
+    assert out[[PLACES[name] for name in ("line 1", "beta .998", "local 1, 80", "bernstein", "identity")]] == (
+        pytest.approx(KNOTS[100], abs=SOLVED)
+    )
+    assert np.isfinite(out).all()
+    assert len({expert.name for expert in EXPERTS}) == len(EXPERTS) == len(PLACES)
+    assert [type(expert.kind) for expert in EXPERTS if expert.name == ANCHOR] == [Regression]
+
+
+def test_features_are_where_their_names_say():
+    assert list(FEATURE_PLACES.values()) == list(range(len(FEATURE_PLACES)))
+    assert list(FEATURE_PLACES)[: len(FEATURES)] == list(FEATURES)
+    regression = Regression(("ln s", "labels .3"), (1.0, 1.0)).made()
+    phi = np.zeros(len(FEATURE_PLACES))
+    phi[FEATURE_PLACES["ln s"]] = 7.0
+    assert regression.predict(phi, 0.0) == 7.0  # it starts as ln s
 
 
 # ---- Auto ----------------------------------------------------------------------------------------------------------
@@ -644,7 +669,7 @@ def test_a_saved_auto_goes_on_to_the_last_bit(delay):
 
 @pytest.mark.skipif(not COMPILED, reason="thousands of observations")
 def test_it_does_no_harm_to_a_calibrated_score_of_rare_clicks():
-    """.05 % of positives: 3 nats for the trust in others, 2 for the shares of 30,000 observations."""
+    """.05 % of positives: 3 nats for the weight of others, 2 for the shares of 30,000 observations."""
     rng = np.random.default_rng(9)
     scores = sigmoid(rng.normal(math.log(5e-4) - 0.5, 1.0, 30_000))
     labels = (rng.random(30_000) < scores).tolist()

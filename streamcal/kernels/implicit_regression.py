@@ -29,7 +29,7 @@ HEAVIEST = cython.declare(cython.double, 1e6)
 PIVOT = cython.declare(cython.double, 1e-9)
 """Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
 STEPS = cython.declare(cython.int, 100)
-"""Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 are usual."""
+"""Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 as a rule."""
 ROUNDING = cython.declare(cython.double, 1e-12)
 """A step as small as this, relative to the root where that is large, ends them."""
 

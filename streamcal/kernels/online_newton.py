@@ -25,7 +25,7 @@ else:
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
-double is left between; usually within 100, but a heavy weight starts the search far above the multiplier."""
+double is left between; within 100 as a rule, but a heavy weight starts the search far above the multiplier."""
 
 
 @cython.cfunc
