@@ -34,6 +34,7 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import SolverError
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.fusion import CopulaFusion
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
@@ -313,6 +314,14 @@ def test_a_damaged_state_is_refused_and_left_alone(stream: Path, tmp_path: Path,
     state.write_bytes(content)
     assert "state" in the_line(run(stream, "--state", state))
     assert state.read_bytes() == content
+
+
+def test_a_state_of_a_method_of_several_scores_is_refused_and_left_alone(stream: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    durable.save(CopulaFusion(), state)
+    before = state.read_bytes()
+    assert "holds CopulaFusion, which `streamcal run` does not offer" in the_line(run(stream, "--state", state))
+    assert state.read_bytes() == before
 
 
 def test_a_state_that_could_not_be_saved_is_refused_at_once(stream: Path, tmp_path: Path) -> None:

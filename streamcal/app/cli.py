@@ -20,6 +20,7 @@ from rich.table import Table
 
 from streamcal.app.doctor import environment, summary
 from streamcal.app.report import scores_table
+from streamcal.calibrators import neighbourhoods  # noqa: F401 - known to `parse` from here on: --set may name its classes
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -376,11 +377,15 @@ def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
 def _saved_in(state: Path) -> Calibrator | None:
     """The calibrator in the file, None where there is none yet."""
     try:
-        return durable.load(state)
+        saved = durable.load(state)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
+    if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
+        what = f"{type(saved).__name__}, which `streamcal run` does not offer"
+        raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
+    return saved
 
 
 def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
