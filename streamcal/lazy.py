@@ -1,4 +1,4 @@
-"""Names and lists of methods that are imported on first access, so that `import streamcal` costs little more than NumPy.
+"""Names and lists of methods imported on first access, so that `import streamcal` costs next to nothing.
 
 A *place* is the full name of something in a module, such as "streamcal.calibrators.platt.Platt".
 """

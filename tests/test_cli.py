@@ -33,8 +33,8 @@ from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import SolverError
-from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.fusion import CopulaFusion
+from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run

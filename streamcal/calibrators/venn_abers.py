@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
 from streamcal.maps.intervals import IntervalMap
-from streamcal.maps.portable import POINTS
+from streamcal.maps.points import POINTS
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_time, check_weight
 from streamcal.parameters.prior import Prior

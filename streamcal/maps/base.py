@@ -39,8 +39,8 @@ class CalibrationMap(ABC):
 class ScaledMap(CalibrationMap):
     """A map of the coordinate on a scale: the base of all maps.
 
-    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
-    `streamcal.maps.portable.KINDS`.
+    A new kind of map has a `kind`, its `_content` and its `_pieces`, and functions of that name in
+    `streamcal.maps.portable.KINDS`, for arrays, and `KINDS_ONE`, for one coordinate.
     """
 
     #: Its name in JSON.
