@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING
 
-from streamcal import lazy
+from streamcal import compiled, lazy
 from streamcal.calibrators.registry import REGISTRY
 
 if TYPE_CHECKING:  # what type checkers and editors see
@@ -147,3 +147,5 @@ __all__ = [
     "plot",
     "save",
 ]
+
+compiled.warn_of_an_uncompiled_source_tree()

@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
 from streamcal.calibrators.base import Calibrator
@@ -759,12 +760,24 @@ def test_doctor_says_kernel_form_and_versions() -> None:
     )
 
 
+def test_version() -> None:
+    shown = program("--version")
+    assert shown.exit_code == 0
+    assert shown.stdout == f"streamcal {streamcal.__version__}\n"
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "streamcal", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streamcal {streamcal.__version__}\n"
+
+
 def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for command in ([], ["run"], ["methods"], ["doctor"], ["demo"]):
         shown = program(*command, "--help")
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80
+        assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
         "--method",
         "--set",

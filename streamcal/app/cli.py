@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamcal.app.doctor import environment, summary
+from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.report import scores_table
-from streamcal.calibrators import neighbourhoods  # noqa: F401 - known to `parse` from here on: --set may name its classes
+from streamcal.calibrators import neighbourhoods  # noqa: F401 - `parse` then knows its classes, which --set may name
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -63,6 +63,21 @@ class FileFormat(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     PARQUET = "parquet"
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(NAME_AND_VERSION)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options that come before a command."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,10 @@ def run(
 
 @app.command()
 def methods() -> None:
-    """List the methods: what each can do, and its parameters; and those for more than one score, by name."""
+    """List the methods, what each can do and its parameters.
+
+    Those for several scores, many classes and distributions, which are used from Python, come last, by name.
+    """
     from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
 
     console = Console(highlight=False, markup=False)
@@ -194,7 +212,7 @@ def methods() -> None:
 
 @app.command()
 def doctor() -> None:
-    """Show the form of the kernels in use, and the versions."""
+    """Show which files and kernels are in use, and the versions."""
     for what, found in environment().items():
         typer.echo(f"{what:16} {found}")
 
@@ -205,9 +223,10 @@ def demo(
         "streamcal-demo.png"
     ),
 ) -> None:
-    """Calibrate two online models on a real stream, in less than a minute.
+    """Calibrate two online models on a real stream.
 
-    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010.
+    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
+    less than a minute.
     """
     from streamcal.app import demo as show
 
