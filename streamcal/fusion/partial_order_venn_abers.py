@@ -111,6 +111,8 @@ class PartialOrderVennAbers(AdditiveFusion):
 class PartialOrderMap(FusionMap):
     """Venn-Abers pairs on a partial order: it holds the table as it was, and solves for each tuple it is asked for."""
 
+    shape = "steps"
+
     def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str, unit: float) -> None:
         super().__init__(scales)
         x, weight, positive = table.columns()

@@ -45,6 +45,8 @@ class ScaledMap(CalibrationMap):
 
     #: Its name in JSON.
     kind: ClassVar[str]
+    #: What its graph looks like, in a word or two, for the tables of methods.
+    shape: ClassVar[str]
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -132,6 +134,7 @@ class IdentityMap(ScaledMap):
     """The score itself, read as a probability."""
 
     kind = "identity"
+    shape = "smooth"
 
     def at(self, x: float) -> float:
         return self.scale.probability(x)

@@ -25,6 +25,7 @@ class IntervalMap(RoundedMap):
     """
 
     kind = "interval"
+    shape = "steps"
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class CrossIntervalMap(ScaledMap):
     """
 
     kind = "cross-interval"
+    shape = "steps"
 
     def __init__(self, scale: Scale, folds: Sequence[IntervalMap], point: str) -> None:
         super().__init__(scale)
