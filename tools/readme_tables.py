@@ -3,9 +3,9 @@
     python tools/readme_tables.py            writes them
     python tools/readme_tables.py --check    fails where the file says something else
 
-A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. What it says of a method is what its class
-says (`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`), and the `shape` of
-the map that it has after a few observations.
+A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
+(`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`), and the `shape` of the
+map that it has after a few observations.
 """
 
 from __future__ import annotations
