@@ -4,8 +4,8 @@
     python tools/readme_tables.py --check    fails where the file says something else
 
 A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
-(`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`), and the `shape` of the
-map that it has after a few observations.
+(`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`), and the `shape` of
+the map that it has after a few observations.
 """
 
 from __future__ import annotations
