@@ -31,7 +31,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityData:
-    """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.app.plot` draws it.
+    """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.plot` draws it.
 
     `scores` and `weights` are the mean probability and the weight of every occupied cell of the summary, in
     increasing order: the distribution of the probabilities, fine enough for any histogram.

@@ -1,19 +1,22 @@
 """Monotone Bernstein least squares by OSQP, on an axis and in tensor products: one setup, then only new numbers and a
-warm start."""
+warm start. OSQP and SciPy are imported by the first solver that is made: `Bernstein` needs neither by default."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from math import comb, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import osqp
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 TOLERANCE = 1e-6
 """Default `eps_abs`. Fitted values are then right to 1e-4 at every observed score, also at the far tail of
@@ -59,16 +62,20 @@ class Workspace:
         self,
         row: NDArray[np.intp],
         column: NDArray[np.intp],
-        constraints: sparse.csc_matrix,
+        constraints: NDArray[np.float64] | sparse.coo_matrix,
         lower: NDArray[np.float64],
         upper: NDArray[np.float64],
         tolerance: float,
     ) -> None:
+        import osqp
+        from scipy import sparse
+
         rows, size = constraints.shape
         pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(size, size))
         self._cold = np.zeros(size), np.zeros(rows)
         self._solver = osqp.OSQP(algebra="builtin")
-        self._solver.setup(pattern, np.zeros(size), constraints, lower, upper, eps_abs=tolerance, **SETTINGS)
+        matrix = sparse.csc_matrix(constraints)
+        self._solver.setup(pattern, np.zeros(size), matrix, lower, upper, eps_abs=tolerance, **SETTINGS)
 
     def solve(self, values: NDArray[np.float64], linear: NDArray[np.float64]) -> Any:
         """Solve for the entries of P and for q, from the last point on; the result of OSQP, solved or not."""
@@ -132,7 +139,7 @@ class WarmOSQP:
         lower = np.zeros(n + 2)
         upper = np.full(n + 2, np.inf)
         lower[n + 1], upper[n + 1] = -np.inf, 1.0
-        self._workspace = Workspace(row, column, sparse.csc_matrix(constraints), lower, upper, self.tolerance)
+        self._workspace = Workspace(row, column, constraints, lower, upper, self.tolerance)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
@@ -189,7 +196,7 @@ class WarmTensorOSQP:
         problem = self.problem = self._exact.problem
         column, row = np.tril_indices(problem.size)  # the upper triangle in column order
         self._entries = row, column
-        constraints = sparse.csc_matrix(problem.constraint_matrix())
+        constraints = problem.constraint_matrix()
         upper = np.full(len(problem.bound), np.inf)
         self._workspace = Workspace(row, column, constraints, problem.bound, upper, tolerance)
 

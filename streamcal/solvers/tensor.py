@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
-from scipy.sparse import coo_matrix
 
 from streamcal.kernels.bernstein import binomials
 from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from scipy.sparse import coo_matrix
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +59,8 @@ class IsotonicTensor:
 
     def constraint_matrix(self) -> coo_matrix:
         """The rows of the constraints, sparse."""
+        from scipy.sparse import coo_matrix  # here: whoever needs no tensor product need not wait for SciPy
+
         row = np.arange(len(self.above))
         up, down = self.above >= 0, self.below >= 0
         value = np.concatenate((np.ones(up.sum()), -np.ones(down.sum())))
@@ -121,6 +126,8 @@ class IsotonicTensorLeastSquares:
 
     def solve_quadratic(self, quadratic: Floats, linear: Floats) -> Solution:
         """Solve for P and r."""
+        from scipy.linalg import lapack
+
         problem, kernel = self.problem, self.kernel
         factor, failed = lapack.dpotrf(quadratic, lower=1, clean=1)
         if failed or not np.isfinite(factor).all():
