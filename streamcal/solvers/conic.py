@@ -38,23 +38,24 @@ MAX_DEGREE = 40
 """Largest degree, which is the largest in the paper. A solve takes about 80 ms there (0.3 ms at 3, 4 ms at 16)."""
 
 RIDGE = 1e-6
-"""A penalty ½ ridge Σ_{m>=1} c_m² on the mean square. Where the data do not determine the curve, it selects the flattest
-one. Since Σ_{m>=1} c_m² <= ½ for 0 <= p <= 1, it raises half the mean square by 3e-7 at most. Observed effect on
-fitted values: 1e-6 in the root mean square, at every degree, also for scores crowded at one end."""
+"""A penalty ½ ridge Σ_{m>=1} c_m² on the mean square. Where the data do not determine the curve, it selects the
+flattest one. Since Σ_{m>=1} c_m² <= ½ for 0 <= p <= 1, it raises half the mean square by 3e-7 at most. Observed effect
+on fitted values: 1e-6 in the root mean square, at every degree, also for scores crowded at one end."""
 
 TOLERANCE = 1e-11
 """Clarabel's gap and residuals. Half the mean square is then within 1e-11 of its minimum, and the fitted values are
-accurate to √(2e-11) = 4.5e-6 in the root mean square. Between the scores of a few observations only the ridge determines
-the curve, and there it is accurate to some 1e-3. A tolerance of 1e-12 is out of reach of double precision."""
+accurate to √(2e-11) = 4.5e-6 in the root mean square. Between the scores of a few observations only the ridge
+determines the curve, and there it is accurate to some 1e-3. A tolerance of 1e-12 is out of reach of double
+precision."""
 
 ACCEPTED = 1e-8
 """The tolerance of "almost solved", where rounding stops Clarabel before TOLERANCE: fitted values are then accurate to
 1.4e-4."""
 
 STEP = 2.0**-36
-"""The sums, per unit of weight, are rounded to multiples of this before the solve. The effect on a fit is no larger than
-that of TOLERANCE; and sums that differ by rounding alone, because they were added in another order, nearly always give
-the same program, and so the same solution bit for bit."""
+"""The sums, per unit of weight, are rounded to multiples of this before the solve. The effect on a fit is no larger
+than that of TOLERANCE; and sums that differ by rounding alone, because they were added in another order, nearly always
+give the same program, and so the same solution bit for bit."""
 
 _SQRT2 = float(np.sqrt(2.0))
 

@@ -67,7 +67,7 @@ class Axis(NamedTuple):
         return int(self.whitening.shape[1])
 
     def features(self, x: Array) -> Array:
-        """a(x), shape (len(x), size). |a(x)|² is the share of the variance at x that g(Z) explains. O(len(x) · m · size)."""
+        """a(x), shape (len(x), size). |a(x)|² is the share of the variance at x that g(Z) explains."""
         features: Array = _correlation(x, self.inducing, self.length) @ self.whitening
         return features
 
@@ -199,7 +199,7 @@ class LaplaceProblem:
         return np.concatenate([self.rows[part] @ one for part, one in zip(self._parts, by_threshold, strict=True)])
 
     def _assess(self, point: Array) -> tuple[Terms, float]:
-        """The loss of every point with its derivatives; the objective, which is minus the log posterior up to a constant."""
+        """The loss of every point with its derivatives; the objective, minus the log posterior up to a constant."""
         terms = log_loss_terms(self.offset + self._latent(point), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * float(point @ point)
 

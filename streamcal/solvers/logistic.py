@@ -15,16 +15,16 @@ Array = NDArray[np.float64]
 
 RIDGE = 1e-9
 """A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the solution finite and unique where the likelihood alone does
-not: perfectly separated labels end at log-odds in the tens, and a direction that the scores do not determine at 0. Where
-the curvature per unit of weight is h, it shrinks a parameter by RIDGE/h of its distance from 0."""
+not: perfectly separated labels end at log-odds in the tens, and a direction that the scores do not determine at 0.
+Where the curvature per unit of weight is h, it shrinks a parameter by RIDGE/h of its distance from 0."""
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 60
 #: Newton converges quadratically: after a step that changes no log-odds by more than this, relative to 1 and to the
 #: largest of them, the next step would be below rounding.
 LAST_STEP = 1e-9
-#: Where only the ridge determines the solution, rounding changes log-odds by more than LAST_STEP at every step. This many
-#: full steps in a row, each with a decrease below the rounding of the loss, also end the search.
+#: Where only the ridge determines the solution, rounding changes log-odds by more than LAST_STEP at every step. This
+#: many full steps in a row, each with a decrease below the rounding of the loss, also end the search.
 QUIET_STEPS = 3
 #: Accepted violation of the optimality conditions, per unit of weight and of the largest feature.
 ACCEPTED_VIOLATION = 1e-12

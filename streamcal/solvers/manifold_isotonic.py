@@ -30,14 +30,14 @@ from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
 
-#: k_ij is limited to this times the smaller of the two shares: the two values then differ by 1e-9 at most, and a stiffer
-#: system has fewer correct digits.
+#: k_ij is limited to this times the smaller of the two shares: the two values then differ by 1e-9 at most, and a
+#: stiffer system has fewer correct digits.
 STIFFEST = 1e9
 #: The steps end when no value changes by more than this. The values are then accurate to this times 1 + 2 max d/s.
 TOLERANCE = 1e-13
-#: Points with less than this share of the total of D count in the stopping rule in proportion to their share: capacities
-#: and sums are rounded to about 2⁻⁵² of the heavy points, so that rounding may decide the value of a point so light,
-#: within the bounds set by the others.
+#: Points with less than this share of the total of D count in the stopping rule in proportion to their share:
+#: capacities and sums are rounded to about 2⁻⁵² of the heavy points, so that rounding may decide the value of a point
+#: so light, within the bounds set by the others.
 LIGHT = 2.0**-40
 #: Limit of the number of steps; 2 to 6 are typical.
 STEPS = 500
@@ -122,7 +122,7 @@ class ManifoldIsotonic:
             return p
 
     def _towards(self, target: Array, p: Array, mean: Array) -> Array:
-        """The target if it is isotonic; else its isotonic fit, or the last isotonic point on the segment from `p` to it."""
+        """The target if isotonic; else its isotonic fit, or the last isotonic point on the segment from `p` to it."""
         direction = target - p
         rise = p[self.order.upper] - p[self.order.lower]
         fall = direction[self.order.lower] - direction[self.order.upper]
