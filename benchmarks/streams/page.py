@@ -240,7 +240,7 @@ def _notes(parts: dict[str, Standings]) -> str:
             for course in standings.courses
         }
         text = "; ".join(f"{_course(course)}: to {', '.join(to)}" for course, to in lost.items() if to) or "none"
-        lines.append(f"- Courses where another entrant is significantly better than `auto`, {_title(name).lower()}: {text}.")
+        lines.append(f"- Courses with an entrant significantly better than `auto`, {_title(name).lower()}: {text}.")
     return "\n".join(lines)
 
 
