@@ -1,4 +1,4 @@
-"""How much of everything is run."""
+"""The number of repetitions of every part."""
 
 from __future__ import annotations
 

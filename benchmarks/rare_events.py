@@ -76,7 +76,7 @@ def clicks(folder: Path, rows: int | None) -> Stream:
 
 
 def prequential(stream: Stream) -> dict[str, Array]:
-    """What each method predicted for every row before its outcome was learned."""
+    """The prediction of each method for every row before its outcome was learned."""
     venn_abers, isotonic = VennAbers(), Isotonic()
     intervals = np.empty((len(stream.y), 2))
     steps = np.empty(len(stream.y))
@@ -118,7 +118,7 @@ def ratios(base_rate: float, rows: int, seeds: int) -> tuple[dict[str, Array], d
 
 
 def spread(values: Array) -> str:
-    """Mean and standard deviation over the seeds; a dash if nothing happened in one of them."""
+    """Mean and standard deviation over the seeds; a dash if there was no event in one of them."""
     if np.isnan(values).any():
         return "–"
     deviation = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""

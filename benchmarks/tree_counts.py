@@ -1,4 +1,4 @@
-"""What the hull tree does in one operation, counted: the figures of docs/implementation.md.
+"""Operation counts of the hull tree: the figures of docs/implementation.md.
 
     python -m benchmarks.tree_counts            # two minutes
     python -m benchmarks.tree_counts --quick    # seconds

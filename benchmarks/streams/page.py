@@ -46,12 +46,12 @@ def write(results: Results, out: Path) -> None:
 
 
 def _complete(standings: Standings) -> bool:
-    """Whether the reference ran on every course: a part that was begun only is not reported."""
+    """Whether the reference ran on every course: an incomplete part is not reported."""
     return REFERENCE in standings.ranked
 
 
 def table(results: Results, streams: list[str], chosen: Iterable[str] | None) -> str:
-    """What a shortened race prints: the log losses."""
+    """The log losses, printed by a shortened race."""
     standings = Standings(results, streams)
     return _measure_table(standings, "log_loss", [e for e in standings.entrants if chosen is None or e in chosen])
 
@@ -135,7 +135,7 @@ def _png(part: str) -> str:
 
 
 def _summary(standings: Standings) -> str:
-    """Everyone, by mean rank in log loss; those that did not run everywhere at the end."""
+    """All entrants by mean rank in log loss; those that did not run on all courses at the end."""
     log_ranks, brier_ranks = standings.mean_ranks("log_loss"), standings.mean_ranks("brier")
     lines = [
         f"{len(standings.courses)} courses; ranks are among the {len(standings.ranked)} that ran on all of them.",
@@ -253,7 +253,7 @@ def _lost(standings: Standings, course: Course, entrant: str) -> bool:
 
 
 def _full(standings: Standings, part: str) -> str:
-    """Every measure of everyone on every course."""
+    """Every measure of all entrants on every course."""
     title = f"# The race: {_title(part).lower()}, every measure\n\nSee [the page of the race](../race.md)."
     sections = [
         f"## {text}\n\n{_measure_table(standings, measure, standings.entrants)}" for measure, text in MEASURES.items()
@@ -262,7 +262,7 @@ def _full(standings: Standings, part: str) -> str:
 
 
 def _measure_table(standings: Standings, measure: str, entrants: list[str]) -> str:
-    """Courses as rows, since there are more of them than a page is wide."""
+    """Courses as rows, since there are too many for columns."""
     shown = [*entrants, *([ORACLE] if standings.generated() else [])]
     style: Callable[[float | None], str] = {"infinite": lambda v: _figure(v, 0), "ratio": lambda v: _figure(v, 3)}.get(
         measure, _figure
