@@ -25,8 +25,8 @@ def fill(page: Path, texts: dict[str, str]) -> None:
     text = page.read_text(encoding="utf-8")
     for name, new in texts.items():
         pattern = rf"(<!-- benchmarks: {name} -->\n).*?(<!-- end: {name} -->)"
-        text, times = re.subn(pattern, lambda found, new=new: f"{found[1]}\n{new}\n\n{found[2]}", text, flags=re.DOTALL)
-         # type: ignore[misc] if times != 1:
+        text, times = re.subn(pattern, lambda found, new=new: f"{found[1]}\n{new}\n\n{found[2]}", text, flags=re.DOTALL)  # type: ignore[misc]
+        if times != 1:
             raise SystemExit(f"{page} must hold the markers of {name!r} once, and holds them {times} times")
     page.write_text(text, encoding="utf-8")
 
@@ -94,7 +94,7 @@ def _tail(results: Results) -> str:
     pauses = (
         f"{tail['steps']:,} steps over {tail['size']:,} distinct scores. Python's garbage collector ran "
         f"{tail['collections']} times meanwhile, for {tail['longest_collection'] * 1e3:.2f} ms at the longest. A full "
-        f"collection, asked for afterwards, took {tail['full_collection'] * 1e3:.0f} ms."
+        f"collection, run afterwards, took {tail['full_collection'] * 1e3:.0f} ms."
     )
     return f"{found}\n\n{pauses}"
 
