@@ -1,4 +1,4 @@
-"""Distributions: a predictive distribution → a calibrated distribution."""
+"""Calibration of regression: a predictive distribution → a calibrated distribution."""
 
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.conformal_predictive import ConformalPredictive
@@ -16,7 +16,7 @@ from streamcal.regression.isotonic_distributional import IsotonicDistributional
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.venn_abers_regression import VennAbersRegression
 
-#: The methods of this room: name → class. A new method is one file and one line here.
+#: The methods of this sub-package: name → class. A new method is one file and one line here.
 METHODS: dict[str, type[DistributionCalibrator]] = {
     method.name: method
     for method in (
