@@ -152,8 +152,7 @@ def check_binary(calibrator: Any) -> Calibrator:
     if isinstance(calibrator, CrossVennAbers):
         raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
     if calibrator.params().get("prior") is not None:
-        raise InputError(f"calibrator={calibrator!r} has a prior, which K binary subproblems cannot share; give
-        prior=None")
+        raise InputError(f"calibrator={calibrator!r} has a prior, which K subproblems cannot share; give prior=None")
     return calibrator.clone()
 
 

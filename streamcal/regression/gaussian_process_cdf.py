@@ -225,8 +225,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         return self.scale.logits(x) if self.mean == "base" else np.zeros(len(x))
 
     def _axes_of(self, kernel: RBF) -> tuple[Axis, Axis]:
-        """Inducing inputs over the whole scale, and at the thresholds, where all labels are, so that this axis is
-        exact."""
+        """Inducing inputs over the whole scale, and at the thresholds, where all labels are: that axis is exact."""
         cuts = self._shares(self._thresholds)
         length = max(kernel.t_length, GAPS * float(np.diff(cuts).max()))
         return axis_over(0.0, 1.0, kernel.q_length), axis_through(cuts, length)

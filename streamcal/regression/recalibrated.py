@@ -34,8 +34,7 @@ def recalibrated(distribution: Distribution, ramp: Piecewise) -> CalibratedDistr
 
 
 def complete(distribution: Distribution) -> CalibratedDistribution:
-    """The distribution itself if it has all methods of `CalibratedDistribution`; otherwise one that derives them from
-    its cdf."""
+    """The distribution itself if it has all methods of `CalibratedDistribution`; else one that derives them."""
     if isinstance(distribution, CalibratedDistribution):
         return distribution
     return Recalibrated(check_distribution(distribution), IDENTITY)
@@ -128,8 +127,7 @@ class Recalibrated(CalibratedDistribution):
         return float(2.0 * np.sum(share * below * (y - self._quantiles(u))))
 
     def _levels(self, extra: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Nodes u in (0, 1) and weights of a quadrature of ∫ g(u) dR(u), with smooth pieces that also end at
-        `extra`."""
+        """Nodes u in (0, 1) and weights of a quadrature of ∫ g(u) dR(u); its smooth pieces also end at `extra`."""
         ends = np.unique(np.concatenate((CUTS, self.ramp.knots, extra)))
         middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
         u = np.clip(middle[:, np.newaxis] + half[:, np.newaxis] * NODES, ends[:-1, np.newaxis], ends[1:, np.newaxis])

@@ -122,8 +122,7 @@ class AtThresholds(Routing):
 
 
 class MedianCalibrator(ThresholdCalibrator):
-    """Binary subproblems at the K − 1 thresholds, scored by the median of a distribution; an outcome is positive where
-    y > t.
+    """Binary subproblems at the K − 1 thresholds, scored by the median; an outcome is positive where y > t.
 
     Medians outside of the support are moved to its end. Before the first observation a distribution keeps its masses in
     the segments.
