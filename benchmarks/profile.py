@@ -1,4 +1,4 @@
-"""Where the time of a step goes: the public verb, and the kernel calls in it by themselves, batch by batch in turn."""
+"""Time of a step: the public method, and its kernel calls alone, timed in alternating batches."""
 
 from __future__ import annotations
 
