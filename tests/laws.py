@@ -9,14 +9,12 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import os
 import typing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from streamcal import (
@@ -33,16 +31,6 @@ from streamcal import (
     ScoreIntervals,
     Window,
 )
-from streamcal.app.doctor import kernel_form
-
-# -- how much is tried -------------------------------------------------------------------------------------------
-
-#: Examples for each test of each case. To look for news: `HYPOTHESIS_PROFILE=search pytest tests/test_conformance.py`.
-_COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": False}
-settings.register_profile("compiled", max_examples=20, derandomize=True, stateful_step_count=12, **_COMMON)
-settings.register_profile("uncompiled", max_examples=4, derandomize=True, stateful_step_count=8, **_COMMON)
-settings.register_profile("search", max_examples=300, stateful_step_count=25, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_form() == "compiled" else "uncompiled"))
 
 # -- tolerances --------------------------------------------------------------------------------------------------
 
@@ -196,9 +184,28 @@ ALL = [
 ]
 
 
+def statistic_of(method: type[Any]) -> type:
+    """What a method keeps of the past."""
+    return type(method(**SMALL.get(method.name, {}))._memory.statistic)
+
+
+#: The first method of each statistic. A policy acts on the statistic alone: these methods meet every policy in a plain
+#: `pytest`, the others these two, and every method meets every policy with `-m full`.
+EVERYWHERE = ("forever", "time-decay")
+WALKED = {statistic_of(method): method for method in reversed(REGISTRY.values()) if not is_sequential(method)}
+
+
+def marks(policy: str | None, representative: bool) -> list[Any]:
+    """Whether a case is left to `-m full`."""
+    return [] if policy is None or policy in EVERYWHERE or representative else [pytest.mark.full]
+
+
 def each(cases: list[Case]) -> Any:
     """Parametrize a test over cases."""
-    return pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in cases])
+    found = [
+        pytest.param(case, id=str(case), marks=marks(case.policy, case.method in WALKED.values())) for case in cases
+    ]
+    return pytest.mark.parametrize("case", found)
 
 
 # -- streams -----------------------------------------------------------------------------------------------------

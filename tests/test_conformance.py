@@ -28,6 +28,7 @@ from laws import (
     READ_AS_PROBABILITIES,
     TIMED,
     VALUES,
+    WALKED,
     Case,
     Model,
     Observation,
@@ -40,6 +41,7 @@ from laws import (
     is_sequential,
     learned,
     magnifies,
+    marks,
     observations,
     realistic,
     rough_streams,
@@ -593,8 +595,20 @@ COPIES = {
 }
 
 
-@each(ALL)
-@pytest.mark.parametrize("way", COPIES)
+#: Copies and pickles go through the state: three methods show it, and the rest with `-m full`.
+COPIED = ("isotonic", "platt", "ops")
+
+
+def copy_marks(case, way):
+    if way == "json" or case.method.name in COPIED:
+        return marks(case.policy, case.method in WALKED.values())
+    return [pytest.mark.full]
+
+
+COPYING = [pytest.param(case, way, id=f"{way}-{case}", marks=copy_marks(case, way)) for case in ALL for way in COPIES]
+
+
+@pytest.mark.parametrize(("case", "way"), COPYING)
 @given(data=st.data(), stream=streams(), later=streams())
 def test_a_copy_goes_on_as_if_it_had_never_stopped(case, way, data, stream, later):
     cal = data.draw(case.calibrators())
@@ -684,8 +698,19 @@ HARD = {
 @each(ALL)
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_streams(case, kind):
+    hard_streams(case, kind, case.variants()[:2])
+
+
+@pytest.mark.full
+@each(ALL)
+@pytest.mark.parametrize("kind", HARD)
+def test_hard_streams_of_every_variant(case, kind):
+    hard_streams(case, kind, case.variants()[2:])
+
+
+def hard_streams(case, kind, variants):
     uncompiled = kernel_form() == "uncompiled"
-    for params in case.variants():
+    for params in variants:
         cal = case.build(**params)
         for number, observation in enumerate(HARD[kind]):
             cal.learn_one(*observation)

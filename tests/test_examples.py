@@ -29,6 +29,7 @@ def test_the_examples_are_found():
     assert {path.name for path in EXAMPLES} == set(CALIBRATED_BELOW_RAW)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path):
     search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
