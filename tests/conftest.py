@@ -10,8 +10,8 @@ from streamcal.app.doctor import kernel_form
 
 sys.path.append(str(Path(__file__).parents[1]))  # `benchmarks`; last, since a source tree holds no compiled kernels
 
-# Every file is tried with one profile, whether it is run alone or with the others. Examples are derandomised: a test that
-# passes today passes tomorrow. To search for counterexamples: `HYPOTHESIS_PROFILE=search pytest tests/test_laws.py`.
+# Every file is tried with one profile, run alone or with the others. Examples are derandomised: a test that passes
+# today passes tomorrow. To search for counterexamples: `HYPOTHESIS_PROFILE=search pytest tests/test_laws.py`.
 # There is no deadline, which would fail whoever runs the tests on a busy machine.
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": False}
 settings.register_profile("compiled", max_examples=10, derandomize=True, stateful_step_count=12, **COMMON)
