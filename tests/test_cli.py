@@ -264,13 +264,9 @@ POLICIES: dict[str, list[str]] = {
 RESTARTED = 1e-9
 OSQP_SOLVED = 1e-4
 RUNS = [*([name] for name in REGISTRY), ["bernstein", "--set", "solver=osqp"]]
-#: Methods that take seconds for each run are left to `-m full`; so are the others, these three apart, under other policies
-#: than these two.
-SLOW, EVERY_POLICY, EVERY_METHOD = (
-    ("rpr", "lite", "elite"),
-    ("isotonic", "platt", "ops"),
-    ("forever", "half-life in time"),
-)
+#: Left to `-m full`: methods that take seconds for each run, and all but three methods under all but two policies.
+SLOW = ("rpr", "lite", "elite")
+EVERY_POLICY, EVERY_METHOD = ("isotonic", "platt", "ops"), ("forever", "half-life in time")
 
 
 def is_full(method: list[str], policy: str) -> bool:
