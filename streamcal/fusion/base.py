@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.learners.learner import Learner
+from streamcal.memories.memory import Held
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
@@ -108,7 +109,7 @@ class Fusion(Learner):
         """The present map, immutable."""
 
 
-class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
+class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     """A fusion that is a function of a statistic of the tuples of coordinates.
 
     Parameters
@@ -144,13 +145,9 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         for one in self._scales:
             require(one, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF, or a tuple")
         self._names: tuple[str, ...] | None = None
-        self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: scores the scales clamped on learning, retractions of what forgetting had
-        dropped already (`missed`), and observations that came too late to be kept (`late`)."""
-        return {"clamped": self._clamped, **super().tally()}
+    noted = "clamped"
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -161,7 +158,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         if weight > 0.0:
             self._learn(x, label, weight, time)
             self._names = names
-            self._clamped += sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True))
+            self._note(sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True)))
 
     def learn_many(
         self,
@@ -174,7 +171,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         times = self._times(t, len(labels))
         self._learn_many(coordinates(self._scales, s), labels, weights, times)
         kept = np.ascontiguousarray(s[weights > 0.0].T)
-        self._clamped += sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
+        self._note(sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True)))
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, _ = self._read(scores)
@@ -186,7 +183,6 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
             raise MergeError(f"cannot merge scores named {other._names} into scores named {self._names}")
         super().merge(other)
         self._names = self._names or other._names
-        self._clamped += other._clamped
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -196,7 +192,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         return self._map_at(t).at_many(coordinates(self._scales, check_scores_matrix(scores, self.n_scores)))
 
-    def _empty_map(self) -> FusionMap:
+    def empty_map(self) -> FusionMap:
         return MeanMap(self._scales)
 
     # -- reading scores ------------------------------------------------------------------------------------------
@@ -226,11 +222,10 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
 
     def _state(self) -> dict[str, Any]:
         names = None if self._names is None else list(self._names)
-        return {"names": names, "clamped": self._clamped, **super()._state()}
+        return {"names": names, **super()._state()}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._names = None if state["names"] is None else tuple(map(str, state["names"]))
-        self._clamped = int(state["clamped"])
         super()._restore(state)
 
 

@@ -15,14 +15,13 @@ from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
-from streamcal.statistics.base import Statistic
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
 #: Most coefficients. A solve costs their third power, ten seconds for so many; and its matrices hold 8 MB each.
 MAX_COEFFICIENTS = 1_000
 
 
-class BernsteinFusion(AdditiveFusion):
+class BernsteinFusion(AdditiveFusion[TensorMoments]):
     """BernPolyFusion: p(u) = Σ βₖ Πₘ Bₖₘ(uₘ) minimising Σ wⱼ (p(uⱼ) − yⱼ)², β rising along every axis from 0 to 1.
 
     u are the unit coordinates of the M scores on their scales, Bₖₘ the Bernstein basis of degree Kₘ. The constraints on
@@ -69,6 +68,7 @@ class BernsteinFusion(AdditiveFusion):
     """
 
     name = "bernstein-fusion"
+    by_ratios = True
     summary = "isotonic tensor Bernstein polynomial of least squares"
 
     def __init__(
@@ -86,18 +86,16 @@ class BernsteinFusion(AdditiveFusion):
         self.degrees = degrees
         self.solver = solver
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        self._least_squares = (IsotonicTensorLeastSquares if solver == "active-set" else WarmTensorOSQP)(self._degrees)
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> TensorMoments:
         self._degrees = _checked_degrees(self.degrees, self.n_scores)
         for scale in self._scales:
             scale.require_bounds("a Bernstein polynomial")
-        self._moments = TensorMoments(self._degrees, self._scales)
-        exact = self.solver == "active-set"
-        self._least_squares = (IsotonicTensorLeastSquares if exact else WarmTensorOSQP)(self._degrees)
-        return self._moments
+        return TensorMoments(self._degrees, self._scales)
 
-    def _solve(self, unit: float) -> FusionMap:
-        sums = self._moments.sums
+    def solve(self, statistic: TensorMoments, start: FusionMap | None) -> FusionMap:
+        sums = statistic.sums
         solution = self._least_squares.solve(sums.moments, sums.cross, sums.weight)
         if not solution.solved:
             raise SolverError(

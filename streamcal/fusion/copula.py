@@ -13,8 +13,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.copulas import ANY_WIDTH, FAMILIES, Copula, fit_copula
-from streamcal.statistics.base import Statistic
-from streamcal.statistics.vector_table import vector_table
+from streamcal.statistics.vector_table import VectorTable, vector_table
 
 #: A margin is kept at so many equal steps over its range, and is linear between them.
 STEPS = 512
@@ -28,7 +27,7 @@ FEWEST = 10.0
 GHOST = 1e-12
 
 
-class CopulaFusion(AdditiveFusion):
+class CopulaFusion(AdditiveFusion[VectorTable]):
     """Bayes' rule for the densities of the scores of the two classes, put together from margins and copulas.
 
         p(s) = π₁ f₁(s) / (π₀ f₀(s) + π₁ f₁(s)),    f_y(s) = c_y(F_y1(s₁), …, F_yM(s_M)) Π_m f_ym(s_m)
@@ -92,15 +91,14 @@ class CopulaFusion(AdditiveFusion):
         for one in self._scales:
             one.require_bounds("CopulaFusion")
 
-    def _new_statistic(self) -> Statistic:
-        self._table = vector_table(self._scales, self.resolution)
-        return self._table
+    def new_statistic(self) -> VectorTable:
+        return vector_table(self._scales, self.resolution)
 
-    def _solve(self, unit: float) -> FusionMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
+        x, weight, positive = statistic.columns()
         labels = [np.where(of > GHOST * weight, of, 0.0) for of in (weight - positive, positive)]
         u = kernel_units(self._scales, x)
-        densities = tuple(self._density(u[of > 0.0], of[of > 0.0] / unit) for of in labels)
+        densities = tuple(self._density(u[of > 0.0], of[of > 0.0]) for of in labels)
         return DensityMap(self._scales, densities)
 
     def _density(self, u: FloatArray, weight: FloatArray) -> ClassDensity | None:

@@ -15,8 +15,7 @@ from streamcal.parameters.forgetting import Forgetting, Window
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
-from streamcal.statistics.base import Statistic
-from streamcal.statistics.vector_table import vector_table
+from streamcal.statistics.vector_table import VectorTable, vector_table
 
 #: Points whose spread in some direction is below this share of their largest coordinate lie in a plane (on a line, at
 #: one place): a triangle there would have no correct digits.
@@ -25,7 +24,7 @@ FLAT = 1e-7
 FAR = 1e100
 
 
-class MRMIC(AdditiveFusion):
+class MRMIC(AdditiveFusion[VectorTable]):
     """Manifold-regularised isotonic regression of several scores.
 
         min Σ wᵢ (pᵢ − ȳᵢ)² + λ/2 Σ_{i<j} wᵢ wⱼ ωᵢⱼ (pᵢ − pⱼ)²,   ωᵢⱼ = 1/‖xᵢ − xⱼ‖,   pᵢ ≥ pⱼ where xᵢ ≥ xⱼ
@@ -85,15 +84,14 @@ class MRMIC(AdditiveFusion):
         self.resolution = resolution
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = vector_table(self._scales, self.resolution)
-        return self._table
+    def new_statistic(self) -> VectorTable:
+        return vector_table(self._scales, self.resolution)
 
-    def _solve(self, unit: float) -> FusionMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
+        x, weight, positive = statistic.columns()
         kept = weight > 0.0
         x, weight, positive = x[kept], weight[kept], positive[kept]
-        solution = ManifoldIsotonic(x, weight / unit, self.penalty).solve(positive / weight)
+        solution = ManifoldIsotonic(x, weight, self.penalty).solve(positive / weight)
         if not solution.solved:
             raise SolverError(f"{self!r}: {solution.status} after {solution.iterations} iterations")
         return ScatterMap(self._scales, x, solution.x)

@@ -16,11 +16,10 @@ from streamcal.parameters.inputs import check_scores_matrix
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
-from streamcal.statistics.base import Statistic
 from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector_table
 
 
-class PartialOrderVennAbers(AdditiveFusion):
+class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     """The inductive Venn-Abers predictor for several scores: two isotonic fits on the order of every coordinate.
 
     `predict_interval_one(s)` is (p₀, p₁), p_y being the fit at s, of everything held together with (s, y), by
@@ -84,9 +83,8 @@ class PartialOrderVennAbers(AdditiveFusion):
         self.resolution = resolution
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = vector_table(self._scales, self.resolution)
-        return self._table
+    def new_statistic(self) -> VectorTable:
+        return vector_table(self._scales, self.resolution)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
@@ -101,30 +99,29 @@ class PartialOrderVennAbers(AdditiveFusion):
         x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
         return map.intervals_at(x, positive_weight(w))
 
-    def _solve(self, unit: float) -> FusionMap:
-        return PartialOrderMap(self._scales, self._table, self.point, unit)
+    def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
+        return PartialOrderMap(self._scales, statistic, self.point)
 
-    def _empty_map(self) -> FusionMap:
-        return PartialOrderMap(self._scales, self._table.empty(), self.point, 1.0)
+    def empty_map(self) -> FusionMap:
+        return PartialOrderMap(self._scales, self.new_statistic(), self.point)
 
 
 class PartialOrderMap(FusionMap):
     """Venn-Abers pairs on a partial order: it holds the table as it was, and solves for each tuple it is asked for."""
 
-    def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str, unit: float) -> None:
+    def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str) -> None:
         super().__init__(scales)
         x, weight, positive = table.columns()
         kept = weight > 0.0
         self._order = PartialOrder(x[kept])
         self._positive, self._negative = positive[kept], weight[kept] - positive[kept]
-        self._unit = unit
         self._rounded = table.empty()
         self._point = POINTS[point]
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
         """The pair (p₀, p₁) at a tuple of coordinates, for a test object of weight `w`."""
         kept = np.array(self._rounded.kept(x))
-        return self._order.pair_at(self._positive, self._negative, kept, w * self._unit)
+        return self._order.pair_at(self._positive, self._negative, kept, w)
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """The pairs at coordinates of shape (n, M); equal tuples are solved once."""

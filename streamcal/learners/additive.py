@@ -1,33 +1,34 @@
 """`AdditiveLearner`: what learns by adding up, in every room: one score, several scores, classes, distributions.
 
-A subclass says which statistic it keeps (`_new_statistic`) and what is solved from it (`_solve`); retraction, merging,
-forgetting, refreshing at intervals and saving are here, once. What an observation is, and how it is checked, is the
-matter of the room.
+A subclass says which statistic it keeps (`new_statistic`) and what is solved from it (`solve`); retraction, merging,
+forgetting, refreshing at intervals and saving are here, once. What an observation is, and how it is checked, differs by
+room.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.learners.learner import Learner
+from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
+from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.statistics.base import Statistic
 
 #: What is solved from the statistic: an immutable map.
 Map = TypeVar("Map")
 
 
-class AdditiveLearner(Learner, Generic[Map]):
+class AdditiveLearner(Learner, Generic[Held, Map]):
     """A learner that is a function of a statistic. Not thread-safe; its maps are.
 
     Parameters
@@ -40,8 +41,11 @@ class AdditiveLearner(Learner, Generic[Map]):
         is then held, so that predictions lag by fewer than r observations; before the r-th it is exact. `t` is not
         read in between. What the map was solved from is kept, and saved: the state is twice as large.
 
-    Constructors set the parameters that `_new_statistic` and `_pseudo_observations` read before they call this one.
+    Constructors set the parameters that `new_statistic` and `pseudo_observations` read before they call this one.
     """
+
+    #: Whether a map depends on ratios of weights alone, so that it stays the same when all of them fade alike.
+    by_ratios: ClassVar[bool] = False
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")
@@ -50,26 +54,28 @@ class AdditiveLearner(Learner, Generic[Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = memory_under(forgetting, self._new_statistic(), self._pseudo_observations())
+        self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
+        self._refreshing = Refreshing(self._memory, refresh_every)
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
-        # With refresh_every > 1: observations since the last refresh; the statistic and the unit of that moment.
-        self._since = 0
-        self._basis: tuple[dict[str, Any], float] | None = None
 
     @abstractmethod
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> Held:
         """An empty statistic for these parameters."""
 
     @abstractmethod
-    def _solve(self, unit: float) -> Map:
-        """The map of the present statistic, which holds weight; `unit` is what an observation of today weighs in it."""
+    def solve(self, statistic: Held, start: Map | None) -> Map:
+        """The map of a statistic that holds weight, in units of an observation of today.
+
+        A pure function of the statistic and the parameters. `start`, the previous map or None, is where an iterative
+        solver may begin: it moves the answer by no more than the solver's tolerance.
+        """
 
     @abstractmethod
-    def _empty_map(self) -> Map:
+    def empty_map(self) -> Map:
         """What is predicted where nothing is held."""
 
-    def _pseudo_observations(self) -> PseudoObservations | None:
+    def pseudo_observations(self) -> PseudoObservations | None:
         """The pseudo-observations of a prior."""
         return None
 
@@ -98,9 +104,10 @@ class AdditiveLearner(Learner, Generic[Map]):
         return self._memory.holds_nothing
 
     def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: retractions of what forgetting had dropped already (`missed`), and
-        observations that came too late to be kept (`late`)."""
-        return {"missed": self._memory.missed, "late": self._memory.late}
+        """Counts of what was quietly handled: what the class calls `noted` (scores clamped by the scale, outcomes where
+        the method cannot follow), retractions of what forgetting had dropped already (`missed`), and observations that
+        came too late to be kept (`late`)."""
+        return {**super().tally(), "missed": self._memory.missed, "late": self._memory.late}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -115,7 +122,7 @@ class AdditiveLearner(Learner, Generic[Map]):
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
-        for part in self._parts(len(x)):
+        for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
 
@@ -134,6 +141,12 @@ class AdditiveLearner(Learner, Generic[Map]):
             raise MergeError("a calibrator cannot be merged into itself: its observations would count twice")
         self._memory.merge(other._memory)
         self._changed(other._memory.count)
+        self._note(other._noted)
+
+    def _changed(self, number: int) -> None:
+        """Count changed observations; the map is refreshed after every r-th."""
+        if self.refresh_every > 1:
+            self._refreshing.changed(number)
 
     # -- the map -------------------------------------------------------------------------------------------------
 
@@ -141,66 +154,31 @@ class AdditiveLearner(Learner, Generic[Map]):
         """The present map, immutable."""
         return self._map_at(None)
 
+    def _present(self, t: Time | None) -> Held:
+        """The statistic that predictions as of `t` are made from; to be read, until the next change."""
+        return self._refreshing.present(None if t is None else check_time(t))
+
     def _map_at(self, t: Time | None) -> Map:
         """The map as of `t`, solved only if something has changed since the last one."""
-        if t is not None:
-            t = check_time(t)
-        if self._basis is not None:
-            return self._map_of(*self._basis)
-        unit = self._memory.as_of(t)
-        if self._solved is None or self._solved_for != (self._memory.version, unit):
-            self._solved = self._solve_unless_empty(unit)
-            self._solved_for = (self._memory.version, unit)
-        return self._solved
-
-    def _solve_unless_empty(self, unit: float) -> Map:
-        return self._empty_map() if self._memory.statistic.n <= 0.0 else self._solve(unit)
-
-    # -- refreshing at intervals ---------------------------------------------------------------------------------
-
-    def _parts(self, size: int) -> list[slice]:
-        """A batch up to the last refresh that falls into it, and the rest: the map a loop of `learn_one` leaves."""
-        last = (self._since + size) // self.refresh_every * self.refresh_every - self._since
-        return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
-
-    def _changed(self, number: int) -> None:
-        """Count changed observations; when it is time, note what the map is to be solved from, should it be asked."""
-        if self.refresh_every == 1:
-            return
-        self._since += number
-        if self._since >= self.refresh_every:
-            self._since %= self.refresh_every
-            unit = self._memory.as_of(None)
-            self._basis = self._memory.statistic.state(), unit
-            self._solved = None
-
-    def _map_of(self, basis: dict[str, Any], unit: float) -> Map:
-        """The map of the statistic at the last refresh, solved at the first question."""
-        if self._solved is None:
-            statistic = self._memory.statistic
-            present = statistic.state()
-            statistic.restore(basis)
-            try:
-                self._solved = self._solve_unless_empty(unit)
-            finally:
-                statistic.restore(present)
+        statistic = self._present(t)
+        state = self._refreshing.version, 1.0 if self.by_ratios else statistic.unit
+        if self._solved is None or self._solved_for != state:
+            self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
+            self._solved_for = state
         return self._solved
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         self._memory.as_of(None)
-        state: dict[str, Any] = {"memory": self._memory.state()}
-        if self.refresh_every > 1:
-            state["since"] = self._since
-            state["basis"] = None if self._basis is None else list(self._basis)
-        return state
+        refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
+        return {**super()._state(), "memory": self._memory.state(), **refreshed}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        super()._restore(state)
         self._memory.restore(state["memory"])
         if self.refresh_every > 1:
-            self._since = int(state["since"])
-            self._basis = None if state["basis"] is None else (dict(state["basis"][0]), float(state["basis"][1]))
+            self._refreshing.restore(state)
 
     # -- checks --------------------------------------------------------------------------------------------------
 

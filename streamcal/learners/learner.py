@@ -23,6 +23,9 @@ class Learner(ABC):
     name: ClassVar[str]
     #: One line for `streamcal methods` and the documentation.
     summary: ClassVar[str] = ""
+    #: What is counted of observations that are learned as well as they can be, such as "clamped" scores; None: nothing.
+    noted: ClassVar[str | None] = None
+    _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -53,9 +56,13 @@ class Learner(ABC):
         """Add all that `other` has learned, as if both streams had been one; `other` is left as it was."""
         raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
 
-    @abstractmethod
     def tally(self) -> dict[str, int]:
         """Counts of what was quietly handled, such as scores clamped by the scale."""
+        return {} if self.noted is None else {self.noted: self._noted}
+
+    def _note(self, number: int) -> None:
+        """Count observations of which the class notes something."""
+        self._noted += number
 
     # -- parameters ----------------------------------------------------------------------------------------------
 
@@ -78,13 +85,14 @@ class Learner(ABC):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data."""
+        """What was learned, as plain data. Subclasses add to it."""
+        return {} if self.noted is None else {self.noted: self._noted}
 
-    @abstractmethod
     def _restore(self, state: dict[str, Any]) -> None:
         """Take over what `_state` wrote; called on a fresh clone."""
+        if self.noted is not None:
+            self._noted = int(state[self.noted])
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and everything learned as plain, versioned data that `json` can write.

@@ -36,15 +36,8 @@ class CalibrationMap(ABC):
         return self.predict_one(score)
 
 
-class ScaledMap(CalibrationMap):
-    """A map of the coordinate on a scale: the base of all maps.
-
-    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
-    `streamcal.maps.portable.KINDS`.
-    """
-
-    #: Its name in JSON.
-    kind: ClassVar[str]
+class CoordinateMap(CalibrationMap):
+    """A map of the coordinate on a scale."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -62,6 +55,17 @@ class ScaledMap(CalibrationMap):
     @abstractmethod
     def at_many(self, x: FloatArray) -> FloatArray:
         """The probabilities at an array of coordinates."""
+
+
+class ScaledMap(CoordinateMap):
+    """The base of the maps that can be written as JSON and SQL.
+
+    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
+    `streamcal.maps.portable.KINDS`.
+    """
+
+    #: Its name in JSON.
+    kind: ClassVar[str]
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
 

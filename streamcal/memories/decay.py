@@ -12,15 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Memory, coordinates, never_learned
+from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.held import SMALLEST_HELD
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
-#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
-SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
 #: As of a time this many half-lives ahead what is held is nothing (10⁻¹⁵⁰) beside an observation of that moment; as of
@@ -30,7 +28,7 @@ FURTHEST_AHEAD = 498
 PRUNE_FRACTION = 2.0**-30
 
 
-class _DecayingMemory(Memory):
+class _DecayingMemory(Memory[Held]):
     """Forward decay from a landmark (Cormode, Shkapenyuk, Srivastava, Xu 2009).
 
     An observation of time t is held with weight w·2^((t − landmark)/half_life − halvings): the new one grows instead
@@ -40,7 +38,7 @@ class _DecayingMemory(Memory):
 
     steady = False
 
-    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, half_life: float) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior)
         self._half_life = half_life
         self._clock = -math.inf
@@ -105,10 +103,10 @@ class _DecayingMemory(Memory):
         self.statistic.restore(state["statistic"])
 
 
-class CountDecay(_DecayingMemory):
+class CountDecay(_DecayingMemory[Held]):
     """Decay whose clock is the number of observations learned."""
 
-    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, half_life: float) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior, half_life)
         self._clock = 0.0
 
@@ -138,11 +136,11 @@ class CountDecay(_DecayingMemory):
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         raise MergeError("under decay by count two streams age each other; use Decay by time or Forever()")
 
 
-class TimeDecay(_DecayingMemory):
+class TimeDecay(_DecayingMemory[Held]):
     """Decay whose clock is the latest time learned."""
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -168,8 +166,8 @@ class TimeDecay(_DecayingMemory):
         self.statistic.revert(x, y, weight)
         self.version += 1
 
-    def merge(self, other: Memory) -> None:
-        other = cast(TimeDecay, other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[Held]) -> None:
+        other = cast(TimeDecay[Held], other)  # calibrators merge only equal policies
         if not math.isinf(other._clock):
             self._advance(other._clock)
             shift = (other._landmark - self._landmark) / self._half_life + other._halvings - self._halvings

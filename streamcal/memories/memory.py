@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,16 @@ from streamcal.statistics.held import saved
 Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
+#: The statistic that is kept.
+Held = TypeVar("Held", bound=Statistic)
+
 #: Sums of the weights of a prior in two orders, rescaled, differ by less than this share.
 PRIOR_ROUNDING = 1e-9
 #: What leaves a window and weighs this many times all that stays has left rounding of 1e-10 of that behind, or more.
 OUTWEIGHING = 1e6
 
 
-class Memory:
+class Memory(Generic[Held]):
     """A statistic that keeps everything; the base of the memories that forget.
 
     `version` changes whenever the statistic does, so that a solved map can be kept until then. `missed` counts
@@ -34,11 +37,11 @@ class Memory:
     #: Whether `as_of` is always 1, and asking it moves nothing.
     steady: ClassVar[bool] = True
 
-    def __init__(self, statistic: Statistic, prior: PseudoObservations | None) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
         self.statistic = statistic
         self.prior = prior
         if prior is not None:
-            statistic.update_many(*prior)
+            statistic.hold(prior)
         # What of the statistic is the prior's, and does not count.
         self._prior_weight, self._prior_count = (0.0, 0) if prior is None else (statistic.n, statistic.count)
         self._update = statistic.updater()
@@ -79,6 +82,10 @@ class Memory:
             return False
         return self._prior_count == 0 or self._beside_the_prior() <= PRIOR_ROUNDING * self.statistic.n
 
+    def present(self, t: float | None) -> Held:
+        """The statistic as of `t`, in units of an observation of that moment; to be read, until the next change."""
+        return self.statistic.present(self.as_of(t))
+
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
         return 1.0
@@ -102,12 +109,11 @@ class Memory:
         self.statistic.revert(x, y, w)
         self.version += 1
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         """Take in all that a memory under the same policy holds."""
         self.statistic.merge(other.statistic)
         if self.prior is not None:  # both brought it
-            for x, y, w in zip(coordinates(self.prior.x), self.prior.y.tolist(), self.prior.w.tolist(), strict=True):
-                self.statistic.revert(x, y, w)
+            self.statistic.release(self.prior)
         self._merged(other)
 
     def state(self) -> dict[str, Any]:
@@ -124,7 +130,7 @@ class Memory:
         """Replace the content of the statistic by the prior and these observations, and its rounding by none."""
         self.statistic.restore(self.statistic.empty().state())
         if self.prior is not None:
-            self.statistic.update_many(*self.prior)
+            self.statistic.hold(self.prior)
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
@@ -135,7 +141,7 @@ class Memory:
         """
         return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
-    def _merged(self, other: Memory) -> None:
+    def _merged(self, other: Memory[Held]) -> None:
         self.missed += other.missed
         self.late += other.late
         self.version += 1

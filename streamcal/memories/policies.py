@@ -6,17 +6,14 @@ from typing import cast
 
 from streamcal.errors import InputError
 from streamcal.memories.decay import CountDecay, TimeDecay
-from streamcal.memories.memory import Memory
+from streamcal.memories.memory import Held, Memory
 from streamcal.memories.windows import CountWindow, TimeWindow
 from streamcal.parameters.forgetting import Decay, Forgetting, Window
 from streamcal.parameters.prior import PseudoObservations
-from streamcal.statistics.base import Statistic
 
 
-def memory_under(policy: Forgetting, statistic: Statistic, prior: PseudoObservations | None = None) -> Memory:
+def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations | None = None) -> Memory[Held]:
     """A memory over an empty statistic, from these pseudo-observations on; `InputError` where they cannot fade."""
-    if hasattr(policy, "start"):  # driven by another memory
-        return policy.start(statistic, prior)
     if isinstance(policy, Window):
         size = cast(float, policy.size)
         return TimeWindow(statistic, prior, size) if policy.timed else CountWindow(statistic, prior, int(size))

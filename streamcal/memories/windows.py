@@ -10,20 +10,19 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.memories.memory import Coordinate, Held, Memory, columns, coordinates, never_learned, saved_columns
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.base import Statistic
 
 
-class CountWindow(Memory):
+class CountWindow(Memory[Held]):
     """The last `size` observations.
 
     `_buffer` holds them oldest first, with None where one was retracted; the entry at place i has sequence number
     `_first + i`. `_places`, made at the first retraction, lists the sequence numbers of each observation, ascending.
     """
 
-    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, size: int) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: int) -> None:
         super().__init__(statistic, prior)
         self._size = size
         self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
@@ -72,7 +71,7 @@ class CountWindow(Memory):
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
 
     def _append(self, entry: tuple[Coordinate, float, float]) -> None:
@@ -125,7 +124,7 @@ class CountWindow(Memory):
             self.learn_many(x, y, w, w)
 
 
-class TimeWindow(Memory):
+class TimeWindow(Memory[Held]):
     """The observations with clock − size < t ≤ clock.
 
     `_entries` holds them as sorted (t, x, y, w). The statistic holds those with t > `_edge`; a prediction as of a
@@ -134,7 +133,7 @@ class TimeWindow(Memory):
 
     steady = False
 
-    def __init__(self, statistic: Statistic, prior: PseudoObservations | None, size: float) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: float) -> None:
         super().__init__(statistic, prior)
         self._size = size
         self._clock = -math.inf
@@ -191,8 +190,8 @@ class TimeWindow(Memory):
         if self._outweighed(w, self._newest_weight()):
             self._rebuild()
 
-    def merge(self, other: Memory) -> None:
-        other = cast(TimeWindow, other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[Held]) -> None:
+        other = cast(TimeWindow[Held], other)  # calibrators merge only equal policies
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
         kept = t > self._edge

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy.typing as npt
 
 from streamcal.errors import CapabilityError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
-from streamcal.memories.memory import Coordinate
-from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.memories.memory import Coordinate, Held
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
@@ -80,7 +79,7 @@ class DistributionCalibrator(Learner):
         """The present map, immutable."""
 
 
-class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], DistributionCalibrator):
+class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):
     """A method that is a function of a statistic of what it reads of distributions and outcomes.
 
     A subclass says what that is (`_read`, `_read_many`), beside what `AdditiveLearner` asks for.
@@ -91,9 +90,7 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         As of `streamcal.learners.additive.AdditiveLearner`.
     """
 
-    def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
-        self._outside = 0
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+    noted = "outside"
 
     @abstractmethod
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
@@ -105,11 +102,6 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
         """`_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
 
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: outcomes where the method cannot follow (`outside`: see each method),
-        retractions of what forgetting had dropped already (`missed`), and observations that came too late (`late`)."""
-        return {"outside": self._outside, **super().tally()}
-
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
@@ -117,7 +109,7 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         x, label, outside = self._read(distribution, outcome)
         if weight > 0.0:
             self._learn(x, label, weight, time)
-            self._outside += outside
+            self._note(outside)
 
     def learn_many(
         self,
@@ -130,16 +122,12 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         times = self._times(t, len(outcomes))
         x, labels, outside = self._read_many(distributions, outcomes)
         self._learn_many(x, labels, weights, times)
-        self._outside += int(outside[weights > 0.0].sum())
+        self._note(int(outside[weights > 0.0].sum()))
 
     def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
         x, label, _ = self._read(distribution, outcome)
         self._unlearn(x, label, weight, time)
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        self._outside += other._outside
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -150,12 +138,3 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
         return self._map_at(t).predict_many(distributions)
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def _state(self) -> dict[str, Any]:
-        return {"outside": self._outside, **super()._state()}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._outside = int(state["outside"])
-        super()._restore(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.inputs import check_outcome, check_time
+from streamcal.parameters.inputs import check_outcome
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import PITCalibrator
@@ -58,12 +58,11 @@ class ConformalPredictive(PITCalibrator):
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
         """(Q(y, 0), Q(y, 1)), as of time `t`: between them lies every conformal P(Y ≤ y)."""
         u = self._coordinate(pit(distribution, check_outcome(y)))
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        held, weight = self._tree.weights()
+        held, weight = self._present(t).weights()
         below = np.concatenate(([0.0], np.cumsum(weight)))
         less, no_more = below[np.searchsorted(held, u)], below[np.searchsorted(held, u, side="right")]
-        total = below[-1] + unit
-        return float(less / total), float((no_more + unit) / total)
+        total = below[-1] + 1.0
+        return float(less / total), float((no_more + 1.0) / total)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
-        return below / (total + unit)
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
+        return below / (total + 1.0)

@@ -110,8 +110,8 @@ class EmpiricalDensity(ThresholdCalibrator):
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return EmpiricalDensityMap(self._edges, streams)
 
-    def _empty_map(self) -> DistributionMap:
-        return self._solve(1.0)
+    def empty_map(self) -> DistributionMap:
+        return self._map_of_streams([self._method.map()] * self._size)
 
 
 class EmpiricalDensityMap(DistributionMap):

@@ -21,7 +21,6 @@ from streamcal.regression.base import AdditiveDistributionCalibrator, Distributi
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, segment_edges
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
-from streamcal.statistics.base import Statistic
 from streamcal.statistics.threshold_tables import ThresholdTables
 
 #: More observations than this count as so many. At 10⁷ the prior weighs 1e-7 of what was seen and says next to nothing;
@@ -71,7 +70,7 @@ class RBF(Setting):
 KERNELS = (RBF(2.0, 0.5, 0.3), RBF(2.0, 0.25, 0.15), RBF(16.0, 0.5, 0.3), RBF(16.0, 0.25, 0.15), RBF(16.0, 0.15, 0.07))
 
 
-class GaussianProcessCDF(AdditiveDistributionCalibrator):
+class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
     """P(Y ≤ t | q) = 1/(1 + exp(−m − g)), g a Gaussian process over (u, t): u the predicted q(t) on a scale, t itself.
 
     Every observation is K + 1 labels 1[y ≤ tⱼ] at the points (q(tⱼ), tⱼ). The statistic is a table of labels by cells
@@ -167,12 +166,10 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         self._knots = np.linspace(*self.support, points)
         self._knots.flags.writeable = False
         self._axes = [self._axes_of(one) for one in self._kernels]
-        self._modes = [np.zeros(along_q.size * along_t.size) for along_q, along_t in self._axes]
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._tables = ThresholdTables(len(self._thresholds), self.scale, self.resolution)
-        return self._tables
+    def new_statistic(self) -> ThresholdTables:
+        return ThresholdTables(len(self._thresholds), self.scale, self.resolution)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
         x = self.scale.coordinates(cdf_at(distribution, self._thresholds))
@@ -191,32 +188,26 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
 
     # -- the solve -----------------------------------------------------------------------------------------------
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return GaussianProcessMap(self._knots, self.scale, None)
 
-    def _solve(self, unit: float) -> DistributionMap:
-        x, neg, pos, ends = self._points(unit)
+    def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
+        x, neg, pos, ends = points_of(statistic)
         units, offset = self.scale.units(x), self._prior_mean(x)
         thresholds = self._shares(self._thresholds)
-        candidates = []
+        earlier = start.modes if isinstance(start, GaussianProcessMap) else ()
+        candidates, modes = [], []
         for i, (kernel, (along_q, along_t)) in enumerate(zip(self._kernels, self._axes, strict=True)):
             columns = math.sqrt(kernel.variance) * along_t.features(thresholds)
             problem = LaplaceProblem(along_q.features(units), ends, columns, offset, neg, pos)
-            solution = problem.mode(self._modes[i])
+            solution = problem.mode(earlier[i] if earlier else np.zeros(along_q.size * along_t.size))
             if not solution.solved:
                 raise SolverError(f"the mode under {kernel!r} was not found: status {solution.status!r}")
-            self._modes[i] = solution.x
+            modes.append(solution.x)
             evidence = problem.log_evidence(solution.x) if len(self._kernels) > 1 else 0.0
             candidates.append((evidence, i, problem))
         _, chosen, problem = max(candidates, key=lambda one: one[0])  # the first of equals
-        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem))
-
-    def _points(self, unit: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
-        """Coordinates, negative and positive weights of all thresholds, in today's units; where each threshold ends."""
-        parts = [table.points() for table in self._tables.tables]
-        x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
-        share = min(1.0, MOST_WEIGHT * unit / self._tables.n) / unit
-        return x, share * neg, share * pos, np.cumsum([len(part[0]) for part in parts])
+        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem, modes[chosen]), tuple(modes))
 
     def _prior_mean(self, x: FloatArray) -> FloatArray:
         return self.scale.logits(x) if self.mean == "base" else np.zeros(len(x))
@@ -231,18 +222,26 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         """Outcomes as shares of the support."""
         return (t - self.support[0]) / (self.support[1] - self.support[0])
 
-    def _latent(self, i: int, problem: LaplaceProblem) -> Latent:
+    def _latent(self, i: int, problem: LaplaceProblem, found: FloatArray) -> Latent:
         """The posterior of the latent process under a kernel, at the knots."""
         (along_q, along_t), variance = self._axes[i], self._kernels[i].variance
         features = along_t.features(self._shares(self._knots))  # (points, β)
-        mode = math.sqrt(variance) * self._modes[i].reshape(along_q.size, -1) @ features.T
+        mode = math.sqrt(variance) * found.reshape(along_q.size, -1) @ features.T
         if self.point == "mode":
             return Latent(along_q, self.mean == "base", mode, variance, None)
         shape = along_q.size, along_t.size
-        posterior = covariance(problem.precision(self._modes[i])).reshape(*shape, *shape)
+        posterior = covariance(problem.precision(found)).reshape(*shape, *shape)
         spread = np.einsum("tb,abcd,td->tac", features, posterior, features, optimize=True)
         spread -= np.square(features).sum(axis=1)[:, None, None] * np.eye(along_q.size)
         return Latent(along_q, self.mean == "base", mode, variance, variance * spread)
+
+
+def points_of(tables: ThresholdTables) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
+    """Coordinates, negative and positive weights of all thresholds; where each threshold ends."""
+    parts = [table.points() for table in tables.parts.values()]
+    x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
+    share = min(1.0, MOST_WEIGHT / tables.n)
+    return x, share * neg, share * pos, np.cumsum([len(part[0]) for part in parts])
 
 
 class Latent(NamedTuple):
@@ -270,12 +269,17 @@ class GaussianProcessMap(DistributionMap):
         From q(t) to u.
     latent : Latent or None
         At the knots.
+    modes : tuple of array
+        The mode of the weights under each kernel: where the next solve may begin.
     """
 
-    def __init__(self, knots: FloatArray, scale: Scale, latent: Latent | None) -> None:
+    def __init__(
+        self, knots: FloatArray, scale: Scale, latent: Latent | None, modes: tuple[FloatArray, ...] = ()
+    ) -> None:
         self.knots = knots
         self.scale = scale
         self._latent = latent
+        self.modes = modes
 
     def predict_one(self, distribution: Distribution) -> Piecewise:
         """The calibrated distribution: the probabilities at the knots in order, 0 at the first and 1 at the last."""

@@ -17,11 +17,10 @@ from streamcal.regression.base import AdditiveDistributionCalibrator, Distributi
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import pit, pits
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
-from streamcal.statistics.base import Statistic
 from streamcal.statistics.score_tree import ScoreTree
 
 
-class PITCalibrator(AdditiveDistributionCalibrator):
+class PITCalibrator(AdditiveDistributionCalibrator[ScoreTree]):
     """A method of the probability integral transforms uᵢ = Fᵢ(yᵢ), the PIT: it predicts the cdf R(F(t)).
 
     R is a continuous cdf on [0, 1], linear between its knots, with R(0) = 0 and R(1) = 1.
@@ -51,10 +50,10 @@ class PITCalibrator(AdditiveDistributionCalibrator):
         self.resolution = resolution
         super().__init__(forgetting=forgetting)
 
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree()
-        self._tree.bounded = self.resolution is not None
-        return self._tree
+    def new_statistic(self) -> ScoreTree:
+        tree = ScoreTree()
+        tree.bounded = self.resolution is not None
+        return tree
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -74,8 +73,8 @@ class PITCalibrator(AdditiveDistributionCalibrator):
 
     # -- the map -------------------------------------------------------------------------------------------------
 
-    def _solve(self, unit: float) -> DistributionMap:
-        u, weight = self._tree.weights()
+    def solve(self, statistic: ScoreTree, start: DistributionMap | None) -> DistributionMap:
+        u, weight = statistic.weights()
         below = np.cumsum(weight)
         if self.resolution is None:
             inside = (u > 0.0) & (u < 1.0)
@@ -83,15 +82,15 @@ class PITCalibrator(AdditiveDistributionCalibrator):
         else:
             knots = np.arange(1, self.resolution) / self.resolution
             weight_below = np.concatenate(([0.0], below))[np.searchsorted(u, knots, side="right")]
-        levels = self._levels(knots, weight_below, below[-1], unit)
+        levels = self._levels(knots, weight_below, below[-1])
         ramp = Piecewise(np.concatenate(([0.0], knots, [1.0])), np.concatenate(([0.0], levels, [1.0])))
         return RecalibrationMap(ramp)
 
     @abstractmethod
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
         """R at the PITs `u`, up to each of which the weight `below` of `total` lies."""
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return RecalibrationMap(IDENTITY)
 
 

@@ -54,6 +54,5 @@ class QuantileRecalibration(PITCalibrator):
         self.smoothing = smoothing
         super().__init__(forgetting=forgetting, resolution=resolution)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
-        extra = self.smoothing * unit
-        return (below + extra * u) / (total + extra)
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
+        return (below + self.smoothing * u) / (total + self.smoothing)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.maps.portable import POINTS
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.inputs import check_time
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap
@@ -78,17 +77,16 @@ class VennAbersRegression(MedianCalibrator):
         super().__init__(method, thresholds, support)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        if self._memory.statistic.n <= 0.0:
-            return self._empty_map().predict_one(distribution)
-        centre = median(distribution)
-        pairs = [stream.predict_interval_one(centre) for stream in self._streams(unit)]
-        return between(self._edges, pairs, self.point)
+        streams = self._live_streams(t)
+        if streams is None:
+            return self.empty_map().predict_one(distribution)
+        x = self._method.scale.coordinate(median(distribution))  # type: ignore[attr-defined]
+        return between(self._edges, [stream.interval_at(x) for stream in streams], self.point)
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return VennAbersRegressionMap(self._edges, streams, self.point)
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return VacuousMap(self._edges)
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
+from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 
 
@@ -20,6 +21,21 @@ class Statistic(ABC):
 
     #: Whether its memory is fixed whatever is learned.
     bounded: bool = False
+    #: What a weight of one is in the sums kept. 1, but in a view of a statistic whose weights fade, see `present`;
+    #: every weight that is read of a statistic, `n` among them, is divided by it.
+    unit: float = 1.0
+
+    def present(self, unit: float) -> Self:
+        """The same statistic, to be read only, with every weight divided by `unit`: what weighs `unit` in it weighs 1.
+
+        It shares what is kept, and is valid until the next change of that. O(1).
+        """
+        if unit == self.unit:
+            return self
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view.unit = unit
+        return view
 
     @property
     @abstractmethod
@@ -55,6 +71,27 @@ class Statistic(ABC):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Add observations; the same state as a loop of `update`, up to rounding."""
 
+    def hold(self, prior: PseudoObservations) -> None:
+        """Add the pseudo-observations of a prior."""
+        self.update_many(*prior)
+
+    def release(self, prior: PseudoObservations) -> None:
+        """Take back the pseudo-observations of a prior."""
+        rows = prior.x.tolist() if prior.x.ndim == 1 else map(tuple, prior.x.tolist())
+        for x, y, w in zip(rows, prior.y.tolist(), prior.w.tolist(), strict=True):
+            self.revert(x, y, w)
+
+    def labelled(self, x: Any, y: Any) -> Any:
+        """What `update` takes for the label, of an observation of which coordinate and label are all that is known.
+
+        For arrays of them too. That is the label itself, but where a statistic keeps more than a label in its place.
+        """
+        return y
+
+    def require(self, x: Any, y: float, w: float) -> None:
+        """`RetractionError` where `revert` would raise one and that can be told beforehand."""
+        return None
+
     @abstractmethod
     def revert(self, x: Any, y: float, w: float) -> None:
         """Take back one earlier `update`; `RetractionError`, and no change, where it is known never to have been."""
@@ -82,3 +119,9 @@ class Statistic(ABC):
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
         """Replace the content by a saved `state`."""
+
+    def _check(self) -> None:
+        """Raise `AssertionError` if an invariant of what is kept does not hold; for tests, after every change."""
+        assert self.unit == 1.0, "what is kept has the unit 1, only views have others"
+        assert self.count >= 0
+        assert self.n >= 0.0

@@ -19,7 +19,8 @@ class BernsteinMoments(Statistic):
 
     Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis are all of the Gram matrix. Update and
     retraction O(n); fixed memory. Nothing of the single scores is kept: a retraction can be refused only when it asks
-    for more weight than is held.
+    for more weight than is held. `sums` are as they are kept, in a view of other units too: a least-squares problem
+    depends on their ratios alone.
     """
 
     bounded = True
@@ -31,7 +32,7 @@ class BernsteinMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.sums.weight)
+        return float(self.sums.weight) / self.unit
 
     @property
     def count(self) -> int:

@@ -17,7 +17,8 @@ class ChebyshevMoments(Statistic):
     """Σ w T_m, m = 0..2k, and Σ w y T_m, m = 0..k, of the Chebyshev polynomials at the scale's unit coordinate.
 
     Tᵢ·Tⱼ = ½ (Tᵢ₊ⱼ + T_|i−j|), so `moments` are all of the Gram matrix. Update and retraction O(k); fixed memory.
-    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive one.
+    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive one. The sums are given as they are kept, in a
+    view of other units too: a least-squares problem depends on their ratios alone.
 
     The sums of the Bernstein basis (`BernsteinMoments`) fix the same problem, but not in doubles: a polynomial of
     degree 40 between 0 and 1 can have Bernstein coefficients of 10¹¹, whose squares meet sums rounded to 10⁻¹⁶.
@@ -35,7 +36,7 @@ class ChebyshevMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.moments[0])
+        return float(self.moments[0]) / self.unit
 
     @property
     def count(self) -> int:

@@ -44,7 +44,7 @@ class ClassTable(Statistic):
     def n(self) -> float:
         if self._n is None:
             self._n = math.fsum(weight for row in self._rows.values() for weight in row[:-1])
-        return self._n
+        return self._n / self.unit
 
     @property
     def count(self) -> int:
@@ -58,7 +58,7 @@ class ClassTable(Statistic):
             part[0].append(scores)
             part[1].append(row[:-1])
         return [
-            ClassPoints(texts + numbers, np.array(scores), np.array(weights))
+            ClassPoints(texts + numbers, np.array(scores), np.array(weights) / self.unit)
             for (texts, numbers), (scores, weights) in sorted(parts.items())
         ]
 

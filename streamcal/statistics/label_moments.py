@@ -40,7 +40,7 @@ class LabelMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return self._as_float(self._sums[0][0] + self._sums[1][0])
+        return self._as_float(self._sums[0][0] + self._sums[1][0]) / self.unit
 
     @property
     def count(self) -> int:
@@ -52,7 +52,7 @@ class LabelMoments(Statistic):
 
     def weights(self) -> tuple[float, float]:
         """Weight of the negative and of the positive observations."""
-        return self._as_float(self._sums[0][0]), self._as_float(self._sums[1][0])
+        return self._as_float(self._sums[0][0]) / self.unit, self._as_float(self._sums[1][0]) / self.unit
 
     def means(self) -> tuple[float, float]:
         """μ₀ and μ₁, the mean coordinates of the two labels, both of which must be held."""

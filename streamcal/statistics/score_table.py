@@ -37,6 +37,9 @@ class ScoreTable(Statistic):
     [[0.1, 0.3], [2.0, 2.0], [0.0, 1.0]]
     """
 
+    #: The grid on which it is kept; None, every distinct score.
+    grid: Grid | None = None
+
     def __init__(self) -> None:
         # x -> [weight, positive weight, count]; count >= 1 and 0 <= positive <= weight in every row.
         self._rows: SortedDict[float, list[float]] = SortedDict()
@@ -45,7 +48,7 @@ class ScoreTable(Statistic):
 
     @property
     def n(self) -> float:
-        return math.fsum(row[0] for row in self._rows.values())
+        return math.fsum(row[0] for row in self._rows.values()) / self.unit
 
     @property
     def count(self) -> int:
@@ -58,7 +61,7 @@ class ScoreTable(Statistic):
         """
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
         held = rows[:, 0] > 0.0
-        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0], rows[held, 1]
+        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0] / self.unit, rows[held, 1] / self.unit
 
     def points(self) -> Columns:
         """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
@@ -73,7 +76,6 @@ class ScoreTable(Statistic):
             self.update(*one)
 
     def require(self, x: Any, y: float, w: float) -> None:
-        """`RetractionError` where `revert` would raise one."""
         row = self._rows.get(x, (0.0, 0.0, 0))
         require_held((row[0], row[1], row[2]), x, y, w, self._peak)
 
@@ -142,6 +144,7 @@ class GridTable(Statistic):
     """
 
     bounded = True
+    grid: Grid
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -156,7 +159,7 @@ class GridTable(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self._cells[:, 0].sum())
+        return float(self._cells[:, 0].sum()) / self.unit
 
     @property
     def count(self) -> int:
@@ -165,7 +168,7 @@ class GridTable(Statistic):
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
         used = self._cells[:, 0] > 0.0
-        return self.grid.centres[used], self._cells[used, 0], self._cells[used, 1]
+        return self.grid.centres[used], self._cells[used, 0] / self.unit, self._cells[used, 1] / self.unit
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
@@ -182,7 +185,7 @@ class GridTable(Statistic):
         nothing = np.zeros(len(mean))
         points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
         kept = points[1] + points[2] > 0.0
-        return x[kept], points[1][kept], points[2][kept]
+        return x[kept], points[1][kept] / self.unit, points[2][kept] / self.unit
 
     def update(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)
@@ -203,7 +206,6 @@ class GridTable(Statistic):
         self._peak = max(self._peak, float(self._cells[:, 0].max()))
 
     def require(self, x: float, y: float, w: float) -> None:
-        """`RetractionError` where `revert` would raise one."""
         flat, i = self._flat, 5 * self.grid.cell(x)
         require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self._peak)
 

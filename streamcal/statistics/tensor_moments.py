@@ -19,7 +19,8 @@ class TensorMoments(Statistic):
     Along every axis Bᵢᴷ·Bⱼᴷ = C(K,i)C(K,j)/C(2K,i+j)·Bᵢ₊ⱼ²ᴷ, so that the sums of the doubled degrees are all of the
     Gram matrix: 121 of them for two scores of degree 5 instead of 36². A coordinate is a tuple, read at the unit
     coordinates of the scales. Update and retraction O(Π(2Kₘ + 1)); fixed memory. Nothing of the single scores is kept:
-    a retraction can be refused only when it asks for more weight than is held.
+    a retraction can be refused only when it asks for more weight than is held. `sums` are as they are kept, in a view
+    of other units too: a least-squares problem depends on their ratios alone.
     """
 
     bounded = True
@@ -33,7 +34,7 @@ class TensorMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.sums.weight)
+        return float(self.sums.weight) / self.unit
 
     @property
     def count(self) -> int:

@@ -33,7 +33,7 @@ class Totals(Statistic):
 
     @property
     def n(self) -> float:
-        return self._sum / self._denominator
+        return self._sum / self._denominator / self.unit
 
     @property
     def count(self) -> int:
