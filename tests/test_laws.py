@@ -398,11 +398,12 @@ def test_hard_streams_in_every_variant(case, kind):
 
 
 def assert_hard_stream(case, kind, cal):
-    for observation in case.hard[kind]:
+    stream = case.hard_stream(cal, kind)
+    for observation in stream:
         cal.learn_one(*observation)
         case.assert_possible(cal, case.places(cal), monotone=case.keeps_monotone(cal, kind))
     if case.policy is not None:
-        held = sum(o.w for o in case.model(cal, case.hard[kind]).held())
+        held = sum(o.w for o in case.model(cal, stream).held())
         assert cal.n == pytest.approx(held, rel=1e-9)
     if "huge" not in kind and not isinstance(cal.params().get("prior"), Prior):
         # There the sums have lost what the copy sums anew.

@@ -212,7 +212,10 @@ def test_where_every_calibrated_mass_is_zero_the_masses_stay():
     # The segment with most of the mass never had the outcome.
     low, high = (Quantiles([0.0, level, 1.0], [-4.0, 0.0, 4.0]) for level in (0.75, 0.25))
     cal.learn_many([low, high], [1.0, -1.0])
-    assert [stream.predict_one(0.5) for stream in cal._streams(1.0)] == [0.0, 0.0]
+    for scores, y in (([0.75, 0.25], [0, 1]), ([0.25, 0.75], [1, 0])):  # those of the two segments
+        segment = HistogramBinning(2)
+        segment.learn_many(scores, y)
+        assert segment.predict_one(0.5) == 0.0
     assert cal.predict_one(FORECASTS[0]).cdf(2.0) == FORECASTS[0].cdf(2.0) == 0.75
 
 
@@ -226,4 +229,5 @@ def test_a_window_retracts_whole_observations():
     cal.unlearn_one(*dropped)
     assert cal.tally()["missed"] == 1
     assert np.array_equal(cdfs(cal), before)
-    assert [stream.n for stream in cal._streams(1.0)] == [2.0, 2.0, 2.0]
+    fresh = learned(EmpiricalDensity(Isotonic(), [0.0, 3.0], support=SUPPORT), held)
+    assert np.array_equal(before, cdfs(fresh))

@@ -288,6 +288,9 @@ class Case:
         """Observations that, after `good`, were never learned; more weight than is held, where sums know no more."""
         return [self.good(cal)[0]._replace(w=1000.0)]
 
+    def hard_stream(self, cal: Any, kind: str) -> list[Observation]:
+        return self.hard[kind]
+
     def keeps_monotone(self, cal: Any, kind: str) -> bool:
         """Whether a map that claims to be monotone is so on a hard stream."""
         return True

@@ -88,6 +88,9 @@ class FusionCase(Case):
         scores = [(k / 16, (5 * k) % 16 / 16, 0.5)[: width_of(cal)] for k in range(size)]
         return [Observation(x, k % 2, 1.0, 4.0 * k) for k, x in enumerate(scores)]
 
+    def hard_stream(self, cal: Any, kind: str) -> list[Observation]:
+        return [o._replace(x=(*o.x, 0.5)[: width_of(cal)]) for o in self.hard[kind]]
+
     def unknown(self, cal: Any) -> list[Observation]:
         first = self.good(cal)[0]
         later = [first._replace(t=100.0)] if self.policy in TIMED else []
