@@ -56,7 +56,7 @@ from streamcal.regression import (
 
 # -- tolerances ----------------------------------------------------------------------------------------------------
 # Predictions are compared with those of another machine and other releases of NumPy and SciPy, whose sums and
-# logarithms differ in the last place. What magnifies that is described in tests/laws.py, with like figures.
+# logarithms differ in the last place. What magnifies that is described in tests/laws/binary.py, with like figures.
 
 #: A closed formula of sums.
 CLOSED = 1e-12
