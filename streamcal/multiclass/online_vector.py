@@ -18,11 +18,11 @@ from streamcal.parameters.types import FloatArray, Time
 
 
 class OnlineVectorScaling(MulticlassCalibrator):
-    """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), moved by one online Newton step per outcome.
+    """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), updated by one online Newton step per outcome.
 
-    With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), Π_A
-    being the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
-    `OnlinePlatt`. A label that comes later has a = 1, b = 0, and its part of A₀.
+    With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
+    Π_A is the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
+    `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
 
     Parameters
     ----------
@@ -32,10 +32,16 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     Notes
     -----
-    O(K²) per observation for K labels, O(K³) with a discount; an observation of weight 2 is one step of double size.
-    Scores must sum to one, up to 0.01; ln s is taken at −16 or above. The step is that of Gupta and Ramdas, ICML 2023,
-    algorithm 1, for two classes there; for many, and with A₀ and γ taken over, it is ours.
+    An observation of weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is limited to −16
+    from below. Cost: O(K²) per observation for K labels, O(K³) with a discount; O(K²) memory.
 
+    References
+    ----------
+    The step is that of Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1, for two classes
+    there; the extension to several classes, with the same A₀ and γ, is ours.
+
+    Examples
+    --------
     >>> cal = OnlineVectorScaling()
     >>> for _ in range(300):
     ...     cal.learn_one({"a": 0.8, "b": 0.1, "c": 0.1}, "c")
@@ -62,7 +68,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
-        """Nothing is quietly handled."""
+        """Empty: no input is clipped or dropped."""
         return {}
 
     def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
@@ -90,7 +96,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self.map().predict_many(P, labels=labels)
 
     def map(self) -> MulticlassMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
         if not self._places:
             return VectorSharesMap()
         return ScaledLogsMap(dict(zip(self._places, self._newton.parameters(), strict=True)))
