@@ -147,9 +147,7 @@ def variants(method: type[Calibrator]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{}]
     for name, parameter in inspect.signature(method).parameters.items():
         found += [{name: parameter.default}] if name in SMALL.get(method.name, {}) else []
-        literal = (
-            typing.get_origin(hints.get(name)) is typing.Literal
-        )
+        literal = typing.get_origin(hints.get(name)) is typing.Literal
         values = typing.get_args(hints[name]) if literal else VALUES.get(name, ())
         found += [{name: value} for value in values if value != parameter.default]
     return found

@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
 from streamcal.calibrators.base import Calibrator
@@ -33,6 +34,7 @@ from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import SolverError
+from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
@@ -313,6 +315,14 @@ def test_a_damaged_state_is_refused_and_left_alone(stream: Path, tmp_path: Path,
     state.write_bytes(content)
     assert "state" in the_line(run(stream, "--state", state))
     assert state.read_bytes() == content
+
+
+def test_a_state_of_a_method_of_several_scores_is_refused_and_left_alone(stream: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    durable.save(CopulaFusion(), state)
+    before = state.read_bytes()
+    assert "holds CopulaFusion, which `streamcal run` does not offer" in the_line(run(stream, "--state", state))
+    assert state.read_bytes() == before
 
 
 def test_a_state_that_could_not_be_saved_is_refused_at_once(stream: Path, tmp_path: Path) -> None:
@@ -750,12 +760,24 @@ def test_doctor_says_kernel_form_and_versions() -> None:
     )
 
 
+def test_version() -> None:
+    shown = program("--version")
+    assert shown.exit_code == 0
+    assert shown.stdout == f"streamcal {streamcal.__version__}\n"
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "streamcal", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streamcal {streamcal.__version__}\n"
+
+
 def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for command in ([], ["run"], ["methods"], ["doctor"], ["demo"]):
         shown = program(*command, "--help")
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80
+        assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
         "--method",
         "--set",

@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamcal.app.doctor import environment, summary
+from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.report import scores_table
+from streamcal.calibrators import neighbourhoods  # noqa: F401 - `parse` then knows its classes, which --set may name
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -62,6 +63,21 @@ class FileFormat(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     PARQUET = "parquet"
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(NAME_AND_VERSION)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options that come before a command."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,10 @@ def run(
 
 @app.command()
 def methods() -> None:
-    """List the methods: what each can do, and its parameters; and those for more than one score, by name."""
+    """List the methods, what each can do and its parameters.
+
+    Those for several scores, many classes and distributions, which are used from Python, come last, by name.
+    """
     from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
 
     console = Console(highlight=False, markup=False)
@@ -193,7 +212,7 @@ def methods() -> None:
 
 @app.command()
 def doctor() -> None:
-    """Show the form of the kernels in use, and the versions."""
+    """Show which files and kernels are in use, and the versions."""
     for what, found in environment().items():
         typer.echo(f"{what:16} {found}")
 
@@ -204,9 +223,10 @@ def demo(
         "streamcal-demo.png"
     ),
 ) -> None:
-    """Calibrate two online models on a real stream, in less than a minute.
+    """Calibrate two online models on a real stream.
 
-    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010.
+    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
+    less than a minute.
     """
     from streamcal.app import demo as show
 
@@ -376,11 +396,15 @@ def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
 def _saved_in(state: Path) -> Calibrator | None:
     """The calibrator in the file, None where there is none yet."""
     try:
-        return durable.load(state)
+        saved = durable.load(state)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
+    if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
+        what = f"{type(saved).__name__}, which `streamcal run` does not offer"
+        raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
+    return saved
 
 
 def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:

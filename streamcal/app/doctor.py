@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
 
 import streamcal
-import streamcal.kernels
+from streamcal.compiled import PACKAGE, in_source_tree, kernels
 
+NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
 PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "typer", "rich")
 #: Package → the extra that brings it.
 OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn", "clarabel": "conic"}
-
-
-def kernels() -> dict[str, bool]:
-    """Kernel name → whether its compiled form is in use.
-
-    >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
-    (True, True)
-    """
-    folder = Path(streamcal.kernels.__file__).parent
-    names = sorted(path.stem for path in folder.glob("[!_]*.py"))
-    return {name: _is_compiled(importlib.import_module(f"streamcal.kernels.{name}")) for name in names}
 
 
 def kernel_form() -> str:
@@ -37,12 +23,13 @@ def kernel_form() -> str:
 def summary() -> str:
     """The header of `streamcal run`: version, form of the kernels, versions of what it computes with."""
     numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
-    return f"streamcal {streamcal.__version__}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
+    return f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
 
 
 def environment() -> dict[str, str]:
     """What `streamcal doctor` prints, by heading."""
-    found = {"streamcal": f"{streamcal.__version__} in {Path(streamcal.__file__).parent}", "kernels": _kernel_line()}
+    place = f"{PACKAGE} ({'a source tree' if in_source_tree() else 'installed'})"
+    found = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
     found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"
     found["platform"] = platform.platform()
     found |= {package: _version(package) or "missing: streamcal needs it" for package in PACKAGES}
@@ -56,11 +43,6 @@ def _kernel_line() -> str:
         return form
     missing = ", ".join(name for name, compiled in kernels().items() if not compiled)
     return f"{form} ({missing}): everything works, slower; install a C compiler and reinstall for the fast form"
-
-
-def _is_compiled(module: ModuleType) -> bool:
-    spec = find_spec(module.__name__)
-    return spec is not None and not str(spec.origin).endswith(".py")
 
 
 def _version(package: str) -> str | None:

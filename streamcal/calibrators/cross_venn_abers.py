@@ -13,7 +13,7 @@ from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.errors import CapabilityError, InputError, RetractionError
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
-from streamcal.maps.portable import MERGES, Value, geometric_mean, mean
+from streamcal.maps.points import MERGES, Value, geometric_mean, mean
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations

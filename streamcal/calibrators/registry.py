@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-from streamcal.calibrators.adaptive import AdaptiveCalibration
-from streamcal.calibrators.auto import Auto
-from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.bbq import BBQ
-from streamcal.calibrators.bernstein import Bernstein
-from streamcal.calibrators.bernstein_logistic import BernsteinLogistic
-from streamcal.calibrators.beta import Beta
-from streamcal.calibrators.centered_isotonic import CenteredIsotonic
-from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.calibrators.elite import ELiTE
-from streamcal.calibrators.enir import ENIR
-from streamcal.calibrators.gaussian import Gaussian
-from streamcal.calibrators.hedged_ops import HedgedOPS
-from streamcal.calibrators.histogram import HistogramBinning
-from streamcal.calibrators.identity import Identity
-from streamcal.calibrators.isotonic import Isotonic
-from streamcal.calibrators.linear_trend import LinearTrend
-from streamcal.calibrators.monotone_polynomial import MonotonePolynomial
-from streamcal.calibrators.near_isotonic import NearIsotonic
-from streamcal.calibrators.online_beta import OnlineBeta
-from streamcal.calibrators.online_platt import OnlinePlatt
-from streamcal.calibrators.platt import Platt
-from streamcal.calibrators.protected import Protected
-from streamcal.calibrators.smooth_isotonic import SmoothIsotonic
-from streamcal.calibrators.temperature import Temperature
-from streamcal.calibrators.tracking_ops import TrackingOPS
-from streamcal.calibrators.venn_abers import VennAbers
+from typing import TYPE_CHECKING
 
-REGISTRY: dict[str, type[Calibrator]] = {
-    method.name: method
-    for method in (
-        Identity,
-        Platt,
-        Temperature,
-        Beta,
-        Gaussian,
-        Bernstein,
-        BernsteinLogistic,
-        MonotonePolynomial,
-        HistogramBinning,
-        BBQ,
-        AdaptiveCalibration,
-        Isotonic,
-        CenteredIsotonic,
-        SmoothIsotonic,
-        NearIsotonic,
-        ENIR,
-        LinearTrend,
-        ELiTE,
-        VennAbers,
-        CrossVennAbers,
-        OnlinePlatt,
-        OnlineBeta,
-        TrackingOPS,
-        HedgedOPS,
-        Protected,
-        Auto,
-    )
-}
+from streamcal.lazy import Methods
+
+if TYPE_CHECKING:
+    from streamcal.calibrators.base import Calibrator
+
+#: The methods of one score. A module is imported when its method is first asked for.
+REGISTRY: Methods[type[Calibrator]] = Methods(
+    {
+        "identity": "streamcal.calibrators.identity.Identity",
+        "platt": "streamcal.calibrators.platt.Platt",
+        "temperature": "streamcal.calibrators.temperature.Temperature",
+        "beta": "streamcal.calibrators.beta.Beta",
+        "gaussian": "streamcal.calibrators.gaussian.Gaussian",
+        "bernstein": "streamcal.calibrators.bernstein.Bernstein",
+        "bernstein-logistic": "streamcal.calibrators.bernstein_logistic.BernsteinLogistic",
+        "rpr": "streamcal.calibrators.monotone_polynomial.MonotonePolynomial",
+        "histogram": "streamcal.calibrators.histogram.HistogramBinning",
+        "bbq": "streamcal.calibrators.bbq.BBQ",
+        "acp": "streamcal.calibrators.adaptive.AdaptiveCalibration",
+        "isotonic": "streamcal.calibrators.isotonic.Isotonic",
+        "centered-isotonic": "streamcal.calibrators.centered_isotonic.CenteredIsotonic",
+        "smooth-isotonic": "streamcal.calibrators.smooth_isotonic.SmoothIsotonic",
+        "near-isotonic": "streamcal.calibrators.near_isotonic.NearIsotonic",
+        "enir": "streamcal.calibrators.enir.ENIR",
+        "lite": "streamcal.calibrators.linear_trend.LinearTrend",
+        "elite": "streamcal.calibrators.elite.ELiTE",
+        "venn-abers": "streamcal.calibrators.venn_abers.VennAbers",
+        "cross-venn-abers": "streamcal.calibrators.cross_venn_abers.CrossVennAbers",
+        "ops": "streamcal.calibrators.online_platt.OnlinePlatt",
+        "online-beta": "streamcal.calibrators.online_beta.OnlineBeta",
+        "tops": "streamcal.calibrators.tracking_ops.TrackingOPS",
+        "hops": "streamcal.calibrators.hedged_ops.HedgedOPS",
+        "protected": "streamcal.calibrators.protected.Protected",
+        "auto": "streamcal.calibrators.auto.Auto",
+    }
+)

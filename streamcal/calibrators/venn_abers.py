@@ -11,7 +11,7 @@ from streamcal.calibrators.table import TreeCalibrator
 from streamcal.errors import InputError
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap
-from streamcal.maps.portable import POINTS
+from streamcal.maps.points import POINTS
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior

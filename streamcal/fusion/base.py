@@ -28,6 +28,9 @@ class FusionMap(ABC):
     It takes scores in the order of their indices, or in the order of their names where they are named.
     """
 
+    #: What its graph looks like, in a word or two, for the tables of methods.
+    shape: ClassVar[str] = "smooth"
+
     def __init__(self, scales: tuple[Scale, ...]) -> None:
         self.scales = scales
 

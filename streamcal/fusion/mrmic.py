@@ -109,6 +109,8 @@ class ScatterMap(FusionMap):
     projected onto it.
     """
 
+    shape = "piecewise linear"
+
     def __init__(self, scales: tuple[Scale, ...], x: FloatArray, values: FloatArray) -> None:
         super().__init__(scales)
         self._points = x, values

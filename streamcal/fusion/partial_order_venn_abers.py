@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
-from streamcal.maps.portable import POINTS
+from streamcal.maps.points import POINTS
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_scores_matrix
 from streamcal.parameters.scales import Probability, Scale
@@ -114,6 +114,8 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
 
 class PartialOrderMap(FusionMap):
     """Venn-Abers pairs on a partial order: it holds a copy of the table, and solves for each tuple when predicted."""
+
+    shape = "steps"
 
     def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str) -> None:
         super().__init__(scales)

@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
+from streamcal import lazy
 from streamcal.errors import MergeError, StateError
 from streamcal.parameters.settings import decode, encode
 
@@ -31,6 +32,17 @@ class Learner(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         Learner._known[cls.__name__] = cls
+
+    @staticmethod
+    def class_named(name: str) -> type[Learner]:
+        """The class called `name`: a method of streamcal, whether imported yet or not, or a subclass defined elsewhere.
+
+        Raises `StateError` where there is none.
+        """
+        found: type[Learner] | None = lazy.method_class(name) or Learner._known.get(name)
+        if found is None or inspect.isabstract(found):
+            raise StateError(f"the state is one of {name!r}, which is not a method of this streamcal")
+        return found
 
     @property
     @abstractmethod
@@ -152,7 +164,7 @@ def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
 def _read(value: Any) -> Any:
     """The parameter that `_plain` wrote."""
     if isinstance(value, dict) and "learner" in value:
-        return Learner._known[value["learner"]](**_parameters_in(value["params"]))
+        return Learner.class_named(value["learner"])(**_parameters_in(value["params"]))
     if isinstance(value, list):
         return tuple(_read(item) for item in value)
     return decode(value)

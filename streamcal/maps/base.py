@@ -60,12 +60,14 @@ class CoordinateMap(CalibrationMap):
 class ScaledMap(CoordinateMap):
     """The base of the maps that can be written as JSON and SQL.
 
-    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
-    `streamcal.maps.portable.KINDS`.
+    A new kind of map has a `kind`, its `_content` and its `_pieces`, and functions of that name in
+    `streamcal.maps.portable.KINDS`, for arrays, and `KINDS_ONE`, for one coordinate.
     """
 
     #: Its name in JSON.
     kind: ClassVar[str]
+    #: What its graph looks like, in a word or two, for the tables of methods.
+    shape: ClassVar[str]
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
 
@@ -136,6 +138,7 @@ class IdentityMap(ScaledMap):
     """The score itself, read as a probability."""
 
     kind = "identity"
+    shape = "smooth"
 
     def at(self, x: float) -> float:
         return self.scale.probability(x)

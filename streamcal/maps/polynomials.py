@@ -28,6 +28,7 @@ class BernsteinMap(ScaledMap):
     """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
     kind = "bernstein"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
@@ -50,6 +51,7 @@ class BernsteinLogisticMap(ScaledMap):
     """1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
     kind = "bernstein-logistic"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
@@ -74,6 +76,7 @@ class ChebyshevMap(ScaledMap):
     """Σ cₘ Tₘ(u) at the scale's unit coordinate u; `coefficients` has shape (k + 1,)."""
 
     kind = "chebyshev"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)

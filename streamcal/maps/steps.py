@@ -51,6 +51,7 @@ class StepMap(RoundedMap):
     """
 
     kind = "steps"
+    shape = "steps"
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class BinnedSigmoidMap(ScaledMap):
     """
 
     kind = "steps"
+    shape = "steps"
 
     def __init__(self, scale: Scale, slope: float, offset: float, values: Sequence[float]) -> None:
         super().__init__(scale)

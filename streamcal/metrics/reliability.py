@@ -51,7 +51,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityData:
-    """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.app.plot` draws it.
+    """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.plot` draws it.
 
     Attributes
     ----------

@@ -30,15 +30,20 @@ class OnlineVectorScaling(MulticlassCalibrator):
         d in A ← d·A + (1 − d)·A₀ + g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of about
         1/(1 − d) observations.
 
+    Raises
+    ------
+    InputError
+        If `discount` is outside its range.
+
     Notes
     -----
     An observation of weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is limited to −16
-    from below. Cost: O(K²) per observation for K labels, O(K³) with a discount; O(K²) memory.
+    from below. For more than two classes the step, A₀ and γ are those for two, which is ours. Cost: O(K²) per
+    observation for K labels, O(K³) with a discount: 6 µs for 3 labels, 13 to 16 µs for 10; O(K²) memory.
 
     References
     ----------
-    The step is that of Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1, for two classes
-    there; the extension to several classes, with the same A₀ and γ, is ours.
+    Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1, for two classes.
 
     Examples
     --------

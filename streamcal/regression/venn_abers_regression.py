@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.maps.portable import POINTS
+from streamcal.maps.points import POINTS
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.types import FloatArray, Time

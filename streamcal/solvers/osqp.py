@@ -2,21 +2,25 @@
 
 Symbols are those of `streamcal.solvers.active_set` and `streamcal.solvers.tensor`. Source of the solver: Stellato,
 Banjac, Goulart, Bemporad and Boyd 2020, "OSQP: an operator splitting solver for quadratic programs".
+OSQP and SciPy are imported by the first solver that is made: `Bernstein` needs neither by default.
 """
+
+from __future__ import annotations
 
 from dataclasses import replace
 from math import comb, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import osqp
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 TOLERANCE = 1e-6
 """Default `eps_abs`. Fitted values are then accurate to 1e-4 at every observed score, including the far tail of
@@ -67,16 +71,20 @@ class Workspace:
         self,
         row: NDArray[np.intp],
         column: NDArray[np.intp],
-        constraints: sparse.csc_matrix,
+        constraints: NDArray[np.float64] | sparse.coo_matrix,
         lower: NDArray[np.float64],
         upper: NDArray[np.float64],
         tolerance: float,
     ) -> None:
+        import osqp
+        from scipy import sparse
+
         rows, size = constraints.shape
         pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(size, size))
         self._cold = np.zeros(size), np.zeros(rows)
         self._solver = osqp.OSQP(algebra="builtin")
-        self._solver.setup(pattern, np.zeros(size), constraints, lower, upper, eps_abs=tolerance, **SETTINGS)
+        matrix = sparse.csc_matrix(constraints)
+        self._solver.setup(pattern, np.zeros(size), matrix, lower, upper, eps_abs=tolerance, **SETTINGS)
 
     def solve(self, values: NDArray[np.float64], linear: NDArray[np.float64]) -> Any:
         """Solve for the entries of P and for q, warm-started; the result object of OSQP, solved or not."""
@@ -150,7 +158,7 @@ class WarmOSQP:
         lower = np.zeros(n + 2)
         upper = np.full(n + 2, np.inf)
         lower[n + 1], upper[n + 1] = -np.inf, 1.0
-        self._workspace = Workspace(row, column, sparse.csc_matrix(constraints), lower, upper, self.tolerance)
+        self._workspace = Workspace(row, column, constraints, lower, upper, self.tolerance)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
         """Solve for the sums held.
@@ -230,7 +238,7 @@ class WarmTensorOSQP:
         problem = self.problem = self._exact.problem
         column, row = np.tril_indices(problem.size)  # the upper triangle in column order
         self._entries = row, column
-        constraints = sparse.csc_matrix(problem.constraint_matrix())
+        constraints = problem.constraint_matrix()
         upper = np.full(len(problem.bound), np.inf)
         self._workspace = Workspace(row, column, constraints, problem.bound, upper, tolerance)
 

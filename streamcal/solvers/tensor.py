@@ -11,15 +11,18 @@ Symbols, after paper 000, eqs. 10 to 13:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
-from scipy.sparse import coo_matrix
 
 from streamcal.kernels.bernstein import binomials
 from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from scipy.sparse import coo_matrix
 
 Floats = NDArray[np.float64]
 
@@ -76,6 +79,8 @@ class IsotonicTensor:
 
     def constraint_matrix(self) -> coo_matrix:
         """A, sparse, of shape (p, N)."""
+        from scipy.sparse import coo_matrix  # here: whoever needs no tensor product need not wait for SciPy
+
         row = np.arange(len(self.above))
         up, down = self.above >= 0, self.below >= 0
         value = np.concatenate((np.ones(up.sum()), -np.ones(down.sum())))
@@ -161,6 +166,8 @@ class IsotonicTensorLeastSquares:
 
     def solve_quadratic(self, quadratic: Floats, linear: Floats) -> Solution:
         """Solve for P, shape (N, N), and r, shape (N,)."""
+        from scipy.linalg import lapack
+
         problem, kernel = self.problem, self.kernel
         factor, failed = lapack.dpotrf(quadratic, lower=1, clean=1)
         if failed or not np.isfinite(factor).all():
