@@ -30,7 +30,6 @@ NEGLIGIBLE = 2.0**-80
 
 class BBQ(TableCalibrator):
     """Bayesian binning into quantiles: average of binnings into B bins of equal frequency by their posterior.
-    posterior.
 
     For every B from ⌊N^⅓/C⌋ (at least 1) to ⌈C·N^⅓⌉, but at most ⌈N/5⌉ and the number of distinct scores, bin b
     has the weight n_b, of which m_b is positive, and

@@ -58,7 +58,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
 
     name = "bernstein"
     by_ratios = True
-    summary = "monotone Bernstein polynomial of least squares"
+    summary = "monotone Bernstein polynomial by least squares"
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
-"""`CenteredIsotonic`: isotonic regression interpolated between the centres of its blocks, which preserves the
-ranking."""
+"""`CenteredIsotonic`: isotonic regression interpolated between the centres of its blocks; it preserves the ranking."""
 
 from __future__ import annotations
 
