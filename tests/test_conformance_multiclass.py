@@ -821,8 +821,7 @@ def test_a_label_that_has_left_the_window_costs_nothing():
     for k in range(100):
         cal.learn_one({k: 0.5, "a": 0.5}, k)
         assert cal.predict_one({k - 4: 0.25, "new": 0.75}) == {k - 4: 0.25, "new": 0.75}
-    assert len(cal._questions.as_of(1.0)) == 5
-    assert len(cal._questions._idle) < 5
+    assert len(cal._memory.statistic.parts) == 5
 
 
 def test_what_a_window_has_dropped_is_not_taken_from_another_observation():

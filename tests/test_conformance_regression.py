@@ -607,7 +607,7 @@ def test_where_every_calibrated_mass_is_zero_the_masses_stay():
     # The segment with most of the mass never had the outcome.
     low, high = (Quantiles([0.0, level, 1.0], [-4.0, 0.0, 4.0]) for level in (0.75, 0.25))
     cal.learn_many([low, high], [1.0, -1.0])
-    assert [stream.predict_one(0.5) for stream in cal._streams(1.0)] == [0.0, 0.0]
+    assert [stream.predict_one(0.5) for stream in cal._live_streams(None)] == [0.0, 0.0]
     assert cal.predict_one(FORECASTS[0]).cdf(2.0) == FORECASTS[0].cdf(2.0) == 0.75
 
 
@@ -621,4 +621,4 @@ def test_a_window_retracts_whole_observations():
     cal.unlearn_one(*dropped)
     assert cal.tally()["missed"] == 1
     assert np.array_equal(cdfs(cal), before)
-    assert [stream.n for stream in cal._streams(1.0)] == [2.0, 2.0, 2.0]
+    assert [part.n for part in cal._memory.statistic.parts.values()] == [2.0, 2.0, 2.0]

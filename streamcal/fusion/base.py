@@ -1,4 +1,4 @@
-"""The contract of fusion: several scores → one probability; and what the additive methods of it share."""
+"""The contract of fusion, several scores → one probability, and the base of its additive methods."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
 
 
 class FusionMap(ABC):
-    """A pure function of M scores: an immutable snapshot, safe to hand to any number of threads.
+    """A pure function of M scores: an immutable snapshot, safe for any number of threads.
 
-    It takes scores in the order of their numbers, or in the order of their names where they had any.
+    It takes scores in the order of their indices, or in the order of their names where they are named.
     """
 
     #: What its graph looks like, in a word or two, for the tables of methods.
@@ -58,7 +58,7 @@ class FusionMap(ABC):
 
 
 class MeanMap(FusionMap):
-    """The mean of the scores, each read as a probability: what is predicted before anything was learned."""
+    """The mean of the scores, each read as a probability: the prediction before the first observation."""
 
     def at(self, x: tuple[float, ...]) -> float:
         return sum(scale.probability(one) for scale, one in zip(self.scales, x, strict=True)) / len(x)
@@ -71,7 +71,7 @@ class MeanMap(FusionMap):
 
 
 class Fusion(Learner):
-    """A method of several scores: it learns that they were followed by a label, and predicts one probability."""
+    """A method of several scores: it learns which labels followed them, and predicts one probability."""
 
     #: Whether a higher score, the others being equal, never gets a lower probability.
     monotone: ClassVar[bool] = True
@@ -92,24 +92,26 @@ class Fusion(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        """Learn scores of shape (n, M) and arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an
-        error, nothing."""
+        """Learn scores of shape (n, M) and arrays of shape (n,): the same state as a loop of `learn_one`.
+
+        On an error nothing is learned.
+        """
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """The probability of a positive label at `scores`, as of time `t`. Changes nothing."""
+        """The probability of a positive label at `scores`, as of time `t`. The state does not change."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). Changes nothing."""
+        """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). The state does not change."""
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> FusionMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
 
 
 class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
@@ -120,14 +122,14 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     n_scores : int
         M, at least 1.
     scale : Scale or tuple of Scale
-        How scores become coordinates: one scale for all, or M of them.
+        The scale of the scores: one for all, or M of them.
     forgetting, refresh_every
-        As of `streamcal.learners.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----
-    Scores given as a dict are read in the order of their names. The first dict that is learned settles the names; then
-    other names are refused, and a sequence is read in the same order.
+    Scores given as a dict are read in the order of their names. The first dict that is learned fixes the names;
+    afterwards other names are refused, and a sequence is read in the same order.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     # -- reading scores ------------------------------------------------------------------------------------------
 
     def _read(self, scores: Scores) -> tuple[list[float], tuple[str, ...] | None]:
-        """M finite floats in the order of the scales, and the names the scores have from now on."""
+        """M finite floats in the order of the scales, and the names of the scores from now on."""
         names = self._names
         if isinstance(scores, Mapping):
             if not all(isinstance(name, str) for name in scores):
@@ -215,7 +217,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         elif isinstance(scores, (str, bytes)) or not isinstance(scores, (Sequence, np.ndarray)):
             raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
         if len(scores) != self.n_scores:
-            raise InputError(f"scores {scores!r} are {len(scores)}; give {self.n_scores}, as n_scores says")
+            raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
         return [check_score(score) for score in scores], names
 
     def _coordinate(self, s: list[float]) -> tuple[float, ...]:

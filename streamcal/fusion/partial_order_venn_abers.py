@@ -20,41 +20,47 @@ from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector
 
 
 class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
-    """The inductive Venn-Abers predictor for several scores: two isotonic fits on the order of every coordinate.
+    """The inductive Venn-Abers predictor for several scores: two isotonic fits on the coordinate-wise order.
 
-    `predict_interval_one(s)` is (p₀, p₁), p_y being the fit at s, of everything held together with (s, y), by
+    `predict_interval_one(s)` is (p₀, p₁), where p_y is the fit at s, of everything held together with (s, y), by
 
         min Σ wᵢ (pᵢ − yᵢ)²,   pᵢ ≤ pⱼ where sᵢ ≤ sⱼ in every coordinate
 
-    It is a multiprobability: if scoring rule and data meet the conditions below, the one of the two that belongs to
-    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` makes one probability of it.
+    It is a multiprobability: if scoring rule and data satisfy the conditions below, the one of the two that belongs to
+    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` reduces it to one probability.
 
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        As of `VennAbers`; for click rates choose "self-consistent".
+        As for `VennAbers`; for click rates choose "self-consistent".
     n_scores, scale, forgetting, refresh_every
         See `AdditiveFusion`. Any order-preserving scale gives the same fit; for margins use `Interval()`.
     resolution : int or None
         None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid, a coarser
-        scoring rule fixed in advance. The coarser it is, the more tuples are comparable, and tied.
+        scoring rule fixed in advance. With fewer cells more tuples are comparable, and tied.
 
     Notes
     -----
-    An observation costs O(M log k) for k distinct tuples, the first prediction after it O(k²) for the order, and each
-    prediction a few minimum cuts: 0.6 ms at k = 500, 14 ms at 2,000. To bound that, choose `Window` or a grid:
-    on one, predictions of many tuples are solved once a cell. The fits are exact for unit weights, see
+    Cost: an observation O(M log k) for k distinct tuples, the first prediction after it O(k²) for the order, and each
+    prediction a few minimum cuts: 0.6 ms at k = 500, 14 ms at 2,000. Use `Window` or a grid to bound k: on a grid,
+    predictions of many tuples are solved once for each cell. The fits are exact for unit weights, see
     `streamcal.solvers.partial_order`.
 
-    Both ends grow with every score. p_y is max over upper sets U, min over lower sets L, of the mean label in U ∩ L
-    together with (s, y), where U holds all that is above s and L all that is below; with s there are more such U and
-    fewer such L.
+    Both ends are nondecreasing in every score. p_y is max over upper sets U, min over lower sets L, of the mean label
+    in U ∩ L together with (s, y), where U contains all tuples above s and L all below; as s increases there are more
+    such U and fewer such L.
 
-    Few tuples of several scores are comparable, and (p₀, p₁) is then wide: (0, 1) where nothing held is. Validity needs
-    a scoring rule fixed in advance, exchangeable data and unit weights: an isotonic fit is the mean over classes of
-    equivalent objects on a partial order too. A base model that goes on learning, decay or unequal weights void it.
+    Few tuples of several scores are comparable, and (p₀, p₁) is then wide: (0, 1) where no tuple held is comparable.
+    Validity needs a scoring rule fixed in advance, exchangeable data and unit weights: an isotonic fit is the mean over
+    classes of equivalent objects on a partial order too. It is lost with a base model that keeps learning, with decay
+    or with unequal weights.
+
+    References
+    ----------
     Vovk, Petej and Fedorova 2015; paper 003, remark in §2 on partially ordered scores.
 
+    Examples
+    --------
     >>> fused = PartialOrderVennAbers()
     >>> fused.predict_interval_one([0.5, 0.5])
     (0.0, 1.0)
@@ -87,7 +93,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         return vector_table(self._scales, self.resolution)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
+        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
         return map.interval_at(self._coordinate(self._read(scores)[0]), positive_weight(w))
 
@@ -107,7 +113,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
 
 
 class PartialOrderMap(FusionMap):
-    """Venn-Abers pairs on a partial order: it holds the table as it was, and solves for each tuple it is asked for."""
+    """Venn-Abers pairs on a partial order: it holds a copy of the table, and solves for each tuple when predicted."""
 
     shape = "steps"
 

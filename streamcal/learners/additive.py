@@ -167,6 +167,11 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
             self._solved_for = state
         return self._solved
 
+    def _check(self) -> None:
+        """Raise `AssertionError` if an invariant of what is held does not hold; for tests, after every change."""
+        self._memory._check()
+        self._refreshing._check()
+
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:

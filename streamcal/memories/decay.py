@@ -37,6 +37,7 @@ class _DecayingMemory(Memory[Held]):
     """
 
     steady = False
+    forgets_prior = True
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior)
@@ -91,6 +92,15 @@ class _DecayingMemory(Memory[Held]):
 
     def _forget_prior(self) -> None:
         self._prior_weight, self._prior_count = 0.0, 0
+
+    def _check(self) -> None:
+        super()._check()
+        assert self._half_life > 0.0
+        assert self._halvings >= 0
+        if not math.isinf(self._clock):
+            assert self._clock >= self._landmark
+            exponent = (self._clock - self._landmark) / self._half_life - self._halvings
+            assert 0.0 <= exponent < RESCALE_HALF_LIVES, "the newest weighs from 1 to 2^RESCALE_HALF_LIVES"
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock

@@ -36,6 +36,8 @@ class Memory(Generic[Held]):
 
     #: Whether `as_of` is always 1, and asking it moves nothing.
     steady: ClassVar[bool] = True
+    #: Whether a prior fades, and its pseudo-observations may be dropped.
+    forgets_prior: ClassVar[bool] = False
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
         self.statistic = statistic
@@ -125,6 +127,13 @@ class Memory(Generic[Held]):
         self.missed, self.late = int(state["missed"]), int(state["late"])
         self._own_restore(state)
         self.version += 1
+
+    def _check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
+        self.statistic._check()
+        assert self.statistic.count >= self._prior_count or type(self).forgets_prior
+        assert self.missed >= 0
+        assert self.late >= 0
 
     def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
         """Replace the content of the statistic by the prior and these observations, and its rounding by none."""

@@ -115,6 +115,18 @@ class CountWindow(Memory[Held]):
         self._live = 0
         self._places = None
 
+    def _check(self) -> None:
+        super()._check()
+        held = [(place, entry) for place, entry in enumerate(self._buffer, self._first) if entry is not None]
+        assert self._live == len(held) <= self._size
+        assert len(self._buffer) <= 2 * self._size + 1, "gaps are closed"
+        assert self.statistic.count == self._live + self._prior_count
+        if self._places is not None:
+            places: dict[Any, list[int]] = {}
+            for place, entry in held:
+                places.setdefault(entry, []).append(place)
+            assert {entry: list(own) for entry, own in self._places.items()} == places
+
     def _own_state(self) -> dict[str, Any]:
         return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
 
@@ -234,6 +246,13 @@ class TimeWindow(Memory[Held]):
 
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0
+
+    def _check(self) -> None:
+        super()._check()
+        times = [entry[0] for entry in self._entries]
+        assert times == sorted(times)
+        assert not times or times[-1] <= self._clock
+        assert self.statistic.count == sum(t > self._edge for t in times) + self._prior_count
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock

@@ -1,4 +1,4 @@
-"""Streaming, mergeable measures of probabilities and of distributions; data of reliability diagrams."""
+"""Streaming, mergeable metrics of probabilities and of distributions, and the data of reliability diagrams."""
 
 from typing import TYPE_CHECKING
 

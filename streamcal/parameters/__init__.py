@@ -1,1 +1,1 @@
-"""What calibrators are given: scales, forgetting policies, priors; and the checks of input."""
+"""Parameters of calibrators: scales, forgetting policies, priors; and the validation of input."""

@@ -1,19 +1,19 @@
-"""Forgetting: policy objects.
+"""Forgetting policies, passed to a calibrator as `forgetting`.
 
 A policy (`Forever`, `Window`, `Decay`) is a frozen parameter. `streamcal.memories` has a `Memory` for each: it owns the
-statistic and decides what enters, what leaves and how much an observation of today weighs. No statistic and no method
-knows about forgetting.
+statistic and decides what enters, what leaves and how much a new observation weighs. Statistics and methods do not
+depend on the policy.
 
 | policy | keeps | retraction |
 |---|---|---|
 | `Forever()` | everything | by (score, y, w) |
-| `Window(size)` | the last `size` observations | the newest equal one still inside; else counted as missed |
+| `Window(size)` | the last `size` observations | the newest equal observation inside; otherwise counted as missed |
 | `Window(size, by="time")` | observations younger than `size` | needs the `t` of the learn |
 | `Decay(half_life)` | all, halved every `half_life` observations | refused |
 | `Decay(half_life, by="time")` | all, halved every `half_life` units of time | needs the `t` of the learn |
 
-Time is a number in any unit, or dates, and then spans are seconds or a `timedelta`. Observations may come late and in
-any order; the clock is the latest time learned, and a prediction as of an earlier time is one as of the clock.
+Time is a number in any unit, or dates; spans are then seconds or a `timedelta`. Observations may arrive late and in any
+order. The clock is the latest time learned, and a prediction as of an earlier time is made as of the clock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,17 @@ class Forgetting(Setting, ABC):
 
 @dataclass(frozen=True)
 class Forever(Forgetting):
-    """Keep everything; the default."""
+    """Keep every observation; the default.
+
+    Notes
+    -----
+    No memory beside the statistic, and no time.
+
+    Examples
+    --------
+    >>> Forever()
+    Forever()
+    """
 
     merges = True
     unlearns = True
@@ -64,8 +74,27 @@ class Forever(Forgetting):
 
 @dataclass(frozen=True)
 class Window(Forgetting):
-    """Keep the last `size` observations, or (by time) those less than `size` older than the present.
+    """Keep the last `size` observations, or (by time) those less than `size` older than the clock.
 
+    Parameters
+    ----------
+    size : float or timedelta
+        A whole number of observations, or a span of time; a `timedelta` is a span in seconds.
+    by : {"count", "time"}
+        The unit of `size`, default "count".
+
+    Raises
+    ------
+    InputError
+        For a size that is not a finite number above 0, or not whole by count.
+
+    Notes
+    -----
+    Memory: the observations inside the window. Each observation enters and leaves the statistic once, so that the cost
+    of learning is about doubled.
+
+    Examples
+    --------
     >>> Window(50_000)
     Window(size=50000, by='count')
     >>> Window(timedelta(days=7))
@@ -97,10 +126,27 @@ class Window(Forgetting):
 
 @dataclass(frozen=True)
 class Decay(Forgetting):
-    """Halve the weight of the past every `half_life` observations, or units of time.
+    """Halve the weight of past observations every `half_life` observations, or units of time.
 
-    Scores whose decayed weight no longer matters (`PRUNE_FRACTION`) are dropped.
+    Parameters
+    ----------
+    half_life : float or timedelta
+        A number of observations, or a span of time; a `timedelta` is a span in seconds.
+    by : {"count", "time"}
+        The unit of `half_life`, default "count".
 
+    Raises
+    ------
+    InputError
+        For a half-life that is not a finite number above 0.
+
+    Notes
+    -----
+    Scores whose decayed weight is negligible (`PRUNE_FRACTION` of the total) are dropped. No memory beside the
+    statistic.
+
+    Examples
+    --------
     >>> Decay(half_life=10_000)
     Decay(half_life=10000, by='count')
     """
@@ -125,7 +171,7 @@ class Decay(Forgetting):
 
 
 def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
-    """Check a span; a `timedelta` becomes seconds and makes the policy one by time."""
+    """Validate a span; a `timedelta` becomes seconds and makes the policy one by time."""
     if isinstance(value, timedelta):
         object.__setattr__(policy, field, value.total_seconds())
         object.__setattr__(policy, "by", "time")

@@ -1,4 +1,4 @@
-"""The one place where input is checked: at the public edge, once, before anything is changed."""
+"""Validation of input: at the public methods, once, before anything is changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIG
 
 def check_score(score: Any) -> float:
     """A finite float; `InputError` otherwise."""
-    if score.__class__ is float and -math.inf < score < math.inf:  # the usual case, without a call
+    if score.__class__ is float and -math.inf < score < math.inf:  # fast path, without a call
         return score
     value = _number(score, "score", "give a finite float")
     if not math.isfinite(value):
@@ -44,7 +44,7 @@ def check_label(y: Any) -> float:
 
 def check_weight(w: Any) -> float:
     """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
-    if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # the usual case, without a call
+    if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # fast path, without a call
         return w
     value = _number(w, "weight", WEIGHT_ALLOWED)
     if value != 0.0 and not SMALLEST_WEIGHT <= value <= LARGEST_WEIGHT:
@@ -76,7 +76,7 @@ def check_scores(scores: npt.ArrayLike) -> FloatArray:
 
 
 def check_fold_scores(scores: Any, folds: int) -> list[float]:
-    """`folds` finite floats from a list, tuple or array of them, or from one score, which counts for every fold."""
+    """`folds` finite floats from a list, tuple or array of them, or from one score used for every fold."""
     if isinstance(scores, (list, tuple)) or (isinstance(scores, np.ndarray) and scores.ndim == 1):
         if len(scores) != folds:
             raise InputError(f"scores {scores!r} are {len(scores)}; give one score, or {folds} of them, one a fold")
@@ -85,7 +85,7 @@ def check_fold_scores(scores: Any, folds: int) -> list[float]:
 
 
 def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray]:
-    """Arrays of scores, one a fold, from shape (n, folds), or from shape (n,), which counts for every fold."""
+    """Arrays of scores, one for each fold, from shape (n, folds), or from shape (n,), used for every fold."""
     try:
         shape = np.shape(scores)
     except ValueError:  # of several lengths: the message is that of any other array
@@ -126,7 +126,7 @@ def check_batch(
     """
     s = check_scores(scores)
     labels = _as_floats(y, "y")
-    if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no look
+    if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no check
         _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
     weights = np.broadcast_to(1.0, s.shape) if w is None else _as_floats(w, "w")
     if w is not None:
@@ -138,7 +138,7 @@ def check_batch(
 
 
 def none_is_zero(weights: FloatArray) -> bool:
-    """Whether all weights that `check_batch` returned are above 0; those that were not given are read once."""
+    """Whether all weights returned by `check_batch` are above 0; for weights that were not given, O(1)."""
     return bool((weights[:1] if weights.strides == (0,) else weights).all())
 
 

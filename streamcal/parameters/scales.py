@@ -1,8 +1,8 @@
-"""Scales: from a raw score to the coordinate a method works in. Frozen at construction, never moved by data.
+"""Scales: from a raw score to the coordinate a method works in, fixed at construction.
 
-A min-max rescaling that follows the data silently corrupts moments already summed; so a scale is a parameter.
-`Probability` and `Logit` read the score as a probability and refuse anything outside [0, 1]; `Interval` and
-`EmpiricalCDF` take any finite score. Where a scale has bounds, it clamps; a calibrator counts what it clamped.
+A min-max rescaling that follows the data would corrupt moments that are already summed; therefore a scale is a
+parameter. `Probability` and `Logit` read the score as a probability and refuse anything outside [0, 1]; `Interval` and
+`EmpiricalCDF` accept any finite score. A scale with bounds clips to them, and a calibrator counts the clipped scores.
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 
-#: Log-odds beyond ±16 (1.1e-7) are not told apart by default: no stream resolves a rarer event, and a base model
-#: that says exactly 0 or 1 must not turn into an infinite feature.
+#: Log-odds are clipped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
+#: exactly 0 or 1 must not become an infinite feature.
 LOGIT_LIMIT = 16.0
 
 
 class Scale(Setting):
-    """The contract of a scale: a nondecreasing map from finite scores to coordinates in [lo, hi]."""
+    """The contract of a scale: a nondecreasing map from finite scores to coordinates in [lo, hi].
+
+    Notes
+    -----
+    Cost: O(1) for a score and O(n) for an array, unless a class states otherwise.
+    """
 
     #: Bounds of the coordinate; infinite where there are none.
     lo: float
@@ -46,7 +51,7 @@ class Scale(Setting):
 
     @property
     def plain(self) -> tuple[float, float]:
-        """The first and the last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
+        """The first and last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
         return math.inf, -math.inf
 
     @abstractmethod
@@ -59,7 +64,7 @@ class Scale(Setting):
 
     @abstractmethod
     def clamps(self, score: float) -> bool:
-        """Whether `coordinate` moves this score to a bound."""
+        """Whether `coordinate` clips this score to a bound."""
 
     @abstractmethod
     def probability(self, x: float) -> float:
@@ -70,7 +75,7 @@ class Scale(Setting):
         """`probability` for an array of coordinates."""
 
     def logit(self, x: float) -> float:
-        """The log-odds of `probability(x)`, clamped to ±16."""
+        """The log-odds of `probability(x)`, clipped to ±16."""
         return min(max(logit(self.probability(x)), -LOGIT_LIMIT), LOGIT_LIMIT)
 
     def logits(self, x: FloatArray) -> FloatArray:
@@ -89,7 +94,7 @@ class Scale(Setting):
             raise InputError(f"{what} needs a bounded scale, and {self!r} is not; give finite lo and hi")
 
     def unit(self, x: float) -> float:
-        """The coordinate moved linearly onto [0, 1]."""
+        """The coordinate mapped linearly onto [0, 1]."""
         return (x - self.lo) / (self.hi - self.lo)
 
     def units(self, x: FloatArray) -> FloatArray:
@@ -97,7 +102,7 @@ class Scale(Setting):
         return (x - self.lo) / (self.hi - self.lo)
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """How many of the scores are moved to a bound."""
+        """How many of the scores are clipped to a bound."""
         return 0
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
@@ -111,7 +116,7 @@ class Scale(Setting):
         }
 
     def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """SQL for the coordinate: expressions, and the scores from which on each but the first holds."""
+        """SQL for the coordinate: expressions, and the scores from which each expression but the first applies."""
         inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
         texts = [literal(self.lo)] if inside[0] > -math.inf else []
         texts.append(self._sql(column))
@@ -127,7 +132,7 @@ class Scale(Setting):
         return self.sql_unit(x)
 
     def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        """SQL for ln s and ln(1 − s), s the score's probability with the log-odds of `logit`."""
+        """SQL for ln s and ln(1 − s), where s is the score's probability with the log-odds of `logit`."""
         p = self.sql_probability(x)
         low, high = literal(sigmoid(-LOGIT_LIMIT)), literal(sigmoid(LOGIT_LIMIT))
         rare, sure = literal(-math.log1p(math.exp(LOGIT_LIMIT))), literal(-math.log1p(math.exp(-LOGIT_LIMIT)))
@@ -135,13 +140,13 @@ class Scale(Setting):
         return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
 
     def _sql(self, column: str) -> str:
-        """SQL for the coordinate of a score that is not clamped."""
+        """SQL for the coordinate of a score that is not clipped."""
         return column
 
     def first_scores(self, x: FloatArray) -> FloatArray:
-        """The smallest score with a coordinate of at least x[i], −∞ where all have it and ∞ where none has.
+        """The smallest score with a coordinate of at least x[i]; −∞ where all scores have it and ∞ where none has.
 
-        To the float, so that what a map says at a score it also says in SQL, to the last bit.
+        Exact to the last bit, so that a map and its SQL agree at every score.
         """
         first, last = (self.coordinates(np.array([end]))[0] for end in self.domain)
         found = first_floats(lambda scores: self.coordinates(scores) >= x, self.domain, len(x))
@@ -151,9 +156,9 @@ class Scale(Setting):
 def first_floats(
     reached: Callable[[FloatArray], npt.NDArray[np.bool_]], ends: tuple[float, float], n: int
 ) -> FloatArray:
-    """The smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats in order.
+    """The smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats in order; 64 evaluations at most.
 
-    `reached` may not turn false again as s rises; it is taken to be false at the first end and true at the last.
+    `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
     """
     low, high = (np.full(n, key, dtype=np.int64) for key in _keys(np.array(ends)))
     while (low + 1 < high).any():
@@ -176,8 +181,15 @@ def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
 
 @dataclass(frozen=True)
 class Probability(Scale):
-    """The score is a probability and its own coordinate. Outside [0, 1]: `InputError`.
+    """The score is a probability and its own coordinate.
 
+    Raises
+    ------
+    InputError
+        By `coordinate`, for a score outside [0, 1].
+
+    Examples
+    --------
     >>> Probability().coordinate(0.25)
     0.25
     """
@@ -213,14 +225,26 @@ class Probability(Scale):
         return np.empty(0), [column]
 
     def edges(self, cells: int) -> FloatArray:
-        """Equally spaced in log-odds, since click rates live near 0."""
+        """Equally spaced in log-odds, since click rates are close to 0."""
         return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
 
 
 @dataclass(frozen=True)
 class Logit(Scale):
-    """The score is a probability; its coordinate is the log-odds, clamped to [lo, hi].
+    """The score is a probability; its coordinate is the log-odds, clipped to [lo, hi].
 
+    Parameters
+    ----------
+    lo, hi : float
+        Bounds of the log-odds, finite, default ±16.
+
+    Raises
+    ------
+    InputError
+        For bounds that are not finite or not lo < hi; by `coordinate`, for a score outside [0, 1].
+
+    Examples
+    --------
     >>> Logit(-8, 0).coordinate(0.5)
     0.0
     """
@@ -276,11 +300,23 @@ class Logit(Scale):
 
 @dataclass(frozen=True)
 class Interval(Scale):
-    """Any finite score, clamped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
+    """Any finite score, clipped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
 
-    Before anything was learned a score reads as a probability by its place between the bounds, or, without finite
-    bounds, by its sigmoid.
+    Before the first observation the predicted probability is the position of the score between the bounds or, without
+    finite bounds, its sigmoid.
 
+    Parameters
+    ----------
+    lo, hi : float
+        Bounds of the score, default −∞ and ∞. Grids and Bernstein polynomials need finite bounds.
+
+    Raises
+    ------
+    InputError
+        For bounds that are not numbers lo < hi.
+
+    Examples
+    --------
     >>> Interval(-2, 2).coordinate(3.5)
     2.0
     """
@@ -339,6 +375,24 @@ class Interval(Scale):
 class EmpiricalCDF(Scale):
     """The score's rank in a fixed sample: linear between `knots`, at which it takes the values `ranks`.
 
+    Parameters
+    ----------
+    knots : tuple of float
+        Strictly increasing scores, two or more.
+    ranks : tuple of float
+        Their ranks, strictly increasing from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        For other knots or ranks.
+
+    Notes
+    -----
+    Usually made by `from_scores`. Cost: O(log m) for a score and m knots; O(m) memory.
+
+    Examples
+    --------
     >>> EmpiricalCDF.from_scores([3.0, 1.0, 2.0]).coordinate(2.0)
     0.5
     """
@@ -360,7 +414,24 @@ class EmpiricalCDF(Scale):
 
     @classmethod
     def from_scores(cls, sample: npt.ArrayLike, knots: int = 257) -> Self:
-        """The scale of a warm-up sample, kept at `knots` quantiles; a tied value has the mean of its ranks."""
+        """The scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
+
+        Parameters
+        ----------
+        sample : array-like of shape (n,)
+            Scores, at least two of them different.
+        knots : int
+            Largest number of knots, default 257.
+
+        Returns
+        -------
+        EmpiricalCDF
+
+        Raises
+        ------
+        InputError
+            For fewer than two different scores.
+        """
         scores = check_scores(sample)
         if len(scores) == 0 or scores.min() == scores.max():
             raise InputError("EmpiricalCDF.from_scores needs a sample with at least two different scores")
@@ -399,7 +470,7 @@ class EmpiricalCDF(Scale):
 
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
-    """Bounds as floats, lo < hi; finite ones where asked."""
+    """Bounds as floats, lo < hi; finite ones where required."""
     if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float))) or not lo < hi:
         raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs numbers lo < hi")
     largest = sys.float_info.max
@@ -412,7 +483,7 @@ def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
 
 
 def _rises(values: tuple[float, ...]) -> bool:
-    """Whether the values increase strictly."""
+    """Whether the values are strictly increasing."""
     return all(a < b for a, b in itertools.pairwise(values))
 
 

@@ -1,7 +1,7 @@
-"""Parameter objects: frozen values such as scales, priors and forgetting policies, in plain and in printed form.
+"""Parameter objects (scales, priors, forgetting policies) as plain data and as text.
 
-`Setting` subclasses can be written as plain data (`encode`, `decode`) and read from the text of their own `repr`
-(`parse`), which is how the command line takes `--set "scale=Logit(-8, 0)"`.
+`Setting` subclasses can be written as plain data (`encode`, `decode`) and parsed from the text of their own `repr`
+(`parse`), which is how the command line reads `--set "scale=Logit(-8, 0)"`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def decode(value: Any) -> Any:
 def parse(text: str) -> Any:
     """The value of `text`: a Python literal, a bare word (kept as text), or a setting such as `Window(5000)`.
 
+    Examples
+    --------
     >>> parse("20"), parse("osqp"), parse("None")
     (20, 'osqp', None)
     """
@@ -65,7 +67,7 @@ def parse(text: str) -> Any:
 
 
 def _built(call: ast.Call, text: str) -> Setting:
-    """The setting that `text`, such as `Window(5000)`, writes down."""
+    """The setting written in `text`, such as `Window(5000)`."""
     cls = _class_named(ast.unparse(call.func))
     try:
         positional = [_literal(argument) for argument in call.args]
@@ -87,7 +89,7 @@ def _without_types(signature: inspect.Signature) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    """A Python literal, in which `inf` is a number: it is how floats print."""
+    """A Python literal, in which `inf` is a number, as in the `repr` of floats."""
     return ast.literal_eval(_Infinities().visit(node))
 
 
@@ -97,7 +99,7 @@ class _Infinities(ast.NodeTransformer):
 
 
 def _class_named(name: str) -> type[Setting]:
-    """The setting class called `name`; `ValueError` listing the known ones, the contracts of several not among them."""
+    """The setting class called `name`; `ValueError` listing the known ones, abstract classes not among them."""
     if name not in Setting._known:  # then it may be one of a module that was not imported yet
         for module in SETTINGS:
             import_module(module)

@@ -1,4 +1,4 @@
-"""What is given and returned everywhere: arrays of floats, labels and times."""
+"""Common types: arrays of floats, labels and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions: a predictive distribution → a calibrated distribution."""
+"""Calibration of regression: a predictive distribution → a calibrated distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PITCalibrator`: the methods that keep only where outcomes fell in the cdfs that were predicted for them."""
+"""`PITCalibrator`: methods that keep only the probability integral transforms of the outcomes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class PITCalibrator(AdditiveDistributionCalibrator[ScoreTree]):
     Parameters
     ----------
     forgetting : Forgetting
-        What is kept of the past.
+        The forgetting policy, default `Forever()`.
     resolution : int or None
-        None (default): the knots of R are the distinct PITs held, in (0, 1), and memory grows with them. A number M of
-        cells, at least 2: PITs count at the upper end of their cell of width 1/M, and the knots are the ends of cells,
+        None (default): the knots of R are the distinct PITs held, in (0, 1), and memory grows with them. With M cells,
+        at least 2, PITs are rounded up to the end of their cell of width 1/M, and the knots are the ends of the cells,
         in fixed memory.
 
     Notes
     -----
-    A PIT of 0 or 1 is that of an outcome where no mass, or a float's nothing, was predicted (`tally()["outside"]`). No
-    proper cdf R(F(t)) can put mass there: it is spread over the piece next to it.
+    A PIT of 0 or 1 belongs to an outcome to which no mass, or a mass below rounding, was predicted
+    (`tally()["outside"]`). No proper cdf R(F(t)) can have mass there: it is spread over the adjacent piece.
 
-    Learning costs O(log k) for k distinct PITs; a prediction after it O(k), in compiled loops.
+    Cost: learning O(log k) for k distinct PITs; a prediction after it O(k), in compiled loops.
     """
 
     def __init__(self, *, forgetting: Forgetting = Forever(), resolution: int | None = None) -> None:
@@ -88,7 +88,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[ScoreTree]):
 
     @abstractmethod
     def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
-        """R at the PITs `u`, up to each of which the weight `below` of `total` lies."""
+        """R at the PITs `u`, where `below` of the weight `total` lies at or below each."""
 
     def empty_map(self) -> DistributionMap:
         return RecalibrationMap(IDENTITY)

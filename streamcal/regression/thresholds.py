@@ -1,6 +1,7 @@
-"""The methods that learn a binary calibrator at each of some thresholds, fixed in advance.
+"""Methods that calibrate a binary subproblem at each of several thresholds, fixed in advance.
 
-`ThresholdCalibrator` is any of them; `MedianCalibrator` those that read of a distribution its median alone.
+`ThresholdCalibrator` is the base of all of them, `MedianCalibrator` of those that use only the median of a
+distribution.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ Relation = Callable[[Any, int], Any]
 
 
 class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistributionCalibrator[Any]):
-    """Streams of one binary method at thresholds t₁ < … < t_{K−1} that cut the support [lo, hi] into K segments.
+    """One binary subproblem for each threshold t₁ < … < t_{K−1} that divides the support [lo, hi] into K segments.
 
-    Thresholds are parameters, and never follow the data: what a stream has learned is about its threshold, so that
-    moved ones would mix outcomes of different events, and merging would have no meaning.
+    Thresholds are parameters, and never follow the data: a binary subproblem is defined by its threshold, so that
+    moving it would mix outcomes of different events, and merging would have no meaning.
 
-    An outcome below `lo` counts in the first segment and one above `hi` in the last (`tally()["outside"]`). What is
-    predicted has its mass between `lo` and `hi`: the density of an outcome outside is 0.
+    An outcome below `lo` belongs to the first segment and one above `hi` to the last (`tally()["outside"]`).
+    Predictions have their mass between `lo` and `hi`: the density of an outcome outside is 0.
     """
 
     #: Which streams an outcome in segment 0 … K − 1 is positive in; and by how many there are fewer than segments.
@@ -54,7 +55,7 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     @abstractmethod
     def _scores(self, distribution: Distribution) -> Coordinate:
-        """The scores the streams see of a distribution: a tuple of them, or one for all."""
+        """The scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
 
     @abstractmethod
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
@@ -121,10 +122,10 @@ class AtThresholds(Routing):
 
 
 class MedianCalibrator(ThresholdCalibrator):
-    """Streams at the K − 1 thresholds, which see the median of a distribution; an outcome is positive where y > t.
+    """Binary subproblems at the K − 1 thresholds, scored by the median; an outcome is positive where y > t.
 
-    Medians outside of the support count at its end. Before anything was learned a distribution keeps its masses in the
-    segments.
+    Medians outside of the support are moved to its end. Before the first observation a distribution keeps its masses in
+    the segments.
     """
 
     _relation = operator.gt
@@ -141,7 +142,7 @@ class MedianCalibrator(ThresholdCalibrator):
 
 
 class SegmentsMap(DistributionMap):
-    """The masses between `edges` as they are, spread evenly."""
+    """The predicted masses between `edges`, each spread uniformly."""
 
     def __init__(self, edges: FloatArray) -> None:
         self.edges = edges
@@ -151,6 +152,6 @@ class SegmentsMap(DistributionMap):
 
 
 def levels_of(inner: npt.ArrayLike) -> FloatArray:
-    """A cdf at K + 1 edges from its values at the K − 1 inner ones, which may fall by rounding alone."""
+    """A cdf at K + 1 edges from its values at the K − 1 inner ones, which may decrease by rounding alone."""
     rising = np.maximum.accumulate(np.clip(inner, 0.0, 1.0))
     return np.concatenate(([0.0], rising, [1.0]))

@@ -13,6 +13,9 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
+
 
 class BernsteinMoments(Statistic):
     """VᵀV and Vᵀy of the degree-n Bernstein basis at the scale's unit coordinate, in 2n + 1 and n + 1 sums.
@@ -56,6 +59,16 @@ class BernsteinMoments(Statistic):
 
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
+
+    def _check(self) -> None:
+        super()._check()
+        moments, cross, weight, positive, count, peak = self.sums.state()
+        slack = ROUNDING * peak
+        assert (moments >= -slack).all()
+        assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
+        assert (cross >= -slack).all()
+        assert abs(cross.sum() - positive) <= slack
+        assert count > 0 or not moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

@@ -12,6 +12,9 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
+
 
 class ChebyshevMoments(Statistic):
     """Σ w T_m, m = 0..2k, and Σ w y T_m, m = 0..k, of the Chebyshev polynomials at the scale's unit coordinate.
@@ -71,6 +74,11 @@ class ChebyshevMoments(Statistic):
         self.moments *= factor
         self.cross *= factor
         self._peak *= factor
+
+    def _check(self) -> None:
+        super()._check()
+        assert (np.abs(self.moments) <= self.moments[0] + ROUNDING * self._peak).all(), "no polynomial is beyond ±1"
+        assert self._count > 0 or not self.moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

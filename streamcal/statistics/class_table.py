@@ -111,6 +111,14 @@ class ClassTable(Statistic):
         for x in [x for x, row in self._rows.items() if math.fsum(row[:-1]) < threshold]:
             self._count -= int(self._rows.pop(x)[-1])
 
+    def _check(self) -> None:
+        super()._check()
+        assert self._count == sum(row[-1] for row in self._rows.values())
+        for (texts, numbers, scores), (*weights, count) in self._rows.items():
+            assert len(texts) + len(numbers) == len(scores) == len(weights)
+            assert count >= 1, "a row without observations is dropped"
+            assert min(weights) >= 0.0
+
     def empty(self) -> Self:
         return type(self)()
 

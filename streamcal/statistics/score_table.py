@@ -17,7 +17,7 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import require_held, saved
+from streamcal.statistics.held import HELD_TOLERANCE, require_held, saved
 
 #: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
 #: method that took them for two would find the labels of that score perfectly separated.
@@ -117,6 +117,14 @@ class ScoreTable(Statistic):
         self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
+
+    def _check(self) -> None:
+        super()._check()
+        assert self._count == sum(row[2] for row in self._rows.values())
+        for weight, positive, count in self._rows.values():
+            assert count >= 1, "a row without observations is dropped"
+            assert 0.0 <= positive <= weight * (1.0 + HELD_TOLERANCE)
+            assert weight <= self._peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Drop the rows with less weight."""
@@ -249,6 +257,15 @@ class GridTable(Statistic):
         self._cells[np.array(state["used"], dtype=np.intp)] = saved(state["cells"]).reshape(-1, 5)
         self._count = int(self._cells[:, 2].sum())
         self._peak = float(state["peak"])
+
+    def _check(self) -> None:
+        super()._check()
+        weight, positive, count, _, _ = self._cells.T
+        assert self._count == count.sum()
+        assert not self._cells[count == 0.0].any(), "a cell without observations is zero"
+        assert (positive >= 0.0).all()
+        assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
+        assert weight.max() <= self._peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Empty the cells with less weight."""

@@ -139,6 +139,10 @@ class ScoreTree(Statistic):
     def prune(self, fraction: float) -> None:
         self._tree.prune(fraction * self._tree.weight / max(self._tree.size, 1))
 
+    def _check(self) -> None:
+        super()._check()
+        self._tree.check()
+
     def empty(self) -> Self:
         return type(self)(self.grid)
 

@@ -12,6 +12,9 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
+
 
 class TensorMoments(Statistic):
     """VᵀV and Vᵀy of the tensor Bernstein basis of degrees (K₁, …, K_M), in Π(2Kₘ + 1) and Π(Kₘ + 1) sums.
@@ -68,6 +71,16 @@ class TensorMoments(Statistic):
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
         self._peak *= factor
+
+    def _check(self) -> None:
+        super()._check()
+        moments, cross, weight, positive = self.sums.state()
+        slack = ROUNDING * self._peak
+        assert (moments >= -slack).all()
+        assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
+        assert (cross >= -slack).all()
+        assert abs(cross.sum() - positive) <= slack
+        assert self._count > 0 or not moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)

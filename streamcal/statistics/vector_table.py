@@ -63,6 +63,10 @@ class VectorTable(ScoreTable):
     def revert(self, x: Any, y: float, w: float) -> None:
         super().revert(self.kept(x), y, w)
 
+    def _check(self) -> None:
+        super()._check()
+        assert all(self.kept(x) == x for x in self._rows), "tuples are kept rounded"
+
     def empty(self) -> Self:
         return type(self)(self.width, self.grids)
 

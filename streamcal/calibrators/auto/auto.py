@@ -1,4 +1,4 @@
-"""`Auto`: a mixture of everything, for those who do not want to choose."""
+"""`Auto`: a mixture of experts of many kinds, for those who do not want to choose a method."""
 
 from __future__ import annotations
 
@@ -7,46 +7,53 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.calibrators.auto_mixture import Ensemble
-from streamcal.calibrators.auto_panel import KNOTS
+from streamcal.calibrators.auto.mixture import Ensemble
+from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import Time
 
 LONGEST_DELAY = 100_000
 
 
 class Auto(SequentialCalibrator):
-    """A mixture of experts of many kinds, staked by how right each has been: nothing to choose, nothing to tune.
+    """A mixture of experts of many kinds, weighted by how right each has been: nothing to choose, nothing to tune.
 
-    Experts are the score itself; logistic regressions on the log-odds of the score, which forget at different rates:
-    lines, cubic curves, beta maps, lines that move at a steady pace, and curves with fading means of the last labels;
-    smoothers, local in the score, that need no monotone map; Venn-Abers and smoothed isotonic on the last 1,000
-    observations; a Bernstein polynomial; and `Protected`.
+    The experts are the score itself; online logistic regressions with forgetting on the log-odds of the score: lines,
+    cubic curves, beta maps, lines that move at a steady pace, and curves with fading means of the last labels;
+    smoothers, local in the score, that need no monotone map; Venn-Abers and smoothed isotonic regression on the last
+    1,000 observations; a Bernstein polynomial; and `Protected`. They are rows of the table
+    `streamcal.calibrators.auto.experts.EXPERTS`.
 
     They are mixed. This mixture is mixed with a *stack*, an online logistic regression on the log-odds of all experts;
-    and what comes out with two *corrections* of it, curves over log-odds that learn what it misses: one by score, one
-    by what it says itself.
+    and the result with two *corrections* of it, curves over log-odds that learn what it misses: one by the score, one
+    by the forecast itself.
 
-    A mixture of forecasts pₖ with prior weights πₖ has the capital Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
+    A mixture of forecasts pₖ with prior weights πₖ has the weights Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
     1e-5 or 1e-3. The row says qᵣ = Σₖ Vᵣₖ pₖ. An outcome y multiplies every Vᵣₖ by the probability that pₖ gave to y,
-    and then the share αᵣ is spread anew by the prior: Vᵣₖ ← (1 − αᵣ) Vᵣₖ / Σᵢ Vᵣᵢ + αᵣ πₖ. The mixture is the mean
+    and then the part αᵣ is shared anew by the prior: Vᵣₖ ← (1 − αᵣ) Vᵣₖ / Σᵢ Vᵣᵢ + αᵣ πₖ. The mixture is the mean
     of the rows, each weighted by the product of the probabilities that it gave so far. All this happens at knots ⅛
     apart in log-odds; between two knots the log-odds of the forecast are linear.
 
     Parameters
     ----------
     delay : int
-        How many later scores are asked for before the label of a score is learned, 0 to 100,000; 0 if a label is known
-        before the next score comes. It is a fact of your deployment, not a tuning parameter. With it, all are judged by
-        what they would have said that much earlier, and recent labels count for what they are worth then. Labels that
-        come in a row often have one cause: rows also come with stakes of the power (1 + delay)^−¾, and are weighted by
-        that power themselves. If delays vary, give a typical one. A delay that is not told makes forecasts
-        overconfident where labels persist.
+        Label delay: number of predictions made between a score and its label, 0 to 100,000; 0 if a label is known
+        before the next prediction. It is a fact of your deployment, not a tuning parameter; if delays vary, give a
+        typical one. The forecast issued then is scored, not today's, and means of recent labels leave out those that
+        were not known then. Labels that come in a row often have one cause: the mixtures also run with learning rate
+        (1 + delay)^−¾, at which their rows are weighted too. A delay that is not given makes forecasts overconfident
+        where labels persist.
+
+    Raises
+    ------
+    InputError
+        If `delay` is no whole number from 0 to 100,000.
 
     Notes
     -----
@@ -59,15 +66,20 @@ class Auto(SequentialCalibrator):
     The last line is what the stack and the corrections may cost. Losses are summed log losses, in nats; that of an
     expert at a score between two knots is the mean of its losses at both, by nearness. For one expert over 10,000
     observations and a prior weight of .1 the bound is 5.5 nats, about .0006 each. Experts never say less than 1e-7 or
-    more than 1 − 1e-7. An observation of weight w counts w times in stakes and is one step of w-fold size for the
-    experts, of 10⁶-fold at most for the regressions.
+    more than 1 − 1e-7. An observation of weight w counts w times in the weights of the mixtures and is one step of
+    w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
-    O(1) per observation: 24 µs to predict and to learn, 44 µs with a delay (`examples/auto_weights.py`), and memory for
-    1,000 observations and for those whose labels are late. `map()` is exact, for 257 forecasts.
-    Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998, for fixed share; Vovk, Competitive
-    on-line statistics, 2001, for mixtures under log loss; Kulis and Bartlett, Implicit online learning, ICML 2010, for
-    the steps of the regressions.
+    **Cost.** O(1) per observation: 24 µs to predict and to learn, 44 µs with a delay (`examples/auto_weights.py`), and
+    memory for 1,000 observations and for those whose labels are late. `map()` is exact, for 257 forecasts.
 
+    References
+    ----------
+    Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998: fixed share. Vovk, Competitive on-line
+    statistics, International Statistical Review 69, 2001: mixtures under log loss. Kulis and Bartlett, Implicit online
+    learning, ICML 2010: the steps of the regressions.
+
+    Examples
+    --------
     >>> import random
     >>> labels = random.Random(1)
     >>> cal = Auto()
@@ -93,9 +105,9 @@ class Auto(SequentialCalibrator):
         self.delay = delay
         self.scale = Logit()
         self._live = Ensemble(delay)
-        # What the live one was when today's labels were asked for: `_late` is what it has yet to learn.
+        # The ensemble as it was when the forecast for today's label was issued: `_late` is what it has yet to learn.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._late: deque[tuple[float, float, float, FloatArray]] = deque()
+        self._late: deque[tuple[float, float, float, Assessment]] = deque()
         self._n = 0.0
 
     @property
@@ -103,7 +115,7 @@ class Auto(SequentialCalibrator):
         return self._n
 
     def weights(self) -> dict[str, float]:
-        """How much each expert counts in the present forecast, by name; they sum to 1."""
+        """The weight of each expert in the present forecast, by name; they sum to 1."""
         return self._live.weights()
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
@@ -113,16 +125,16 @@ class Auto(SequentialCalibrator):
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        outcome = self._then.judge(x, y, w)
-        self._live.learn(x, y, w, outcome)
+        assessed = self._then.assess(x, y, w)
+        self._live.learn(x, y, w, assessed)
         if self.delay:
-            self._late.append((x, y, w, outcome))
+            self._late.append((x, y, w, assessed))
             if len(self._late) > self.delay:
                 self._then.learn(*self._late.popleft())
         self._n += w
 
     def _state(self) -> dict[str, Any]:
-        late = [[x, y, w, outcome.tolist()] for x, y, w, outcome in self._late]
+        late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._late]
         then = None if self.delay == 0 else self._then.state()
         return {"clamped": self._clamped, "n": self._n, "live": self._live.state(), "then": then, "late": late}
 
@@ -132,6 +144,4 @@ class Auto(SequentialCalibrator):
         self._live.restore(state["live"])
         if self.delay:
             self._then.restore(then)
-        self._late = deque(
-            (float(x), float(y), float(w), np.array(outcome, dtype=np.float64)) for x, y, w, outcome in late
-        )
+        self._late = deque((float(x), float(y), float(w), self._then.assessment(of)) for x, y, w, of in late)
