@@ -20,7 +20,8 @@ USES = {
 FOLDER = Path(__file__).parent
 
 
-def _is_compiled(name: str) -> bool:
+def has_compiled_form(name: str) -> bool:
+    """Whether the compiled form of a kernel is beside its `.py`."""
     return any((FOLDER / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
 
 
@@ -35,5 +36,5 @@ def _import_source(name: str) -> None:
 # A compiled kernel cannot use the C types of one that is not, as where the compiler failed on that one alone: it would
 # fail on import. It is then used as Python too.
 for _kernel, _used in USES.items():
-    if _is_compiled(_kernel) and not all(map(_is_compiled, _used)):
+    if has_compiled_form(_kernel) and not all(map(has_compiled_form, _used)):
         _import_source(_kernel)
