@@ -6,20 +6,25 @@ import os
 import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 
+from streamcal.kernels import USES
+
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 #: The compiled form of kernels/x.py is a file beside it, and Python imports that one of the two.
 KERNELS = os.path.join(PACKAGE, "kernels")
 
 
 def kernels() -> dict[str, bool]:
-    """Kernel name → whether its compiled form is in use. Reads a folder and imports nothing.
+    """Kernel name → whether its compiled form is in use. Reads a folder and imports no kernel.
+
+    It is not in use where a kernel whose C types it uses is not compiled (`streamcal.kernels.USES`).
 
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
     files = set(os.listdir(KERNELS))
     names = sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
-    return {name: any(name + suffix in files for suffix in EXTENSION_SUFFIXES) for name in names}
+    found = {name: any(name + suffix in files for suffix in EXTENSION_SUFFIXES) for name in names}
+    return {name: all(found[one] for one in (name, *USES.get(name, ()))) for name in names}
 
 
 def in_source_tree() -> bool:

@@ -5,10 +5,9 @@ A kernel takes arrays and scalars and imports nothing of ours but other kernels.
 level, a `.pxd` beside the `.py` declares what is shared.
 """
 
+import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
 USES = {
@@ -17,16 +16,18 @@ USES = {
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
-FOLDER = Path(__file__).parent
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def _is_compiled(name: str) -> bool:
-    return any((FOLDER / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+    return any(os.path.exists(os.path.join(FOLDER, name + suffix)) for suffix in EXTENSION_SUFFIXES)
 
 
 def _import_source(name: str) -> None:
     """Import a kernel from its `.py`, whether or not it is compiled."""
-    spec = spec_from_file_location(f"{__name__}.{name}", FOLDER / f"{name}.py")
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"{__name__}.{name}", os.path.join(FOLDER, f"{name}.py"))
     module = module_from_spec(spec)
     sys.modules[spec.name] = globals()[name] = module
     spec.loader.exec_module(module)
