@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import PROBES, assert_close, is_sequential, realistic, variants
+from laws import assert_close
+from laws.binary import PROBES, is_sequential, realistic, variants
 
 from streamcal import (
     REGISTRY,
