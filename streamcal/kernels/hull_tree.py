@@ -1117,10 +1117,10 @@ class HullTree:
             return cython.cast(Inner, self._over).P / cython.cast(Inner, self._over).W
         return self._fit_with(0.0, 0.0)
 
-    @cython.locals(x=cython.double[::1], lower=cython.double[::1], upper=cython.double[::1], i=cython.Py_ssize_t)
+    @cython.locals(lower=cython.double[::1], upper=cython.double[::1], i=cython.Py_ssize_t)
     def intervals(self, scores, w: cython.double):
         """`interval` of many scores: two arrays."""
-        x = np.ascontiguousarray(scores, dtype=np.float64)
+        x: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64)
         p0, p1 = np.zeros(len(x)), np.ones(len(x))
         lower, upper = p0, p1
         w = min(float(w), _HEAVIEST)
@@ -1130,10 +1130,10 @@ class HullTree:
                 upper[i] = max(lower[i], self._upper(w))
         return p0, p1
 
-    @cython.locals(x=cython.double[::1], values=cython.double[::1], i=cython.Py_ssize_t)
+    @cython.locals(values=cython.double[::1], i=cython.Py_ssize_t)
     def isotonics(self, scores):
         """`isotonic` of many scores."""
-        x = np.ascontiguousarray(scores, dtype=np.float64)
+        x: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64)
         found = np.empty(len(x))
         values = found
         for i in range(len(x)):
@@ -1142,14 +1142,13 @@ class HullTree:
 
     # ---- all at once --------------------------------------------------------------------------------------------
 
-    @cython.locals(s=cython.double[::1], ws=cython.double[::1], ps=cython.double[::1], cs=cython.longlong[::1])
     @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count, heaviest=0.0):
         """Replace the content by sorted arrays of distinct scores; `heaviest` is what the property said. O(k)."""
-        s = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
-        ws = np.ascontiguousarray(w, dtype=np.float64)
-        ps = np.ascontiguousarray(positive, dtype=np.float64)
-        cs = np.ascontiguousarray(count, dtype=np.int64)
+        s: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
+        ws: cython.const[cython.double][::1] = np.ascontiguousarray(w, dtype=np.float64)
+        ps: cython.const[cython.double][::1] = np.ascontiguousarray(positive, dtype=np.float64)
+        cs: cython.const[cython.longlong][::1] = np.ascontiguousarray(count, dtype=np.int64)
         self._size, self._count = len(s), 0
         self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest
         leaves, leaf, exact, total = [], None, True, 0.0
