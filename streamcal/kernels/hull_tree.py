@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, binding=False
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Exact isotonic regression and inductive Venn-Abers over a multiset of weighted binary outcomes.
 
 Symbols, all of the cumulative sum diagram of isotonic regression:

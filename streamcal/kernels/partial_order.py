@@ -55,6 +55,8 @@ def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def below(
     x: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, j: cython.Py_ssize_t, width: cython.Py_ssize_t
 ) -> cython.bint:
@@ -163,6 +165,7 @@ class BlockCutter:
                 stop, most = middle, mean
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def mean(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """θ of a block."""
         positive: cython.double = 0.0
@@ -174,6 +177,7 @@ class BlockCutter:
         return positive / weight
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def cut(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Bring the points of U to the end of a block, the others to its beginning; where U begins.
 
@@ -199,6 +203,7 @@ class BlockCutter:
         return kept
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def begin(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
         """No flow inside the block; the capacities c as `excess`, points outside it marked."""
         i: cython.Py_ssize_t
@@ -231,6 +236,7 @@ class BlockCutter:
                     self.flow[e] = 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def search(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
         """Breadth first from all points with excess: levels, −1 where none comes; whether a deficit was reached."""
         i: cython.Py_ssize_t
@@ -259,6 +265,7 @@ class BlockCutter:
         return reached
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
         """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at.
 
