@@ -51,24 +51,10 @@ class BuildKernels(build_ext):
         else:
             self.extensions = kernels
             super().build_extensions()  # in parallel
-            self.drop_dependent_kernels()
         self.extensions = [extension for extension in (shared, *kernels) if extension.name not in self.reasons]
         failed = [why for name, why in self.reasons.items() if name != SHARED]
         if failed:
             print(ADVICE.format(failed=len(failed), number=len(kernels), reason=failed[0]), flush=True)
-
-    def drop_dependent_kernels(self) -> None:
-        """Kernels that read one another's structs are all compiled, or none of them: one alone cannot be imported."""
-        dependent = {f"streamcal.kernels.{path.stem}" for path in Path("streamcal/kernels").glob("*.pxd")}
-        dependent |= {
-            f"streamcal.kernels.{path.stem}"
-            for path in Path("streamcal/kernels").glob("*.py")
-            if "cython.cimports.streamcal" in path.read_text(encoding="utf-8")
-        }
-        failed = sorted(dependent & self.reasons.keys())
-        for name in dependent - self.reasons.keys() if failed else ():
-            Path(self.get_ext_fullpath(name)).unlink(missing_ok=True)
-            self.reasons[name] = f"{failed[0]} could not"
 
     def build_extension(self, ext: Extension) -> None:
         ext.extra_compile_args = MSVC_FLAGS if self.compiler.compiler_type == "msvc" else FLAGS

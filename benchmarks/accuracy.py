@@ -1,4 +1,4 @@
-"""How right the answers of the quadratic program are, and what the tolerance of OSQP buys."""
+"""Accuracy of the quadratic-program solvers, and the effect of OSQP's tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks learn: scores, outcomes and queries, made before any clock runs."""
+"""Input of the benchmarks: scores, outcomes and queries, made before any timing starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Part(NamedTuple):
-    """Some steps of a stream, as Python objects: what a program that serves one request at a time has in hand."""
+    """Some steps of a stream, as Python objects: the form in which a program that serves one request at a time has
+    them."""
 
     #: (score to predict, score to learn, its outcome), one for each step.
     steps: list[tuple[float, float, bool]]

@@ -1,4 +1,4 @@
-"""Arrays at a time: filling a tree, and the throughput of grids."""
+"""Bulk operations: filling a tree, and the throughput of grids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran, and whether it may run at all."""
+"""The environment of a benchmark, and checks of whether it may run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from streamcal import __version__
-from streamcal.doctor import kernel_form, kernels
+from streamcal.app.doctor import kernel_form, kernels
 
 PACKAGES = (
     "numpy", "scipy", "sortedcontainers", "osqp",
@@ -19,7 +19,8 @@ PACKAGES = (
 
 
 def require_compiled() -> None:
-    """Exit unless every kernel runs in its compiled form: Python imports the `.py` silently where there is no other."""
+    """Exit unless every kernel runs in its compiled form: Python imports the `.py` without warning where there is no
+    other."""
     form = kernel_form()
     if form != "compiled":
         without = ", ".join(name for name, compiled in kernels().items() if not compiled)
@@ -31,7 +32,7 @@ def require_compiled() -> None:
 
 
 def stale_kernels() -> list[str]:
-    """Kernels whose compiled file is older than their source: they are probably not what the source says."""
+    """Kernels whose compiled file is older than their source, and so probably different from it."""
     modules = {name: Path(str(import_module(f"streamcal.kernels.{name}").__file__)) for name in kernels()}
     return [
         name
@@ -41,7 +42,7 @@ def stale_kernels() -> list[str]:
 
 
 def environment(seed: int) -> dict[str, str]:
-    """What is printed above every result, by heading."""
+    """The environment printed above every result, by heading."""
     stale = stale_kernels()
     found = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -63,7 +64,7 @@ def _cores() -> set[int]:
 
 
 def _processor() -> str:
-    """The processor's name and its caches, as far as the system tells."""
+    """The processor's name and its caches, as far as the system reports them."""
     info = Path("/proc/cpuinfo")
     names = (
         [line.split(":")[1] for line in info.read_text().splitlines() if line.startswith("model name")]

@@ -1,8 +1,8 @@
-"""The picture of docs/implementation.md: what the hull tree holds and how it answers, drawn from the kernel at work.
+"""The figure of docs/implementation.md: the contents of the hull tree and a query, drawn from the running kernel.
 
     python -m benchmarks.figures    # writes docs/implementation/tree.png
 
-The kernel is loaded as ordinary Python with small leaves, so that its nodes can be looked into.
+The kernel is loaded as ordinary Python with small leaves, so that its nodes can be inspected.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _draw_tree(axes: Axes) -> None:
 
 
 def _outcomes(module: Any, tree: Any, score: float, y: float) -> dict[int, str]:
-    """Learn, and say of each node on the path what was done about its pool."""
+    """Learn, and record for each node on the path how its pool was updated."""
     found: dict[int, str] = {}
     owner = module.HullTree
     settle, find = owner._settle, owner._find_pool

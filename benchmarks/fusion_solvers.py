@@ -1,10 +1,10 @@
-"""Which solver for the quadratic program of MR-MIC (paper 000, eq. 6): one variable for each of n observations.
+"""Solvers for the quadratic program of MR-MIC (paper 000, eq. 6): one variable for each of n observations.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.fusion_solvers [--observations 500]
 
 Every solver gets the same program: labels drawn with the mean of two uniform scores as their probability (seed 0), unit
 weights, and the covers of the coordinate-wise order as constraints. Each line: the median of three solves, iterations,
-and the largest distance of a value from that of quadprog. Then the parts of `PartialOrderVennAbers` on the same data:
+and the largest difference of a value from that of quadprog. Then the parts of `PartialOrderVennAbers` on the same data:
 finding the covers, one isotonic fit, and one pair (p₀, p₁).
 """
 

@@ -1,4 +1,4 @@
-"""Cost of a step against the number of distinct scores held, and against rivals that fit everything again."""
+"""Cost of a step as a function of the number of distinct scores held, compared with methods that refit everything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def streams(plan: Plan) -> list[dict[str, Any]]:
 
 
 def refits(plan: Plan) -> list[dict[str, Any]]:
-    """Rivals that fit everything for each prediction, raced against the tree."""
+    """Methods that refit everything for each prediction, timed together with the tree."""
     rows: list[dict[str, Any]] = []
     last: dict[str, tuple[int, float]] = {}
     for size in plan.refit_sizes:

@@ -1,12 +1,12 @@
-"""Which solver for the quadratic programs of Bernstein logistic regression, and whether to have them at all.
+"""Solvers for the quadratic programs of Bernstein logistic regression, and for the whole problem.
 
     python -m benchmarks.logistic_solvers [--observations 2000]
 
 `BernsteinLogistic` solves its problem by Newton steps, each a monotone least-squares problem of n + 1 coefficients.
 Here the same steps are made with three solvers of those problems, and the whole problem is given to Clarabel as a
 program in exponential cones. Each line: the first fit of a table, the median of fits after one more observation each,
-warm-started where the solver can, quadratic programs a fit, and the largest bound on the log loss left (of the cone
-program: the distance to the loss of the active set).
+warm-started where the solver supports it, quadratic programs per fit, and the largest bound on the remaining log loss
+(for the cone program: the difference from the loss of the active set).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class ClarabelLeastSquares:
-    """The problem of `MonotoneLeastSquares` by Clarabel's interior point, from the beginning every time."""
+    """The problem of `MonotoneLeastSquares` by Clarabel's interior-point method, a cold start every time."""
 
     ridge = MonotoneLeastSquares(1).ridge
 

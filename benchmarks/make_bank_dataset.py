@@ -3,10 +3,9 @@
     python benchmarks/make_bank_dataset.py /path/to/bank_additional_full.csv.gz
     STREAMCAL_DATA=/path/to python benchmarks/make_bank_dataset.py
 
-The source is a comma-separated CSV with one header row, gzipped. Nothing is changed but this: the column
-`duration` is left out, since the length of a call is known only after it and then all but tells its outcome.
-The rows keep their order, which is the order of their dates. Two runs write the same bytes: the gzip header
-carries no time and no name.
+The source is a comma-separated CSV with one header row, gzipped. The only change is that the column `duration` is left
+out, since the length of a call is known only after it and nearly determines its outcome. The rows keep their order,
+which is the order of their dates. Two runs write the same bytes: the gzip header has no time and no name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes per distinct score, each case in a process of its own."""
+"""Bytes per distinct score, with each case measured in its own process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _grid_bytes(cells: int, size: int, seed: int) -> int:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory, after what is free was given back."""
+    """Resident bytes of this process after free memory was returned to the system."""
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,12 +1,12 @@
-"""The methods of many classes on two real streams, every probability predicted before its outcome was learned.
+"""The multiclass methods on two real streams, with every probability predicted before its outcome was learned.
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.multiclass            # writes docs/multiclass.md
     python -m benchmarks.multiclass --rows 500                              # shortened, prints only
 
-Cover types: a multinomial logistic regression learns the first 15,120 rows, in which the seven types are equally
-frequent, and is then served unchanged, while the types are not. Image segments: a naive Bayes classifier predicts each
-row, then learns it. Nothing was chosen by looking at these results: every method has its defaults, and all that forget
-have the same window.
+Cover types: a multinomial logistic regression is trained on the first 15,120 rows, in which the seven types are equally
+frequent, and then served unchanged, while the frequencies in the stream differ. Image segments: a naive Bayes
+classifier predicts each row, then learns it. No setting was chosen on these results: every method has its defaults, and
+all methods that forget have the same window.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def covertype(folder: Path, rows: int) -> Stream:
 
 
 def image_segments(rows: int) -> Stream:
-    """The scores of a model that learns each row after it was predicted; rows without any opinion are left out."""
+    """The scores of a model that learns each row after predicting it; rows without a prediction are left out."""
     model = preprocessing.StandardScaler() | naive_bayes.GaussianNB()
     found, y = [], []
     for x, label in datasets.ImageSegments().take(rows):
@@ -101,7 +101,7 @@ def image_segments(rows: int) -> Stream:
 
 
 def prequential(build: Callable[[], MulticlassCalibrator] | None, stream: Stream) -> tuple[Array, float]:
-    """Each block predicted, then learned: the probabilities, and the microseconds a row took."""
+    """The probabilities, each block predicted and then learned, and the microseconds per row."""
     if build is None:
         return stream.scores, 0.0
     cal, predicted, start = build(), [], time.perf_counter()
@@ -113,7 +113,7 @@ def prequential(build: Callable[[], MulticlassCalibrator] | None, stream: Stream
 
 
 class Row(NamedTuple):
-    """A method on a stream."""
+    """The results of a method on a stream."""
 
     log_loss: float
     brier: float
@@ -122,7 +122,7 @@ class Row(NamedTuple):
 
 
 def measured(stream: Stream) -> dict[str, Row]:
-    """Every method, and the scores as they are."""
+    """The results of every method, and of the raw scores."""
     rows = {}
     for name, build in {SCORES: None, **METHODS}.items():
         p, cost = prequential(build, stream)
@@ -147,7 +147,7 @@ def table_of(rows: dict[str, Row]) -> str:
 
 
 def reading(cover: dict[str, Row], segments: dict[str, Row]) -> str:
-    """What the tables say, with their figures."""
+    """The summary below the tables, with its figures."""
     both = (("the cover types", cover), ("the image segments", segments))
 
     def lowest(measure: str) -> str:
@@ -169,14 +169,14 @@ Every probability was predicted before its outcome was learned, cold start inclu
 and, where they forget, a window of the last {window:,} observations. Log loss in nats (a loss is at most 13.8), Brier
 score summed over the classes, classwise ECE over 15 bins of equal weight: lower is better.
 
-## Cover types: the world is not the training data
+## Cover types: class frequencies differ from training
 
-{covertype_rows:,} rows, seven classes. A multinomial logistic regression learned {training:,} rows before them, in
-which all types are equally frequent; in what follows they are not.
+{covertype_rows:,} rows, seven classes. A multinomial logistic regression was trained on the {training:,} rows before
+them, in which all types are equally frequent; in the stream they are not.
 
 {covertype}
 
-## Image segments: a model that learns on
+## Image segments: a base model that keeps learning
 
 {segments_rows:,} rows, seven classes. A Gaussian naive Bayes classifier on standardised features, overconfident by
 nature, predicts each row and then learns it.
@@ -190,10 +190,10 @@ nature, predicts each row and then learns it.
 ## How it was made
 
 - Cover types are predicted in blocks of {covertype_block} rows, each learned as a whole afterwards; image segments in
-  blocks of {segments_block}. The methods that solve do so once a block.
-- Microseconds are those of predicting and learning, divided by the rows, on a machine shared with other work: read
-  them as orders of magnitude.
-- One pass over one order of each stream: differences in the third decimal are not to be relied on.
+  blocks of {segments_block}. Methods that solve for a map do so once a block.
+- Microseconds of predicting and learning are means over the rows, on a machine shared with other work: orders of
+  magnitude only.
+- One pass over one order of each stream: differences in the third decimal are not reliable.
 - `STREAMCAL_DATA=… python -m benchmarks.multiclass`, {date}, streamcal {streamcal}, numpy {numpy}.
 """
 
@@ -201,7 +201,7 @@ nature, predicts each row and then learns it.
 MEASURES = {"log_loss": "log loss", "brier": "Brier score", "ece": "classwise ECE", "cost": "time a row"}
 #: Two methods, and what to know of their difference.
 PAIRS = (
-    ("`OnlineVectorScaling`", "`VectorScaling`", "It remembers nothing but its parameters and their curvature."),
+    ("`OnlineVectorScaling`", "`VectorScaling`", "It stores only its parameters and their curvature."),
     ("`Dirichlet`", "`VectorScaling`", "It has 56 parameters for seven classes, and the other 14."),
     ("`TemperatureScaling`", SCORES, "One slope cannot repair wrong class frequencies."),
     ("`OneVsRest(Beta)`", "`OneVsRest(Isotonic)`", ""),

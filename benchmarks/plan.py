@@ -1,4 +1,4 @@
-"""How much of everything is run."""
+"""The number of repetitions of every part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Plan:
     rounds: int = 60
     refit_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     refit_rounds: int = 7
-    #: A rival is not run at a size where one fit would take longer, judged by the size before.
+    #: A rival is not run at a size where one fit would take longer, estimated from the size before.
     refit_seconds: float = 6.0
     stream_size: int = 1_000_000
     tail_size: int = 10_000_000

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: the public verb, and the kernel calls in it by themselves, batch by batch in turn."""
+"""Time of a step: the public method, and its kernel calls alone, timed in alternating batches."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _platt() -> list[Verb]:
     cal, other = OnlinePlatt(), OnlinePlatt()
     newton = other._newton
     return [
-        Verb("predict_one", cal.predict_one, _query, newton.predict_usual, _query),
-        Verb("learn_one", cal.learn_one, _observation, newton.learn_usual, lambda _q, s, y: (s, y, 1.0)),
+        Verb("predict_one", cal.predict_one, _query, newton.predict_fast, _query),
+        Verb("learn_one", cal.learn_one, _observation, newton.learn_fast, lambda _q, s, y: (s, y, 1.0)),
     ]
 
 

@@ -1,14 +1,14 @@
-"""How the three points of the Venn-Abers interval, and two other methods, count rare events.
+"""Calibration ratios of the three points of the Venn-Abers interval, and of two other methods, on rare events.
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.rare_events           # writes docs/rare_events.md
     python -m benchmarks.rare_events --rows 4000 --seeds 2                  # shortened, prints only
 
-The measure is the calibration ratio, the sum of all probabilities predicted over the number of events that followed:
-1 is right, 1.2 announces a fifth too many. Every probability is predicted before its outcome is learned.
+The calibration ratio is the sum of the predicted probabilities over the number of events that followed: 1 is best, and
+at 1.2 a fifth too many events are predicted. Every probability is predicted before its outcome is learned.
 
-Synthetic streams: the true probability π of an observation has normal log-odds of deviation 1 around a centre that
-makes the mean of π the base rate; the outcome is 1 with probability π; the score is what an overconfident model says
-that is too high: its log-odds are 1.5 times as far from the centre, and 0.5 higher.
+Synthetic streams: the true probability π of an observation has normal log-odds of deviation 1 around a centre for which
+the mean of π is the base rate; the outcome is 1 with probability π; the score is that of an overconfident model that is
+too high: its log-odds are 1.5 times as far from the centre, and 0.5 higher.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def clicks(folder: Path, rows: int | None) -> Stream:
 
 
 def prequential(stream: Stream) -> dict[str, Array]:
-    """What each method predicted for every row before its outcome was learned."""
+    """The prediction of each method for every row before its outcome was learned."""
     venn_abers, isotonic = VennAbers(), Isotonic()
     intervals = np.empty((len(stream.y), 2))
     steps = np.empty(len(stream.y))
@@ -100,7 +100,7 @@ def platt(stream: Stream) -> Array:
 
 
 def ratio(p: Array, y: Array) -> float:
-    """Announced over happened; NaN if nothing happened."""
+    """Predicted over observed; NaN without events."""
     return float(p.sum() / y.sum()) if y.any() else float("nan")
 
 
@@ -118,7 +118,7 @@ def ratios(base_rate: float, rows: int, seeds: int) -> tuple[dict[str, Array], d
 
 
 def spread(values: Array) -> str:
-    """Mean and standard deviation over the seeds; a dash if nothing happened in one of them."""
+    """Mean and standard deviation over the seeds; a dash if there was no event in one of them."""
     if np.isnan(values).any():
         return "–"
     deviation = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
@@ -152,13 +152,13 @@ def percent(rate: float) -> str:
     return f"{100.0 * rate:.3g} %"
 
 
-PAGE_TEXT = """# Rare events: how many the probabilities announce
+PAGE_TEXT = """# Rare events: predicted against observed
 
-The calibration ratio is the sum of the probabilities predicted over the number of events that followed: 1 is right, 1.2
-announces a fifth too many. Here every probability was predicted before its outcome was learned, cold start included,
-with nothing forgotten and no prior. `VennAbers` gives the interval (p₀, p₁), of which `point=` makes one probability:
-log-minimax p₁/(1−p₀+p₁), brier-minimax p₁ + p₀²/2 − p₁²/2, self-consistent p₀/(1−p₁+p₀). `Isotonic`, `Platt` and the
-score as it came stand beside them.
+The calibration ratio is the sum of the predicted probabilities over the number of events that followed: 1 is best,
+and at 1.2 a fifth too many events are predicted. Here every probability was predicted before its outcome was learned,
+cold start included, without forgetting and without a prior. `VennAbers` gives the interval (p₀, p₁), which `point=`
+reduces to one probability: log-minimax p₁/(1−p₀+p₁), brier-minimax p₁ + p₀²/2 − p₁²/2, self-consistent p₀/(1−p₁+p₀).
+`Isotonic`, `Platt` and the raw score are shown for comparison.
 
 {main}
 
@@ -166,10 +166,10 @@ score as it came stand beside them.
 
 {reading}
 
-## How the excess fades
+## How the excess decreases
 
-The same streams, part of the way: the sum of the probabilities predicted over the sum of the *true* ones, which is free
-of the luck of the outcomes and defined before the first event.
+Prefixes of the same streams: the sum of the predicted probabilities over the sum of the *true* ones, which does not
+depend on the outcomes drawn and is defined before the first event.
 
 {way}
 
@@ -178,24 +178,25 @@ of the luck of the outcomes and defined before the first event.
 - Synthetic streams, {rows:,} rows each, {seeds} seeds (0 to {last}) per base rate; figures are mean ± standard
   deviation over the seeds. The true probability π has log-odds N(c, 1), c such that the mean of π is the base rate;
   the outcome is 1 with probability π; the score has log-odds c + 1.5 (logit π − c) + 0.5: an overconfident model that
-  is too high. Platt's sigmoid contains the exact answer here, which no real stream grants.
+  is too high. Platt's sigmoid contains the true map here, unlike on real streams.
 - iPinYou advertiser 2997: {real_rows} impressions in log order, the model's click probability `pctr` as the score.
-- `Platt` predicts {every} rows before it learns them; everything else goes row by row.
+- `Platt` predicts {every} rows before it learns them; all other methods predict and learn row by row.
 - `STREAMCAL_DATA=… python -m benchmarks.rare_events`, {date}, streamcal {streamcal}, numpy {numpy}, scipy {scipy};
   {seconds:.0f} s on two shared cores.
 """
 
 #: Three sentences, whose figures are read from the tables; what they claim of them was read off the full run.
 READING = """
-The minimax points announce too many events wherever events are rare: log-minimax {m[0.005]:.2f} times as many at
-0.5 %, {m[0.0005]:.2f} times at 0.05 % and {m_real:.2f} times on the real clicks, since as p₁ tends to 0 both tend to
-p₁, the interval's upper end. The self-consistent point is within 3 % of right down to 0.5 % ({s[0.005]:.2f}) and on
-the real clicks ({s_real:.2f}), and {s[0.0005]:.2f} at 0.05 %, where a hundred events are too few to tell its excess
-from luck in a single stream; it does not cure the cold start ({cold:.1f} over the first ten events at 0.05 %), and it
-can be exactly 0. The excess fades as events come in, not as rows do, and the more slowly the rarer they are
-(log-minimax after a hundred events: {h[0.05]:.2f}, {h[0.005]:.2f} and {h[0.0005]:.2f} at 5, 0.5 and 0.05 %; after ten
-thousand at 5 %: {m[0.05]:.2f}), so choose `point="self-consistent"` for click rates and keep the minimax points, which
-bound the regret of one prediction and not the sum of many, for events that are common.
+The minimax points predict too many events where events are rare: log-minimax {m[0.005]:.2f} times as
+many at 0.5 %, {m[0.0005]:.2f} times at 0.05 % and {m_real:.2f} times on the real clicks, since both tend to p₁, the
+upper end of the interval, as p₁ tends to 0. The self-consistent point is within 3 % down to 0.5 % ({s[0.005]:.2f})
+and on the real clicks ({s_real:.2f}), and {s[0.0005]:.2f} at 0.05 %, where a hundred events are too few to
+distinguish its excess from sampling error in a single stream; it does not remove the excess of the cold start
+({cold:.1f} over the first ten events at 0.05 %), and it can be exactly 0. The excess decreases with the number of
+events, not of rows, and more slowly for rarer events (log-minimax after a hundred events: {h[0.05]:.2f},
+{h[0.005]:.2f} and {h[0.0005]:.2f} at 5, 0.5 and 0.05 %; after ten thousand at 5 %: {m[0.05]:.2f}). So choose
+`point="self-consistent"` for click rates, and keep the minimax points, which bound the regret of one prediction and
+not the sum of many, for common events.
 """
 
 

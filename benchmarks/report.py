@@ -94,7 +94,7 @@ def _tail(results: Results) -> str:
     pauses = (
         f"{tail['steps']:,} steps over {tail['size']:,} distinct scores. Python's garbage collector ran "
         f"{tail['collections']} times meanwhile, for {tail['longest_collection'] * 1e3:.2f} ms at the longest. A full "
-        f"collection, asked for afterwards, took {tail['full_collection'] * 1e3:.0f} ms."
+        f"collection, run afterwards, took {tail['full_collection'] * 1e3:.0f} ms."
     )
     return f"{found}\n\n{pauses}"
 

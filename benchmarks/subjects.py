@@ -1,4 +1,4 @@
-"""What is raced at every size: streamcal through its public verbs, the floor and the limit."""
+"""The subjects timed at every size: streamcal through its public methods, the floor and the limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTLED = 200_000
 
 
 class Learner(Subject):
-    """A calibrator: predict one score, learn another. It takes back its oldest observations after each batch."""
+    """A calibrator: predict one score, learn another. It unlearns its oldest observations after each batch."""
 
     def __init__(self, cal: Calibrator, stream: Stream, *, most: int | None = None) -> None:
         self.cal = cal
@@ -35,7 +35,7 @@ class Learner(Subject):
 
 
 class Keeper(Learner):
-    """A calibrator that forgets by itself or whose step does not depend on how much it holds."""
+    """A calibrator that forgets, or whose step does not depend on the number of observations held."""
 
     def settle(self, part: Part) -> None:
         return None

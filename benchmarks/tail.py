@@ -1,4 +1,4 @@
-"""The slow steps: every step of a `Window` over a large tree, one by one."""
+"""The slowest steps: every step of a `Window` over a large tree is timed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _exceeded(seconds: Array) -> list[tuple[float, float]]:
 
 
 def _idle_for(seconds: float) -> Callable[[float, float, bool], None]:
-    """A step of about this length that calculates without memory."""
+    """A control step of about this length that computes without memory access."""
     turns = 1_000
     start = time.perf_counter()
     for _ in range(turns):
@@ -91,7 +91,7 @@ def _idle_for(seconds: float) -> Callable[[float, float, bool], None]:
 
 
 class _Collections:
-    """How long each run of Python's garbage collector takes."""
+    """Duration of each run of Python's garbage collector."""
 
     def __enter__(self) -> _Collections:
         self.seconds: list[float] = []

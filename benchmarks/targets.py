@@ -1,4 +1,4 @@
-"""The targets set beforehand, each with what was measured. Nothing is rounded in its favour."""
+"""The targets set beforehand, each with the measured value. Nothing is rounded in its favour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MILLION, TEN_MILLION = 1_000_000, 10_000_000
 
 
 class Target(NamedTuple):
-    """A row of the table: what came out, and whether that is within the target; None where it was not run."""
+    """A row of the table: the measured value, and whether it is within the target; None where it was not run."""
 
     what: str
     target: str

@@ -1,10 +1,11 @@
-"""How times are taken: subjects in turn, batch after batch, in one process.
+"""Timing: the subjects in turn, batch after batch, in one process.
 
-A machine shared with others is slow for seconds at a time. So all subjects of a race take turns, again and again
-(A B C A B C …): what slows one slows its neighbours too, and a ratio is the median of the ratios of the rounds.
+A machine shared with others is slow for seconds at a time. Therefore all subjects of a comparison are timed in turn,
+repeatedly (A B C A B C …): a slowdown affects neighbouring subjects alike, and a ratio is the median of the ratios of
+the rounds.
 
-A turn is two batches, for every subject alike. The first finds the caches full of what the others left there: it shows
-what a step costs a program that does much else in between. The second finds them as a stream of steps leaves them.
+A turn is two batches, for every subject alike. In the first the caches contain the data of the other subjects: it
+measures a step in a program that does other work in between. In the second the caches are as in a sequence of steps.
 """
 
 from __future__ import annotations

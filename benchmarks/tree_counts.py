@@ -1,4 +1,4 @@
-"""What the hull tree does in one operation, counted: the figures of docs/implementation.md.
+"""Operation counts of the hull tree: the figures of docs/implementation.md.
 
     python -m benchmarks.tree_counts            # two minutes
     python -m benchmarks.tree_counts --quick    # seconds
@@ -87,7 +87,7 @@ class Counts:
 
 
 def count_stream(kind: str, size: int, operations: int) -> None:
-    """Counts per operation on a tree of `size` scores: `operations` learned, asked for and taken back again."""
+    """Counts per operation on a tree of `size` scores: `operations` learned, predicted and removed again."""
     module = load_plain()
     counts, tree = Counts(module), module.HullTree()
     rng = np.random.default_rng(SEED)

@@ -18,11 +18,10 @@ from statistics import fmean
 
 from river import tree
 
-from streamcal import Auto, Identity, OnlinePlatt
-from streamcal.base import Calibrator
+from streamcal import Auto, Identity, OnlinePlatt, plot
+from streamcal.calibrators.base import Calibrator
 from streamcal.datasets.synthetic import generate
 from streamcal.metrics import LogLoss
-from streamcal.plot import plot_weights, weights_over_time
 
 TRAINING, PARTS, PIECES = 5_000, 4, 100
 
@@ -87,7 +86,7 @@ if given.delay:
     run("Auto, delay not told", Auto(), stream, given.delay)
 print(f"\n{microseconds(Auto(delay=given.delay), stream):.0f} µs per observation of Auto, to predict and to learn")
 steps = [(k + 0.5) * len(stream) / PIECES for k in range(PIECES)]
-trusted = weights_over_time(steps, history)
+trusted = plot.weights_over_time(steps, history)
 print("\nweight".ljust(25) + "".join(f"{title:>10}" for title in ("all", "1st", "2nd", "3rd", "4th")))
 for name, shares in zip(trusted.names, trusted.shares, strict=True):
     means = [shares.mean(), *(part.mean() for part in shares.reshape(PARTS, -1))]
@@ -97,7 +96,7 @@ if given.picture:
 
     figure = Figure(figsize=(9.0, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
-    plot_weights(trusted, top, title="Weights of Auto")
-    rest = weights_over_time(steps, history, without=["stack", "corrected by score", "corrected by forecast"])
-    plot_weights(rest, bottom, title="Weights among the experts")
+    plot.plot_weights(trusted, top, title="Weights of Auto")
+    rest = plot.weights_over_time(steps, history, without=["stack", "corrected by score", "corrected by forecast"])
+    plot.plot_weights(rest, bottom, title="Weights among the experts")
     figure.savefig(given.picture, dpi=110)

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from river import compose, drift, linear_model, preprocessing
 
 from streamcal import Bernstein, Identity, Window
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, bank
 from streamcal.metrics import LogLoss
 

@@ -18,9 +18,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.scales import Logit, Probability
+from streamcal.errors import InputError
+from streamcal.parameters.scales import Logit, Probability
+from streamcal.parameters.types import FloatArray
 
 #: Models normalise in floating point, some in single precision: a probability this near to [0, 1] is meant to be in it.
 ROUNDING = 1e-6

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from streamcal import Bernstein, Calibrator, HistogramBinning, Isotonic, OnlinePlatt, VennAbers, Window
-from streamcal.doctor import kernel_form
+from streamcal.app.doctor import kernel_form
 
 HELD = 10_000
 RNG = np.random.default_rng(3)
@@ -100,6 +100,7 @@ def command() -> Any:
     return __main__
 
 
+@pytest.mark.full
 def test_command_fills_the_page(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

@@ -26,18 +26,21 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import streamcal
 from streamcal import fusion, multiclass, regression
-from streamcal.base import Calibrator, SolverError
+from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.errors import SolverError
+from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
-from streamcal.registry import REGISTRY
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
 
-PROGRAM = [sys.executable, "-c", "from streamcal.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300
 #: Longest wait for another process; only a failure waits that long.
 PATIENCE = 60.0
@@ -263,10 +266,23 @@ POLICIES: dict[str, list[str]] = {
 RESTARTED = 1e-9
 OSQP_SOLVED = 1e-4
 RUNS = [*([name] for name in REGISTRY), ["bernstein", "--set", "solver=osqp"]]
+#: Left to `-m full`: methods that take seconds for each run, and all but three methods under all but two policies.
+SLOW = ("rpr", "lite", "elite")
+EVERY_POLICY, EVERY_METHOD = ("isotonic", "platt", "ops"), ("forever", "half-life in time")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("method", RUNS, ids=" ".join)
+def is_full(method: list[str], policy: str) -> bool:
+    return method[0] in SLOW or (policy not in EVERY_METHOD and method[0] not in EVERY_POLICY)
+
+
+RUNS_UNDER_POLICIES = [
+    pytest.param(method, policy, id=f"{' '.join(method)}-{policy}", marks=[pytest.mark.full] * is_full(method, policy))
+    for method in RUNS
+    for policy in POLICIES
+]
+
+
+@pytest.mark.parametrize(("method", "policy"), RUNS_UNDER_POLICIES)
 def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str], policy: str) -> None:
     name = method[0]
     if policy not in ("forever", "weights") and "forgetting" not in REGISTRY[name]().params():
@@ -312,6 +328,14 @@ def test_a_damaged_state_is_refused_and_left_alone(stream: Path, tmp_path: Path,
     state.write_bytes(content)
     assert "state" in the_line(run(stream, "--state", state))
     assert state.read_bytes() == content
+
+
+def test_a_state_of_a_method_of_several_scores_is_refused_and_left_alone(stream: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    durable.save(CopulaFusion(), state)
+    before = state.read_bytes()
+    assert "holds CopulaFusion, which `streamcal run` does not offer" in the_line(run(stream, "--state", state))
+    assert state.read_bytes() == before
 
 
 def test_a_state_that_could_not_be_saved_is_refused_at_once(stream: Path, tmp_path: Path) -> None:
@@ -749,12 +773,24 @@ def test_doctor_says_kernel_form_and_versions() -> None:
     )
 
 
+def test_version() -> None:
+    shown = program("--version")
+    assert shown.exit_code == 0
+    assert shown.stdout == f"streamcal {streamcal.__version__}\n"
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "streamcal", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streamcal {streamcal.__version__}\n"
+
+
 def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for command in ([], ["run"], ["methods"], ["doctor"], ["demo"]):
         shown = program(*command, "--help")
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80
+        assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
         "--method",
         "--set",

@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, gamma
 
-from streamcal.base import InputError, MergeError
+from streamcal.errors import InputError, MergeError
 from streamcal.metrics import DebiasedECE, EqualMassECE, LogLossDifference
 from streamcal.metrics.log_loss_difference import TIGHTEST_AT, boundary, log_mixture
 

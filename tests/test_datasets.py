@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from streamcal.app.demo import NO_OPINION, bases, score_stream
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
-from streamcal.demo import NO_OPINION, bases, score_stream
 from streamcal.metrics import CalibrationRatio, LogLoss
 
 ROOT = Path(__file__).resolve().parent.parent

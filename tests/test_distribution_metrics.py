@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from streamcal.base import InputError, MergeError, RetractionError
+from streamcal.errors import InputError, MergeError, RetractionError
 from streamcal.metrics import CRPS, DistributionMetric, IntervalCoverage, LogLikelihood, Pinball, PITHistogram
 from streamcal.regression import Normal, Piecewise, Quantiles, Sample
 

@@ -9,7 +9,7 @@ import pytest
 import streamcal
 
 #: Modules whose host library is an extra.
-OPTIONAL = {"streamcal.sklearn": "sklearn", "streamcal.plot": "matplotlib"}
+OPTIONAL = {"streamcal.sklearn": "sklearn", "streamcal.app.plot": "matplotlib"}
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 
 
@@ -30,5 +30,9 @@ def test_the_examples_are_right(name):
 
 def test_there_are_examples_and_they_are_found():
     found = [test.name for name in MODULES if name not in OPTIONAL for test in examples_in(name) if test.examples]
-    for expected in ("streamcal", "streamcal.calibrators.venn_abers.VennAbers", "streamcal.forgetting.Window"):
+    for expected in (
+        "streamcal",
+        "streamcal.calibrators.venn_abers.VennAbers",
+        "streamcal.parameters.forgetting.Window",
+    ):
         assert expected in found

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streamcal.base import InputError, StreamcalError
 from streamcal.datasets import fetch, fetching
+from streamcal.errors import InputError, StreamcalError
 
 DATA = Path(os.environ.get("STREAMCAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 ROWS = {"adult_train": 32_561, "adult_test": 16_281, "bank_full": 45_211, "cdc_diabetes_brfss2015": 253_680}

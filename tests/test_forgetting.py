@@ -1,4 +1,4 @@
-"""Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_conformance`."""
+"""Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_laws.py`."""
 
 import inspect
 import json
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import ROUNDED, assert_close, assert_same, learned, through_json, without_forgetting
+from laws import ROUNDED, assert_close, learned, through_json
+from laws.binary import assert_same, without_forgetting
 
 from streamcal import (
     REGISTRY,
@@ -33,6 +34,7 @@ from streamcal import (
     Window,
 )
 from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, FURTHEST_AHEAD, PRUNE_FRACTION, RESCALE_HALF_LIVES
+from streamcal.memories.policies import memory_under
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import GridTable
 from streamcal.statistics.totals import Totals
@@ -572,7 +574,7 @@ def test_what_is_held_is_told_when_it_counts_as_many_as_the_prior_did(method):
     met = 0
     for k in range(300):
         cal.learn_one(k * 0.618 % 1.0, k % 3 == 0)
-        met += cal._memory.statistic.count == cal._memory._seed_count
+        met += cal._memory.statistic.count == cal._memory._prior_count
         assert cal.n > 0.9
     assert met > 0
 
@@ -689,7 +691,7 @@ def test_a_state_without_finite_numbers_is_refused(method, policy, bad):
 
 
 def test_memories_of_count_refuse_what_has_no_meaning():
-    window, decay = Window(3).start(Totals()), Decay(3).start(Totals())
+    window, decay = memory_under(Window(3), Totals()), memory_under(Decay(3), Totals())
     with pytest.raises(MergeError, match="by count"):
         window.merge(window)
     with pytest.raises(MergeError, match="by count"):
@@ -699,7 +701,7 @@ def test_memories_of_count_refuse_what_has_no_meaning():
 
 
 def test_a_refused_retraction_changes_nothing():
-    memory = Forever().start(Totals())
+    memory = memory_under(Forever(), Totals())
     memory.learn(0.5, 1.0, 1.0, 0.0)
     version, state = memory.version, memory.state()
     with pytest.raises(RetractionError):
@@ -710,7 +712,7 @@ def test_a_refused_retraction_changes_nothing():
 
 def test_weights_of_a_decay_stay_between_one_and_the_limit():
     """Rescaling is by powers of two, counted in whole halvings: the weight of today never outgrows a double."""
-    memory = Decay(3.0).start(Totals())
+    memory = memory_under(Decay(3.0), Totals())
     for _ in range(1_000):
         memory.learn(0.5, 1.0, 1.0, 0.0)
         assert 1.0 <= memory.as_of(None) < 2.0**RESCALE_HALF_LIVES

@@ -3,6 +3,10 @@
 import importlib
 import importlib.util
 import math
+import re
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamcal.kernels
-from streamcal.doctor import kernels
+from streamcal import Auto
+from streamcal.app.doctor import kernels
+from streamcal.kernels import USES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -28,11 +34,13 @@ ELSEWHERE = {
 }
 HERE = {
     "chebyshev",
-    "experts",
+    "expert_panel",
+    "fixed_share",
     "grid_cells",
     "hedging",
-    "jumper",
+    "implicit_regression",
     "logistic",
+    "mixture",
     "near_isotonic",
     "online_newton",
     "online_softmax",
@@ -41,14 +49,26 @@ HERE = {
 }
 
 
+@cache
+def plain(name):
+    """The source of a kernel as ordinary Python, using those of other kernels as ordinary Python too."""
+    used = {f"streamcal.kernels.{other}": plain(other) for other in USES.get(name, ())}
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    in_use = {full: importlib.import_module(full) for full in used}
+    sys.modules.update(used)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.modules.update(in_use)
+    return module
+
+
 def twins(name):
     """(compiled module, its source as ordinary Python), or skip."""
     if not kernels()[name]:
         pytest.skip(f"{name} is not compiled here: there is no second form to compare with")
-    spec = importlib.util.spec_from_file_location(f"plain_{name}", FOLDER / f"{name}.py")
-    plain = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(plain)
-    return importlib.import_module(f"streamcal.kernels.{name}"), plain
+    return importlib.import_module(f"streamcal.kernels.{name}"), plain(name)
 
 
 def bits(value):
@@ -65,9 +85,52 @@ def test_every_kernel_has_its_two_forms_compared():
 
 def test_the_plain_form_is_plain():
     for name in HERE:
-        compiled, plain = twins(name)
-        assert plain.__file__.endswith(".py")
+        compiled, source = twins(name)
+        assert source.__file__.endswith(".py")
         assert not compiled.__file__.endswith(".py")
+
+
+def test_kernels_say_whose_c_types_they_use():
+    """In `USES`: directly or through another, those that are used before those that use them."""
+    found = {}
+    for path in sorted(FOLDER.glob("[!_]*.py")):
+        direct = re.findall(
+            r"from cython\.cimports\.streamcal\.kernels\.(\w+) import", path.read_text(encoding="utf-8")
+        )
+        assert all((FOLDER / f"{other}.pxd").exists() for other in direct)
+        if direct:
+            found[path.stem] = set(direct)
+    assert set(USES) == set(found)
+    for name, used in USES.items():
+        assert set(used) == found[name].union(*(USES.get(other, ()) for other in found[name]))
+        assert all(list(USES).index(other) < list(USES).index(name) for other in used if other in USES)
+
+
+@pytest.mark.parametrize("missing", sorted({other for used in USES.values() for other in used}))
+def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
+    """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
+    if not kernels()[missing]:
+        pytest.skip(f"{missing} is not compiled here")
+    package = shutil.copytree(FOLDER.parent, tmp_path / "streamcal", ignore=shutil.ignore_patterns("__pycache__"))
+    for compiled in (package / "kernels").glob(f"{missing}.*"):
+        if compiled.suffix in (".so", ".pyd"):
+            compiled.unlink()
+    code = """if True:
+        from streamcal import Auto
+        from streamcal.app.doctor import kernels
+        cal = Auto(delay=2)
+        for k in range(20):
+            cal.learn_one(0.05 * k, k % 3 == 0)
+        print(cal.predict_one(0.3), *sorted(name for name, compiled in kernels().items() if not compiled))
+    """
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    forecast, *uncompiled = done.stdout.split()
+    users = {name for name, used in USES.items() if missing in used}
+    assert set(uncompiled) == {missing, *users} | {name for name, compiled in kernels().items() if not compiled}
+    cal = Auto(delay=2)
+    for k in range(20):
+        cal.learn_one(0.05 * k, k % 3 == 0)
+    assert float(forecast) == cal.predict_one(0.3)
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))
@@ -91,10 +154,15 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
         assert array.tolist() == [0.25, 0.5]
 
 
-def online_newtons(radius, discount):
+#: Where θ starts, and the initial curvature, for two parameters and for three.
+NEWTONS = {2: ((1.0, 0.0), 100.0), 3: ((1.0, 1.0, 0.0), 25.0)}
+
+
+def online_newtons(size, radius, discount):
     """Both forms, from the identity, with the constants of the paper."""
-    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
-    return [module.OnlineNewton(1.0, 0.0, 0.1, 100.0, radius, discount, *rest) for module in twins("online_newton")]
+    theta, initial = NEWTONS[size]
+    rest = (0.1, initial, radius, discount, 16.0, 1e-60, 1e60)  # the last are limits of the feature and of weights
+    return [module.OnlineNewton(theta, *rest) for module in twins("online_newton")]
 
 
 steps = st.lists(
@@ -103,10 +171,11 @@ steps = st.lists(
 )
 
 
+@pytest.mark.parametrize("size", NEWTONS)
 @given(steps, st.sampled_from([1.0, 0.99, 0.5]), st.sampled_from([100.0, 2.0]))
-def test_online_newton(steps, discount, radius):
+def test_online_newton(size, steps, discount, radius):
     """Also where the steps leave the ball, and the projection searches for the way back."""
-    made = online_newtons(radius, discount)
+    made = online_newtons(size, radius, discount)
     for x, y, w in steps:
         for newton in made:
             newton.step(x, y, w)
@@ -114,63 +183,42 @@ def test_online_newton(steps, discount, radius):
         assert bits(made[0].predict(x)) == bits(made[1].predict(x))
 
 
-def test_online_newton_loads_the_state_of_its_twin():
-    fast, slow = online_newtons(100.0, 0.9)
+@pytest.mark.parametrize("size", NEWTONS)
+def test_online_newton_loads_the_state_of_its_twin_and_no_other(size):
+    fast, slow = online_newtons(size, 100.0, 0.9)
     for k in range(50):
         fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
     slow.load(*fast.state())
     assert bits(slow.state()) == bits(fast.state())
+    assert slow.parameters() == fast.state()[:size]
     for newton in (fast, slow):
         newton.step(0.5, 1.0, 2.0)
     assert bits(slow.state()) == bits(fast.state())
-
-
-def online_beta_newtons(radius):
-    """Both forms of the step in three parameters, from the identity."""
-    rest = (16.0, 1e-60, 1e60)  # the limit of the feature, and of the weights
-    return [module.OnlineBetaNewton(1.0, 1.0, 0.0, 0.1, 25.0, radius, *rest) for module in twins("online_newton")]
-
-
-@given(steps, st.sampled_from([100.0, 2.0]))
-def test_online_beta_newton(steps, radius):
-    """Also where the steps leave the ball, and the projection searches for the way back."""
-    made = online_beta_newtons(radius)
-    for x, y, w in steps:
-        for newton in made:
-            newton.step(x, y, w)
-        assert bits(made[0].state()) == bits(made[1].state())
-        assert bits(made[0].predict(x)) == bits(made[1].predict(x))
-
-
-def test_online_beta_newton_loads_the_state_of_its_twin():
-    fast, slow = online_beta_newtons(100.0)
-    for k in range(50):
-        fast.step(k / 10 - 2.5, float(k % 3 == 0), 1.0)
-    slow.load(*fast.state())
-    assert bits(slow.state()) == bits(fast.state())
     for newton in (fast, slow):
-        newton.step(0.5, 1.0, 2.0)
-    assert bits(slow.state()) == bits(fast.state())
+        with pytest.raises(ValueError, match="numbers"):
+            newton.load(*fast.state()[1:])
+        with pytest.raises(ValueError, match="two or three"):
+            type(newton)((1.0,), 0.1, 100.0, 100.0, 1.0, 16.0, 1e-60, 1e60)
 
 
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_online_newton_takes_what_is_usual_and_leaves_the_rest(size):
-    fast, slow = online_newtons(100.0, 0.9) if size == 2 else online_beta_newtons(100.0)
+@pytest.mark.parametrize("size", NEWTONS)
+def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
+    fast, slow = online_newtons(size, 100.0, 0.9)
     for score in UNUSUAL:
-        assert bits(fast.predict_usual(score)) == bits(slow.predict_usual(score))
+        assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
         for y in (True, False, 1, np.True_, None, 2):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
-                assert bool(fast.learn_usual(score, y, w)) == bool(slow.learn_usual(score, y, w))
+                assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
 
 
 def jumpers():
     """Both forms, over three calibrators and two jump rates."""
     given = ((1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
-    return [module.Jumper(*given) for module in twins("jumper")]
+    return [module.Jumper(*given) for module in twins("fixed_share")]
 
 
 @given(steps)
@@ -182,7 +230,7 @@ def test_jumper(steps):
         for one, other in zip(fast.state(), slow.state(), strict=True):
             assert bits(one) == bits(other)
         assert bits(fast.predict(x)) == bits(slow.predict(x))
-        assert bits(fast.mixture()) == bits(slow.mixture())
+        assert bits(fast.weights()) == bits(slow.weights())
 
 
 def test_jumper_loads_the_state_of_its_twin():
@@ -192,67 +240,130 @@ def test_jumper_loads_the_state_of_its_twin():
     slow.load(*fast.state())
     for jumper in (fast, slow):
         jumper.step(0.5, 1.0, 2.0)
-    assert bits(slow.mixture()) == bits(fast.mixture())
+    assert bits(slow.weights()) == bits(fast.weights())
 
 
 def mixtures():
-    """Both forms of a panel, and of a mixture of its experts: two trackers, two smoothers, a curve, and the others."""
+    """Both forms of a panel, and of a mixture of its experts: two regressions and smoothers, one of each other kind."""
+    names = ("implicit_regression", "fixed_share", "expert_panel", "mixture")
     made = []
-    for module in twins("experts"):
-        moving = module.Tracker((0, 1, 9), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3)
-        still = module.Tracker(
+    for steps, shares, panels, mixed in zip(*map(twins, names), strict=True):
+        moving = steps.ForgettingRegression(
+            (0, 1, 9), [0.9] * 5, [4.0, 1.0, 2.0, 30.0, 10.0], [1.0] + [0.0] * 4, 2, 1e-3
+        )
+        still = steps.ForgettingRegression(
             (2, 3, 4, 5, 6, 7, 8, 1), [1.0] * 8, [0.5] * 8, [-6.0, 6.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
         )
-        panel = module.Panel([moving, still], [(0.3, 9.0), (1.0, 80.0)], 1, (0.7, 0.1), 8, 1, 2.0, 3)
-        stack = module.Tracker(range(10), [0.99] * 10, [10.0] * 10, [1.0] + [0.0] * 9)
-        shares = [
-            module.FixedShare((0.25, 1e-5), (1.0, 0.25), prior, 0.25)
+        panel = panels.Panel(
+            regressions={3: moving, 0: still},
+            smoothers={1: (0.3, 9.0), 2: (1.0, 80.0)},
+            curves=[7],
+            interval=4,
+            protected=6,
+            score=5,
+            anchor=0,
+            anchored=2.0,
+            label_rates=(0.7, 0.1),
+            knots_a_unit=8,
+            delay=3,
+        )
+        experts, stacked, corrected = (
+            shares.FixedShare((0.25, 1e-5), (1.0, 0.25), prior, 0.25)
             for prior in ([0.1] * 6 + [0.2] * 2, [0.75, 0.25], [0.5, 0.375, 0.125])
-        ]
-        corrections = [module.Correction(width, 20.0, 4.0, 8) for width in (0.5, 1.0)]
-        made.append((panel, module.Mixture(shares, stack, corrections, 8)))
+        )
+        mixture = mixed.Mixture(
+            experts=experts,
+            stack=steps.ForgettingRegression(range(10), [0.99] * 10, [10.0] * 10, [1.0] + [0.0] * 9),
+            stacked=stacked,
+            by_score=steps.Correction(0.5, 20.0, 4.0, 8),
+            by_forecast=steps.Correction(1.0, 20.0, 4.0, 8),
+            corrected=corrected,
+            knots_a_unit=8,
+        )
+        made.append((panel, mixture))
     return made
 
 
-def staked(panel, mixture, x, y, w):
+def learned(panel, mixture, x, y, w):
     """One step of both; everything that can be seen of them."""
     left, right = np.empty((2, 8))
     knot = min(int((x + 16.0) * 8.0), 255)
     panel.forecast(knot, 0.25, 0.75, 0.5, left)
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
-    outcome = mixture.judge(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
-    mixture.learn(outcome)
+    for z in (left, right):
+        z.setflags(write=False)
+    assessed = mixture.assess(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.learn(assessed)
     panel.learn(x, y, w)
-    forecasts = [*left, *right, *outcome, mixture.blend(left, knot), mixture.blend(right, knot), *mixture.weights()]
+    experts, *others = mixture.weights()
+    blends = mixture.blend(left, knot), mixture.blend(right, knot)
+    forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
 
 @given(steps)
 def test_experts(steps):
-    """Panel, trackers, smoothers and mixture; `repr` of floats tells them apart to the last bit."""
+    """Panel, regressions, smoothers and mixture; `repr` of floats tells them apart to the last bit."""
     fast, slow = mixtures()
     for x, y, w in steps:
-        assert repr(staked(*fast, x, y, w)) == repr(staked(*slow, x, y, w))
+        assert repr(learned(*fast, x, y, w)) == repr(learned(*slow, x, y, w))
 
 
-def test_experts_load_the_state_of_their_twins_and_no_other():
+def test_experts_load_the_state_of_their_twins():
     fast, slow = mixtures()
     for k in range(50):
-        staked(*fast, k / 10 - 2.5, float(k % 3 == 0), 1.0)
-    fast[0].draw(0, np.linspace(-20.0, 20.0, 257))
+        learned(*fast, k / 10 - 2.5, float(k % 3 == 0), 1.0)
+    fast[0].draw(7, np.linspace(-20.0, 20.0, 257))
     slow[0].load(fast[0].state())
     slow[1].load(fast[1].state())
-    assert repr(staked(*fast, 0.5, 1.0, 2.0)) == repr(staked(*slow, 0.5, 1.0, 2.0))
-    for module in twins("experts"):
-        other = module.Panel([], [(0.3, 9.0)], 1, (0.7, 0.1), 8, 0, 2.0, 3)
+    assert repr(learned(*fast, 0.5, 1.0, 2.0)) == repr(learned(*slow, 0.5, 1.0, 2.0))
+
+
+def test_an_assessment_is_read_as_it_was_written():
+    (_, fast), (_, slow) = mixtures()
+    z = np.linspace(-2.0, 2.0, 8)
+    written = fast.assess(z, z, 100, 0.25, 1.0, 2.0).state()
+    for mixture in (fast, slow):
+        assert mixture.assessment(written).state() == written
+        with pytest.raises(ValueError, match="assessment of"):
+            mixture.assessment(written[1:])
+        mixture.learn(mixture.assessment(written))
+    assert repr(slow.state()) == repr(fast.state())
+
+
+def test_experts_refuse_states_and_parts_of_another_size():
+    fast, _ = mixtures()
+    sizes = {"label_rates": (0.7, 0.1), "knots_a_unit": 8, "delay": 3, "anchor": 0, "anchored": 2.0}
+    for steps, shares, panels, mixed in zip(
+        *map(twins, ("implicit_regression", "fixed_share", "expert_panel", "mixture")), strict=True
+    ):
+        other = panels.Panel(
+            regressions={}, smoothers={0: (0.3, 9.0)}, curves=[1], interval=2, protected=3, score=4, **sizes
+        )
         with pytest.raises(ValueError, match="another size"):
             other.load(fast[0].state())
         with pytest.raises(ValueError, match="shape"):
-            module.FixedShare((0.25,), (1.0,), [0.5, 0.5]).load(*fast[1].state()[0])
+            shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]).load(*fast[1].state()[0])
         with pytest.raises(ValueError, match="knots"):
-            module.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[-1])
+            steps.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[-1])
         with pytest.raises(ValueError, match="size"):
-            module.Tracker((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
+            steps.ForgettingRegression((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
+        parts = {
+            "experts": shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]),
+            "stack": steps.ForgettingRegression(range(4), [1.0] * 4, [1.0] * 4, [0.0] * 4),
+            "stacked": shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]),
+            "by_score": steps.Correction(1.0, 20.0, 4.0, 4),
+            "by_forecast": steps.Correction(1.0, 20.0, 4.0, 4),
+            "corrected": shares.FixedShare((0.25,), (1.0,), [0.5, 0.25, 0.25]),
+        }
+        mixed.Mixture(**parts, knots_a_unit=4)
+        for wrong in (
+            {"corrected": parts["stacked"]},
+            {"experts": shares.FixedShare((0.25, 0.5), (1.0, 1.0), [0.5, 0.5])},
+            {"stack": steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])},
+        ):
+            with pytest.raises(ValueError, match=r"of two and of three|features"):
+                mixed.Mixture(**parts | wrong, knots_a_unit=4)
 
 
 #: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.

@@ -1,6 +1,7 @@
 """Imports point down the list in `docs/architecture.md`: the syntax trees of the package are walked and keep it so."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -14,12 +15,12 @@ PACKAGE = Path(streamcal.__file__).parent
 TABLE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 #: Where each host library may be imported; "lazily" means inside a function, by those who need it and no one else.
-EDGES = {"datasets", "report", "plot", "river", "sklearn", "demo", "doctor", "cli"}
+EDGES = {"datasets", "river", "sklearn", "app"}
 HOSTS = {
-    "river": {"river", "demo"},
+    "river": {"river", "app"},
     "sklearn": {"sklearn", "datasets"},
-    "matplotlib": {"plot"},
-    "typer": {"cli"},
+    "matplotlib": {"app"},
+    "typer": {"app"},
     "rich": EDGES,
     "pyarrow": {"stream"},
     "clarabel": {"solvers"},
@@ -38,6 +39,8 @@ def rooms_in_order():
 
 
 ROOMS = rooms_in_order()
+#: Modules that import nothing of ours, as kernels do, so that everyone may import them.
+LEAVES = {"streamcal.maps.points", "streamcal.maps.portable", "streamcal.maps.sql"}
 
 
 def room_of(module):
@@ -100,11 +103,18 @@ def test_imports_point_down_the_list():
     wrong = [
         f"{module} imports {imported}"
         for module, imported in OURS
-        if room_of(module) not in ("", "doctor")  # the front door; and the room that reports on the whole house
+        if module != "streamcal.app.doctor"  # it reports the version of the package
+        and room_of(module) not in ("", "__main__")  # the public names, and the command line
         and room_of(imported) != "kernels"
+        and imported not in LEAVES
         and rank[room_of(module)] < rank.get(room_of(imported), len(rank))
     ]
     assert wrong == []
+
+
+def test_leaves_import_nothing_of_ours():
+    """Not even one another: `portable.py` is copied alone."""
+    assert [(module, imported) for module, imported in OURS if module in LEAVES] == []
 
 
 def test_kernels_import_nothing_of_ours_and_solvers_only_kernels_and_solvers():
@@ -138,15 +148,56 @@ def test_below_the_edges_stand_numpy_and_its_like_alone():
 
 
 def test_kernels_need_nothing_but_numpy_and_cython():
-    used = {name for module, name, _ in FOREIGN if room_of(module) == "kernels"}
+    used = {name for module, name, _ in FOREIGN if module.startswith("streamcal.kernels.")}
     assert used <= {"numpy", "cython", "math", "heapq", "types"}
 
 
-def test_importing_the_package_loads_no_host_library():
-    code = "import sys, streamcal; print(sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not set(HOSTS) & set(ast.literal_eval(loaded))
+def loaded_by(statement):
+    """The modules in a new interpreter after `statement`."""
+    code = f"import sys; {statement}; print(sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ast.literal_eval(run.stdout))
 
 
-def test_the_package_has_every_name_it_offers():
-    assert [name for name in streamcal.__all__ if not hasattr(streamcal, name)] == []
+#: Each takes longer to import than all of streamcal.
+HEAVY = {*HOSTS, "scipy", "osqp", "pandas", "pydantic"}
+
+
+def test_importing_the_package_loads_no_method_and_no_library():
+    loaded = loaded_by("import streamcal")
+    assert not {name.split(".")[0] for name in loaded} & {*HEAVY, "numpy"}
+    assert {name for name in loaded if name.startswith("streamcal")} == {
+        "streamcal",
+        "streamcal.lazy",
+        "streamcal.compiled",
+        "streamcal.calibrators",
+        "streamcal.calibrators.registry",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["VennAbers", "OnlinePlatt", "Bernstein", "Auto", "Window", "load_map", "load", "plot"]
+)
+def test_a_method_loads_no_library_that_it_does_not_need(name):
+    assert not {module.split(".")[0] for module in loaded_by(f"from streamcal import {name}")} & HEAVY
+
+
+LAZY_PACKAGES = ["streamcal", "streamcal.fusion", "streamcal.metrics", "streamcal.multiclass", "streamcal.regression"]
+
+
+@pytest.mark.parametrize("package", LAZY_PACKAGES)
+def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
+    """The imports under TYPE_CHECKING and the names that `__getattr__` knows are two lists of the same."""
+    module = importlib.import_module(package)
+    tree = dict(modules())[package]
+    block = next(node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    seen = {alias.name: statement.module for statement in block.body for alias in statement.names}
+    here = {name for name in module.__all__ if name in vars(sys.modules[package])} - set(seen)
+    assert set(module.__all__) == set(seen) | here
+    assert here <= {"METHODS", "REGISTRY", "__version__"}
+    for name, home in seen.items():
+        place = importlib.import_module(home)
+        assert getattr(module, name) is getattr(place, name, sys.modules.get(f"{home}.{name}")), name
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from streamcal.base import InputError, MergeError, RetractionError
+from streamcal.errors import InputError, MergeError, RetractionError
 from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, EqualMassECE, LogLoss, Metric
 from streamcal.metrics.cells import CELLS_PER_LOGIT, LOGIT_LIMIT, ProbabilityCells
 from streamcal.metrics.reliability import wilson_interval

@@ -1,6 +1,6 @@
 """`Auto` and its kernels against plain transcriptions of their formulas, and against what the docstring promises.
 
-A transcription works in whole matrices and lists, from the formulas alone, and shares no code with what it judges.
+A transcription works in whole matrices and lists, from the formulas alone, and shares no code with the package.
 """
 
 import itertools
@@ -12,10 +12,14 @@ import pytest
 from scipy.optimize import brentq
 
 from streamcal import Auto, Identity, OnlinePlatt
-from streamcal.calibrators.auto_mixture import CORRECTION_PRIOR, PARTS, RATES, STACK_PRIOR
-from streamcal.calibrators.auto_panel import KNOTS, NAMES, PRIOR, REFRESH
-from streamcal.doctor import kernel_form
-from streamcal.kernels.experts import Correction, FixedShare, Mixture, Panel, Tracker
+from streamcal.app.doctor import kernel_form
+from streamcal.calibrators.auto.experts import ANCHOR, EXPERTS, FEATURE_PLACES, NAMES, PLACES, PRIOR, Regression
+from streamcal.calibrators.auto.mixture import CORRECTION_PRIOR, PARTS, RATES, STACK_PRIOR
+from streamcal.calibrators.auto.panel import KNOTS, REFRESH, ExpertPanel
+from streamcal.kernels.expert_panel import FEATURES, Panel
+from streamcal.kernels.fixed_share import FixedShare
+from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
+from streamcal.kernels.mixture import Mixture
 
 #: Two ways to solve the same small systems, with curvatures of up to 1e3 beside 1e-1.
 SOLVED = 1e-9
@@ -42,7 +46,7 @@ def log_loss(z, y):
 # ---- a regression that follows drift -------------------------------------------------------------------------------
 
 
-class TrackerByHand:
+class RegressionByHand:
     """The step of the docstring, with matrices, a general solver and a general root finder."""
 
     def __init__(self, keep, precision, start, trends=0, pace=0.0):
@@ -80,45 +84,48 @@ class TrackerByHand:
 
 @pytest.mark.parametrize("trends", [0, 2])
 @pytest.mark.parametrize("keep", [1.0, 0.98])
-def test_a_tracker_takes_implicit_steps(trends, keep):
+def test_a_regression_takes_implicit_steps(trends, keep):
     rng = np.random.default_rng(3)
     given = ([keep] * (3 + trends), [4.0, 1.0, 0.1] + [30.0] * trends, [1.0, 0.0, -2.0] + [0.0] * trends, trends, 0.01)
-    tracker, by_hand = Tracker((0, 1, 2), *given), TrackerByHand(*given)
+    regression, by_hand = ForgettingRegression((0, 1, 2), *given), RegressionByHand(*given)
     for _ in range(300):
         phi, y, w = rng.normal(0.0, 2.0, 3), float(rng.random() < 0.4), float(rng.choice([0.1, 1.0, 5.0]))
         ahead = by_hand.theta[:3] @ phi + 7.0 * 0.01 * (by_hand.theta[3:] @ phi[:trends])
-        assert tracker.predict(phi, 7.0) == pytest.approx(ahead, abs=SOLVED)
-        tracker.learn(phi, y, w)
+        assert regression.predict(phi, 7.0) == pytest.approx(ahead, abs=SOLVED)
+        regression.learn(phi, y, w)
         by_hand.learn(phi, y, w)
-        theta, a = tracker.state()
+        theta, a = regression.state()
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
         np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
 
 
 @pytest.mark.parametrize("trends", [0, 2])
-def test_a_tracker_can_be_held_elsewhere(trends):
+def test_a_regression_can_be_held_elsewhere(trends):
     """At −7, where the forecast is as firm as the offset was; the slope may turn about it."""
     given = ([0.98] * (2 + trends), [4.0, 6.0, *[30.0, 10.0][:trends]], [1.0, 0.0] + [0.0] * trends, trends, 0.01)
-    tracker, by_hand = Tracker((0, 1), *given), TrackerByHand(*given)
+    regression, by_hand = ForgettingRegression((0, 1), *given), RegressionByHand(*given)
     rng = np.random.default_rng(14)
     for k in range(200):
         if k == 10:
-            tracker.hold(np.array([-7.0, 1.0]))
+            regression.hold(np.array([-7.0, 1.0]), 1)
             by_hand.hold(np.array([-7.0, 1.0]), 1)
         phi, y = np.array([rng.normal(-7.0, 1.0), 1.0]), float(rng.random() < 0.01)
-        tracker.learn(phi, y, 1.0)
+        regression.learn(phi, y, 1.0)
         by_hand.learn(phi, y, 1.0)
-        theta, a = tracker.state()
+        theta, a = regression.state()
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
         np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
-    held = Tracker((0, 1), *given)
-    held.hold(np.array([-7.0, 1.0]))
+    held = ForgettingRegression((0, 1), *given)
+    held.hold(np.array([-7.0, 1.0]), 1)
     at = np.array([-7.0, 1.0] + [0.0] * trends)
     assert at @ np.linalg.solve(held.state()[1], at) == pytest.approx(1.0 / 6.0)
 
 
-def test_a_tracker_uses_the_features_it_is_given():
-    chosen, all_of_them = Tracker((3, 1), *([[1.0] * 2] * 3)), Tracker((0, 1), *([[1.0] * 2] * 3))
+def test_a_regression_uses_the_features_it_is_given():
+    chosen, all_of_them = (
+        ForgettingRegression((3, 1), *([[1.0] * 2] * 3)),
+        ForgettingRegression((0, 1), *([[1.0] * 2] * 3)),
+    )
     rng = np.random.default_rng(4)
     for _ in range(50):
         phi, y = rng.normal(0.0, 1.0, 4), float(rng.random() < 0.5)
@@ -132,23 +139,23 @@ def test_a_tracker_uses_the_features_it_is_given():
 def test_an_implicit_step_never_overshoots(start, w):
     """It moves towards the label, and not past the log-odds at which its own gradient would turn it back."""
     for y in (0.0, 1.0):
-        tracker = Tracker((0,), [1.0], [0.1], [start])
-        tracker.learn(np.array([1.0]), y, w)
-        (moved,), _ = tracker.state()
+        regression = ForgettingRegression((0,), [1.0], [0.1], [start])
+        regression.learn(np.array([1.0]), y, w)
+        (moved,), _ = regression.state()
         counted = min(w, 1e6)
         assert (moved - start) * (y - 0.5) >= 0.0
         assert moved == pytest.approx(start + 10.0 * counted * (y - sigmoid(moved)), abs=1e-6 * max(1.0, abs(moved)))
 
 
-def test_a_tracker_that_forgets_nothing_ends_near_maximum_likelihood():
+def test_a_regression_that_forgets_nothing_ends_near_maximum_likelihood():
     """Its regret is that of one pass; a batch fit of the same 4,000 observations differs by less than a deviation."""
     rng = np.random.default_rng(5)
     x = rng.normal(0.0, 2.0, 4_000)
     y = (rng.random(4_000) < sigmoid(0.5 * x - 1.0)).astype(float)
-    tracker = Tracker((0, 1), [1.0] * 2, [4.0, 1.0], [1.0, 0.0])
+    regression = ForgettingRegression((0, 1), [1.0] * 2, [4.0, 1.0], [1.0, 0.0])
     for phi, label in zip(np.column_stack((x, np.ones_like(x))), y.tolist(), strict=True):
-        tracker.learn(phi.copy(), label, 1.0)
-    theta, a = tracker.state()
+        regression.learn(phi.copy(), label, 1.0)
+    theta, a = regression.state()
     design, fit = np.column_stack((x, np.ones_like(x))), np.array([1.0, 0.0])
     for _ in range(30):
         p = sigmoid(design @ fit)
@@ -160,10 +167,39 @@ def test_a_tracker_that_forgets_nothing_ends_near_maximum_likelihood():
 
 
 def plain_panel(delay):
-    """One tracker of the means of labels, one anchor, two smoothers, no curves."""
-    labels = Tracker((9, 10), [1.0] * 2, [1.0] * 2, [1.0, 1.0])
-    anchor = Tracker((0, 1, 2, 3, 4, 5, 6, 7, 8), [1.0] * 9, [1e30] * 9, [0.5, 0.2, 1.0, 2.0, -0.3, 0.1, 0.4, 0.2, 0.1])
-    return Panel([labels, anchor], [(0.3, 20.0), (1.0, 50.0)], 0, (0.7, 0.1), 8, 1, 2.0, delay)
+    """One regression on the means of labels, one anchor, two smoothers, no curves."""
+    labels = ForgettingRegression((len(FEATURES), len(FEATURES) + 1), [1.0] * 2, [1.0] * 2, [1.0, 1.0])
+    start = {
+        "x": 0.5,
+        "1": 0.2,
+        "clamped below": 1.0,
+        "clamped above": 2.0,
+        "(x/4)²": -0.3,
+        "(x/4)³": 0.1,
+        "2s − 1": 0.4,
+        "ln s": 0.2,
+        "−ln(1 − s)": 0.1,
+    }
+    anchor = ForgettingRegression([FEATURES[name] for name in start], [1.0] * 9, [1e30] * 9, list(start.values()))
+    return panel_of({0: labels, 1: anchor}, {2: (0.3, 20.0), 3: (1.0, 50.0)}, (0.7, 0.1), anchor=1, delay=delay)
+
+
+def panel_of(regressions, smoothers, label_rates, *, curves=(), anchor=0, delay=0):
+    """After regressions and smoothers, the forecasts of an interval, of a probability, and the score."""
+    count = len(regressions) + len(smoothers)
+    return Panel(
+        regressions=regressions,
+        smoothers=smoothers,
+        curves=curves,
+        interval=count,
+        protected=count + 1,
+        score=count + 2,
+        anchor=anchor,
+        anchored=2.0,
+        label_rates=label_rates,
+        knots_a_unit=8,
+        delay=delay,
+    )
 
 
 def anchor_by_hand(x):
@@ -178,7 +214,7 @@ def anchor_by_hand(x):
 def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
     rng = np.random.default_rng(6)
     panel, out = plain_panel(delay), np.empty(7)
-    by_hand = TrackerByHand([1.0] * 2, [1.0] * 2, [1.0, 1.0])
+    by_hand = RegressionByHand([1.0] * 2, [1.0] * 2, [1.0, 1.0])
     places = rng.normal(0.0, 3.0, 120).tolist()
     stream = [(x, float(rng.random() < 0.3), 1.0 + 1.5 * (i % 2)) for i, x in enumerate(places)]
     stream[7] = (16.0, 1.0, 1.0)
@@ -211,12 +247,11 @@ def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
 
 
 @pytest.mark.parametrize(("middle", "held"), [(-7.5, -6.3), (9.0, 8.0), (-2.5, 0.0), (2.9, 0.0)])
-def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
+def test_a_panel_holds_its_regressions_where_ten_scores_are(middle, held):
     """Near to their mean, if that is far from 0; clamped scores, the eleventh and later ones do not count."""
     given = ([0.9] * 2, [3.0, 6.0], [1.0, 0.0])
-    tracker, by_hand = Tracker((0, 1), *given), TrackerByHand(*given)
-    sizes = ([(0.3, 20.0)], 1, (0.5,), 8, 0, 2.0, 0)
-    panel = Panel([tracker], *sizes)
+    regression, by_hand = ForgettingRegression((0, 1), *given), RegressionByHand(*given)
+    panel = panel_of({0: regression}, {1: (0.3, 20.0)}, (0.5,), curves=[5])
     rng = np.random.default_rng(15)
     inside = 0
     for x in [-16.0, *(middle + np.linspace(-1.0, 1.0, 10)), 16.0, *rng.normal(0.0, 5.0, 20)]:
@@ -226,10 +261,10 @@ def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
         inside += abs(x) < 16.0
         if inside == 10 and held and abs(x) < 16.0:
             by_hand.hold(np.array([held, 1.0]), 1)
-        theta, a = tracker.state()
+        theta, a = regression.state()
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
         np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
-    twin = Panel([Tracker((0, 1), *given)], *sizes)
+    twin = panel_of({0: ForgettingRegression((0, 1), *given)}, {1: (0.3, 20.0)}, (0.5,), curves=[5])
     twin.load(panel.state())
     for one in (panel, twin):
         one.learn(0.5, 1.0, 1.0)
@@ -238,7 +273,7 @@ def test_a_panel_holds_its_trackers_where_ten_scores_are(middle, held):
 
 def test_the_unit_of_a_smoother_is_scaled_back_without_a_trace():
     """1e100 is reached after 2,252 observations at a memory of 10."""
-    panel = Panel([Tracker((1,), [1.0], [1e30], [0.0])], [(1.0, 10.0)], 0, (0.5,), 8, 0, 2.0, 0)
+    panel = panel_of({0: ForgettingRegression((1,), [1.0], [1e30], [0.0])}, {1: (1.0, 10.0)}, (0.5,))
     out, kept = np.empty(5), 0.0
     for i in range(5_000):
         panel.learn(0.0, float(i % 3 == 0), 1.0)
@@ -296,54 +331,56 @@ def test_a_correction_never_overshoots(w):
 
 
 class SharesByHand:
-    """Capital of every row as it is; rows weighted by the power `caution` of the probability that each gave."""
+    """Weights in every row as they are; rows weighted by the power `row_rate` of the probability that each gave."""
 
-    def __init__(self, rates, stakes, prior, caution):
-        self.rates, self.stakes, self.caution = np.array(rates)[:, None], np.array(stakes)[:, None], caution
+    def __init__(self, rates, learning_rates, prior, row_rate):
+        self.rates, self.learning_rates = np.array(rates)[:, None], np.array(learning_rates)[:, None]
+        self.row_rate = row_rate
         self.prior, self.row = np.array(prior), np.ones(len(rates))
-        self.capital = np.tile(self.prior, (len(rates), 1))
+        self.shares = np.tile(self.prior, (len(rates), 1))
 
     def weights(self):
-        return self.row @ self.capital / self.row.sum()
+        return self.row @ self.shares / self.row.sum()
 
     def mean(self, z):
         p = self.weights() @ sigmoid(z)
         return math.log(p / (1.0 - p))
 
     def learn(self, gains, rows, w):
-        self.row = self.row * rows ** (self.caution * w)
-        self.capital = self.capital * np.exp(gains * self.stakes * w)
-        self.capital = self.capital / self.capital.sum(axis=1, keepdims=True)
-        self.capital = (1.0 - self.rates) * self.capital + self.rates * self.prior
+        self.row = self.row * rows ** (self.row_rate * w)
+        self.shares = self.shares * np.exp(gains * self.learning_rates * w)
+        self.shares = self.shares / self.shares.sum(axis=1, keepdims=True)
+        self.shares = (1.0 - self.rates) * self.shares + self.rates * self.prior
 
 
-def two_rows(prior, caution, made=FixedShare):
-    return made([1e-4, 0.05, 1e-4], [1.0, 1.0, caution], prior, caution)
+def three_rows(prior, slow, made=FixedShare):
+    """Two share rates at learning rate 1, and one of them at the rate `slow`, at which rows are weighted too."""
+    return made([1e-4, 0.05, 1e-4], [1.0, 1.0, slow], prior, slow)
 
 
-@pytest.mark.parametrize("caution", [1.0, 0.25])
-def test_capital_is_staked_and_shared(caution):
+@pytest.mark.parametrize("slow", [1.0, 0.25])
+def test_weights_are_multiplied_and_shared(slow):
     rng = np.random.default_rng(7)
     prior = [0.2, 0.3, 0.4, 0.1]
-    shares, by_hand = two_rows(prior, caution), two_rows(prior, caution, SharesByHand)
+    shares, by_hand = three_rows(prior, slow), three_rows(prior, slow, SharesByHand)
     for _ in range(250):
         z, y, w = rng.normal(0.0, 2.0, 4), rng.random() < 0.4, float(rng.choice([0.3, 1.0, 2.0]))
         assert shares.mean(z) == pytest.approx(by_hand.mean(z), abs=SOLVED)
         np.testing.assert_allclose(shares.weights(), by_hand.weights(), rtol=0.0, atol=SOLVED)
         gains = -log_loss(z, y)
-        rows = by_hand.capital @ np.exp(gains)
-        earned = np.append(gains, np.empty(3))
-        shares.judge(earned)
-        np.testing.assert_allclose(earned[4:], np.log(rows), rtol=0.0, atol=SOLVED)
-        shares.learn(earned, w)
+        rows = by_hand.shares @ np.exp(gains)
+        of_rows = np.empty(3)
+        shares.assess(gains, of_rows)
+        np.testing.assert_allclose(of_rows, np.log(rows), rtol=0.0, atol=SOLVED)
+        shares.learn(gains, of_rows, w)
         by_hand.learn(gains, rows, w)
 
 
 class MixtureByHand:
-    """Three mixtures by hand, with the stack and the corrections between them. An outcome is kept as it was judged."""
+    """Three mixtures by hand, with the stack and the corrections between them. What is assessed is kept as it was."""
 
-    def __init__(self, caution, stack):
-        self.shares = [two_rows(prior, caution, SharesByHand) for prior in PRIORS]
+    def __init__(self, slow, stack):
+        self.shares = [three_rows(prior, slow, SharesByHand) for prior in PRIORS]
         self.stack, self.corrections = stack, [CorrectionByHand(1.0, 50.0, 4.0) for _ in range(2)]
 
     def mixed(self, z, knot):
@@ -360,13 +397,13 @@ class MixtureByHand:
     def forecast(self, z, knot):
         return self.shares[2].mean(self.mixed(z, knot)[0][2])
 
-    def judge(self, left, right, knot, share, y, w):
+    def assess(self, left, right, knot, share, y, w):
         (mixed, phi, base), (mixed_right, phi_right, base_right) = self.mixed(left, knot), self.mixed(right, knot + 1)
         gains = [
             -(1.0 - share) * log_loss(one, y) - share * log_loss(two, y)
             for one, two in zip(mixed, mixed_right, strict=True)
         ]
-        rows = [shares.capital @ np.exp(gain) for shares, gain in zip(self.shares, gains, strict=True)]
+        rows = [shares.shares @ np.exp(gain) for shares, gain in zip(self.shares, gains, strict=True)]
         x, base = KNOTS[knot] + share / 8.0, base + share * (base_right - base)
         return x, base, phi + share * (phi_right - phi), gains, rows, y, w
 
@@ -387,14 +424,22 @@ PRIORS = ([0.2, 0.3, 0.5], [0.8, 0.2], [0.6, 0.3, 0.1])
 
 @pytest.mark.parametrize("delay", [0, 3])
 def test_three_mixtures_stand_upon_each_other(delay):
-    """With a delay, a second one that has learned less is asked what an outcome earned."""
-    rng, caution = np.random.default_rng(7), 1.0 if delay == 0 else 0.4
+    """With a delay, a second one that has learned less assesses what it said."""
+    rng, slow = np.random.default_rng(7), 1.0 if delay == 0 else 0.4
     given = ([0.99] * 5, [10.0, 30.0, 30.0, 30.0, 10.0], [1.0, 0.0, 0.0, 0.0, 0.0])
 
     def made():
-        corrections = [Correction(1.0, 50.0, 4.0, 8) for _ in range(2)]
-        shares = [two_rows(prior, caution) for prior in PRIORS]
-        return Mixture(shares, Tracker(range(5), *given), corrections, 8), MixtureByHand(caution, TrackerByHand(*given))
+        experts, stacked, corrected = (three_rows(prior, slow) for prior in PRIORS)
+        mixture = Mixture(
+            experts=experts,
+            stack=ForgettingRegression(range(5), *given),
+            stacked=stacked,
+            by_score=Correction(1.0, 50.0, 4.0, 8),
+            by_forecast=Correction(1.0, 50.0, 4.0, 8),
+            corrected=corrected,
+            knots_a_unit=8,
+        )
+        return mixture, MixtureByHand(slow, RegressionByHand(*given))
 
     live = made()
     then = live if delay == 0 else made()
@@ -404,14 +449,15 @@ def test_three_mixtures_stand_upon_each_other(delay):
         knot, share = int(rng.integers(0, 256)), rng.random()
         y, w = float(rng.random() < 0.4), float(rng.choice([0.3, 1.0, 2.0]))
         assert live[0].blend(left, knot) == pytest.approx(live[1].forecast(left, knot), abs=SOLVED)
-        outcome, by_hand = (one.judge(left, right, knot, share, y, w) for one in then)
-        live[0].learn(outcome)
+        assessed, by_hand = (one.assess(left, right, knot, share, y, w) for one in then)
+        live[0].learn(assessed)
         live[1].learn(*by_hand)
-        np.testing.assert_allclose(live[0].weights(), live[1].weights(), rtol=0.0, atol=SOLVED)
-        late.append((outcome, by_hand))
+        experts, *others = live[0].weights()
+        np.testing.assert_allclose([*experts, *others], live[1].weights(), rtol=0.0, atol=SOLVED)
+        late.append((assessed, by_hand))
         if 0 < delay < len(late):
-            outcome, by_hand = late.pop(0)
-            then[0].learn(outcome)
+            assessed, by_hand = late.pop(0)
+            then[0].learn(assessed)
             then[1].learn(*by_hand)
 
 
@@ -463,12 +509,12 @@ def run_against(adversary, n, seed, heavy):
 
 def best_of_spells(losses, most):
     """The least Σ losses + Σ ln 1/π over all ways to cut into m spells with an expert each, for m = 1, …, most."""
-    price = -np.log(np.array(PRIOR) / sum(PRIOR))
-    cost = np.full((most, len(price)), np.inf)
-    cost[0] = price
+    start = -np.log(np.array(PRIOR) / sum(PRIOR))
+    cost = np.full((most, len(start)), np.inf)
+    cost[0] = start
     for row in losses:
         for m in range(most - 1, 0, -1):
-            cost[m] = np.minimum(cost[m], cost[m - 1].min() + price)
+            cost[m] = np.minimum(cost[m], cost[m - 1].min() + start)
         cost = cost + row
     return cost.min(axis=1)
 
@@ -503,14 +549,39 @@ def test_sharing_is_what_the_bound_for_spells_needs():
         for i in range(n):
             y = float((i // 100) % 2)
             loss += log_loss(shares.mean(z), y)
-            earned = np.append(-log_loss(z, y), 0.0)
-            shares.judge(earned)
-            shares.learn(earned, 1.0)
+            gains, of_rows = -log_loss(z, y), np.empty(1)
+            shares.assess(gains, of_rows)
+            shares.learn(gains, of_rows, 1.0)
         losses.append(loss)
     spells = n * log_loss(3.0, 1.0) + m * math.log(2.0)
     bound = spells + (m - 1) * math.log(1e3) + (n - m) * math.log(1.0 / 0.999)
     assert bound - 10.0 < losses[0] < bound
     assert losses[1] > 2.0 * bound
+
+
+# ---- the table of experts ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_every_expert_of_the_table_has_a_place_of_its_own(delay):
+    """All places are written, and with a prior on the score all forecasts begin as it, where it is not clamped."""
+    panel, out = ExpertPanel(delay), np.full(len(EXPERTS), np.nan)
+    panel.forecast(100, out)
+    assert out[[PLACES[name] for name in ("line 1", "beta .998", "local 1, 80", "bernstein", "identity")]] == (
+        pytest.approx(KNOTS[100], abs=SOLVED)
+    )
+    assert np.isfinite(out).all()
+    assert len({expert.name for expert in EXPERTS}) == len(EXPERTS) == len(PLACES)
+    assert [type(expert.kind) for expert in EXPERTS if expert.name == ANCHOR] == [Regression]
+
+
+def test_features_are_where_their_names_say():
+    assert list(FEATURE_PLACES.values()) == list(range(len(FEATURE_PLACES)))
+    assert list(FEATURE_PLACES)[: len(FEATURES)] == list(FEATURES)
+    regression = Regression(("ln s", "labels .3"), (1.0, 1.0)).made()
+    phi = np.zeros(len(FEATURE_PLACES))
+    phi[FEATURE_PLACES["ln s"]] = 7.0
+    assert regression.predict(phi, 0.0) == 7.0  # it starts as ln s
 
 
 # ---- Auto ----------------------------------------------------------------------------------------------------------
@@ -547,8 +618,8 @@ def test_weights_are_named_positive_and_sum_to_one():
     assert after != before
 
 
-def test_with_a_delay_all_are_judged_by_what_they_would_have_said_then():
-    """What is judged is what the live ensemble was `delay` observations ago, to the last bit."""
+def test_with_a_delay_the_forecasts_issued_then_are_assessed_and_not_today_s():
+    """They are those of the live ensemble `delay` observations ago, to the last bit."""
     cal, live = Auto(delay=5), []
     for score, y in zip(*drifting(3, 200), strict=True):
         live.append([cal._live.at(x) for x in (-16.0, -1.01, 0.6, 16.0)])
@@ -598,7 +669,7 @@ def test_a_saved_auto_goes_on_to_the_last_bit(delay):
 
 @pytest.mark.skipif(not COMPILED, reason="thousands of observations")
 def test_it_does_no_harm_to_a_calibrated_score_of_rare_clicks():
-    """.05 % of positives: 3 nats for the trust in others, 2 for the shares of 30,000 observations."""
+    """.05 % of positives: 3 nats for the weight of others, 2 for the shares of 30,000 observations."""
     rng = np.random.default_rng(9)
     scores = sigmoid(rng.normal(math.log(5e-4) - 0.5, 1.0, 30_000))
     labels = (rng.random(30_000) < scores).tolist()

@@ -147,7 +147,7 @@ def test_the_bound_of_osqp_holds(degrees):
     statuses = set()
     for seed, kind in itertools.product(range(4), ("smooth", "ties", "against the order")):
         scores, y = sample(200, len(degrees), seed, kind)
-        sums = learned(degrees, scores, y)._moments.sums
+        sums = learned(degrees, scores, y)._memory.statistic.sums
         arguments = sums.moments, sums.cross, sums.weight
         one, other = exact.solve(*arguments), osqp.solve(*arguments)
         p, r = exact.problem.quadratic(sums.moments, sums.weight), sums.cross / sums.weight

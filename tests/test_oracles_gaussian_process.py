@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from streamcal import Logit, Probability, RetractionError
-from streamcal.base import InputError, SolverError
+from streamcal.errors import InputError, SolverError
 from streamcal.regression import Normal, Sample
 from streamcal.regression import gaussian_process_cdf as module
 from streamcal.regression.gaussian_process_cdf import GAPS, KERNELS, RBF, GaussianProcessCDF

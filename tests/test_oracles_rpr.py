@@ -11,7 +11,7 @@ from numpy.polynomial import chebyshev, polynomial
 from scipy import sparse
 
 from streamcal import Bernstein, Decay, InputError, Interval, MonotonePolynomial, SolverError, Window
-from streamcal.base import StreamcalError
+from streamcal.errors import StreamcalError
 from streamcal.kernels.chebyshev import add, add_many, evaluate
 from streamcal.solvers.conic import ACCEPTED, RIDGE, MonotonePolynomialFit
 

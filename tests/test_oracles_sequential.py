@@ -1,6 +1,6 @@
 """The sequential methods against plain transcriptions of their papers, and against what the papers promise of them.
 
-A transcription works in whole matrices and lists, from the formulas alone, and shares no code with what it judges.
+A transcription works in whole matrices and lists, from the formulas alone, and shares no code with the package.
 """
 
 import itertools
@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import minimize
 
 from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
+from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import online_beta
-from streamcal.doctor import kernel_form
 from streamcal.kernels.hedging import Hedger
-from streamcal.kernels.online_newton import OnlineBetaNewton, OnlineNewton
+from streamcal.kernels.online_newton import OnlineNewton
 
 
 def stream(seed, n, *, shape=1.0, weights="one"):
@@ -153,8 +153,7 @@ def test_a_projection_is_exact_beside_any_curvature(size):
         theta = rng.normal(size=size)
         theta *= 1.6 / np.linalg.norm(theta)
         d, lower = 25.0 * 10.0 ** rng.uniform(0.0, 6.0, size), rng.normal(size=size * (size - 1) // 2)
-        rest = (0.1, 25.0, 1.6, *((1.0,) if size == 2 else ()), 16.0, 1e-60, 1e60)
-        newton = (OnlineNewton if size == 2 else OnlineBetaNewton)(*theta, *rest)
+        newton = OnlineNewton(theta, 0.1, 25.0, 1.6, 1.0, 16.0, 1e-60, 1e60)
         newton.load(*theta, *d, *lower, 0.0)
         unit = [[Fraction(i == j) for j in range(size)] for i in range(size)]
         for (i, j), entry in zip(((1, 0), (2, 0), (2, 1)), lower, strict=False):
@@ -193,7 +192,7 @@ COX = [(alpha, beta) for alpha in (0.0, 1.0, -1.0) for beta in (1.0, 0.5, 2.0)]
 
 
 class ProtectedByHand:
-    """Vovk, Petej & Gammerman 2021, the Composite Jumper, in plain capitals that may underflow: for short streams.
+    """Vovk, Petej & Gammerman 2021, the Composite Jumper, in plain wealth, which may underflow: for short streams.
 
     What a calibrator of the list says is its probability of the label; the first is the score itself.
     """
@@ -205,16 +204,16 @@ class ProtectedByHand:
 
     def predict(self, x):
         said = [sigmoid(beta * x + alpha) for alpha, beta in COX]
-        stakes = [(self.passive, said[0])]
-        stakes += [(capital, p) for row in self.active for capital, p in zip(row, said, strict=True)]
-        return sum(c * p for c, p in stakes) / sum(c for c, _ in stakes)
+        held = [(self.passive, said[0])]
+        held += [(wealth, p) for row in self.active for wealth, p in zip(row, said, strict=True)]
+        return sum(wealth * p for wealth, p in held) / sum(wealth for wealth, _ in held)
 
     def learn(self, x, y, w):
-        paid = [sigmoid((2.0 * y - 1.0) * (beta * x + alpha)) ** w for alpha, beta in COX]
-        self.passive *= paid[0]
+        gains = [sigmoid((2.0 * y - 1.0) * (beta * x + alpha)) ** w for alpha, beta in COX]
+        self.passive *= gains[0]
         for j, rate in enumerate(self.rates):
-            row = [capital * pay for capital, pay in zip(self.active[j], paid, strict=True)]
-            self.active[j] = [(1.0 - rate) * capital + rate * sum(row) / 9.0 for capital in row]
+            row = [wealth * gain for wealth, gain in zip(self.active[j], gains, strict=True)]
+            self.active[j] = [(1.0 - rate) * wealth + rate * sum(row) / 9.0 for wealth in row]
 
 
 @pytest.mark.parametrize("weights", ["one", "any"])
@@ -230,7 +229,7 @@ def test_protected_is_the_plain_transcription(params, weights):
 
 
 def test_protected_is_the_mixture_over_all_paths_of_jumping_calibrators():
-    """The meaning of the capitals: a path names the calibrator of each outcome, starts at the score, and jumps with
+    """What the wealth means: a path names the calibrator of each outcome, starts at the score, and jumps with
     probability J to a calibrator drawn from all nine. Here every path is walked."""
     s, y = [0.2, 0.9, 0.6, 0.35], [1, 0, 1]
     said = [[sigmoid(beta * log_odds(score) + alpha) for alpha, beta in COX] for score in s]

@@ -131,7 +131,7 @@ def test_gaussian_that_forgets_is_its_formula(forgetting, prior):
     z, labels, weights = (np.asarray(column) for column in held)
     z = np.log(z) - np.log1p(-z)
     if prior is not None:
-        seed = prior.seed(Logit())
+        seed = prior.pseudo_observations(Logit())
         z = np.concatenate((z, seed.x, seed.x))
         labels = np.concatenate((labels, np.zeros(64), np.ones(64)))
         weights = np.concatenate((weights, seed.w * (1 - seed.y) * faded, seed.w * seed.y * faded))

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamcal.base import InputError, StreamcalError
-from streamcal.metrics import EqualMassECE, ReliabilityData
-from streamcal.plot import (
+from streamcal.app.plot import (
     HISTOGRAM_BINS,
     plot_reliability,
     plot_weights,
     save_reliability_picture,
     weights_over_time,
 )
+from streamcal.errors import InputError, StreamcalError
+from streamcal.metrics import EqualMassECE, ReliabilityData
 
 matplotlib = pytest.importorskip("matplotlib")
 

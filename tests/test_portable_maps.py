@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from laws import PROBES, realistic, variants
+from laws.binary import PROBES, realistic, variants
 
 from streamcal import (
     BBQ,
@@ -34,19 +35,22 @@ from streamcal import (
     SmoothIsotonic,
     VennAbers,
     load_map,
-    portable,
-    sql,
 )
+from streamcal.maps import points, portable, sql
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
 from streamcal.maps.polynomials import BernsteinMap, ChebyshevMap
 from streamcal.maps.sigmoids import BetaMap, SigmoidMap
 from streamcal.maps.steps import BinnedSigmoidMap, StepMap
-from streamcal.scales import Probability
+from streamcal.parameters.scales import Probability
 
 PAGE = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
 #: One formula in two forms: a polynomial by another scheme, a logarithm of 1 − s instead of log1p.
 ONE_FORMULA = 1e-12
+
+#: Kinds that are sums, products and quotients of the numbers written, in one order for one score and for many. On
+#: scales with a logarithm or with ranks the coordinate itself may differ in its last bit.
+SUMS = {"steps", "lines", "cubics", "interval", "cross-interval"}
 
 SCALES = [
     Probability(),
@@ -75,7 +79,11 @@ def assert_same_elsewhere(found, scores):
     want = found.predict_many(scores)
     read = load_map(found.to_json())
     np.testing.assert_allclose(read.predict_many(scores), want, rtol=0.0, atol=ONE_FORMULA)
-    np.testing.assert_allclose([read(score) for score in scores[:5]], want[:5], rtol=0.0, atol=ONE_FORMULA)
+    one_by_one = [read(score) for score in scores.tolist()]
+    np.testing.assert_allclose(one_by_one, want, rtol=0.0, atol=ONE_FORMULA)
+    assert {type(p) for p in one_by_one} <= {float}
+    if json.loads(found.to_json())["kind"] in SUMS and not isinstance(found.scale, (Logit, EmpiricalCDF)):
+        assert one_by_one == read.predict_many(scores).tolist()
     np.testing.assert_allclose(in_sqlite(found.to_sql("s"), scores.tolist()), want, rtol=0.0, atol=ONE_FORMULA)
     if hasattr(found, "interval_at"):
         pairs = [found.interval_at(x) for x in found.scale.coordinates(scores)]
@@ -117,7 +125,37 @@ def test_every_kind_of_map_can_be_written_and_read():
         return [kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))]
 
     kinds = {map_class.kind for map_class in below(ScaledMap) if not getattr(map_class, "__abstractmethods__", None)}
-    assert kinds == set(portable.KINDS)
+    assert kinds == set(portable.KINDS) == set(portable.KINDS_ONE)
+    assert set(portable.SCALES) == set(portable.SCALES_ONE)
+
+
+@pytest.mark.parametrize("rule", points.POINTS)
+def test_the_two_forms_of_the_points_are_one(rule):
+    """`points.py` defines them, `portable.py` writes them again: equal to the last bit, for floats and for arrays."""
+    ends = np.array([0.0, 5e-324, 1e-12, 0.1, 1.0 / 3.0, 0.5, 0.7, 1.0 - 2.0**-53, 1.0])
+    lower, upper = (side.ravel() for side in np.meshgrid(ends, ends))
+    lower, upper = lower[lower <= upper], upper[lower <= upper]
+    vacuous = (lower == 0.0) & (upper == 1.0)
+    assert vacuous.sum() == 1
+    one, many = points.POINTS[rule], points.MERGES[rule]
+    assert one(lower, upper).tolist() == portable._point(rule, [lower], [upper]).tolist()
+    assert many([lower], [upper]).tolist() == portable._point(rule, [lower], [upper]).tolist()
+    for low, high in zip(lower.tolist(), upper.tolist(), strict=True):
+        assert one(low, high) == many([low], [high]) == portable._point(rule, [low], [high])
+    possible = (lower < 1.0) & (upper > 0.0)  # the label 0 pulls p₀ below 1, the label 1 pulls p₁ above 0
+    folds = [np.roll(lower[possible], k) for k in range(4)], [np.roll(upper[possible], k) for k in range(4)]
+    assert many(*folds).tolist() == portable._point(rule, *folds).tolist()
+    for pairs in zip(np.transpose(folds[0]).tolist(), np.transpose(folds[1]).tolist(), strict=True):
+        assert many(*pairs) == portable._point(rule, *pairs)
+
+
+def test_a_map_that_was_read_can_be_handed_to_another_process():
+    cal = CrossVennAbers(folds=3)
+    cal.learn_many(PROBES, PROBES > 0.25)
+    for found in (cal.map(), SmoothIsotonic().map(), Protected().map(), BernsteinLogistic(5).map()):
+        read = load_map(found.to_json())
+        twin = pickle.loads(pickle.dumps(read))
+        assert [twin(score) for score in PROBES.tolist()] == [read(score) for score in PROBES.tolist()]
 
 
 def test_the_documentation_lists_every_kind_and_which_methods_write_it():
@@ -220,7 +258,7 @@ def test_a_binned_sigmoid_has_its_steps_where_they_are(slope, offset, bins):
 
 
 @pytest.mark.parametrize("grid", [None, 64])
-@pytest.mark.parametrize("point", portable.MERGES)
+@pytest.mark.parametrize("point", points.MERGES)
 def test_k_scores_are_the_same_elsewhere(point, grid):
     cal = CrossVennAbers(point, 3, resolution=grid)
     scores, y = realistic(seed=5, size=300, a=1.0, b=2.0)
@@ -285,6 +323,23 @@ def test_a_map_needs_numpy_alone():
     assert json.loads(run.stdout) == cal.predict_many([0.15, 0.5]).tolist()
 
 
+def test_the_file_can_be_copied(tmp_path):
+    """To a folder of its own, where nothing else of the package can be imported."""
+    shutil.copy(portable.__file__, tmp_path / "portable.py")
+    cal = VennAbers("log-minimax")
+    cal.learn_many(PROBES, PROBES > 0.25)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "sys.modules['streamcal'] = None\n"  # importing it raises
+        "from portable import load_map\n"
+        "serve = load_map(sys.stdin.read())\n"
+        "print([serve(score) for score in (0.1, 0.5)])\n"
+    )
+    command = [sys.executable, "-I", "-c", program, str(tmp_path)]
+    run = subprocess.run(command, input=cal.map().to_json(), capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == [cal.predict_one(0.1), cal.predict_one(0.5)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -299,6 +354,8 @@ def test_a_map_needs_numpy_alone():
         '{"streamcal_map": 1, "kind": "sigmoid", "scale": {"kind": "probability"}, "slope": 1.0}',
         '{"streamcal_map": 1, "kind": "identity", "scale": {"kind": "logit"}}',
         '{"streamcal_map": 1, "kind": "steps", "scale": {"kind": "probability"}, "cuts": 0.5, "values": null}',
+        '{"streamcal_map": 1, "kind": "interval", "scale": {"kind": "probability"}, "point": "middle",'
+        ' "lower": {"cuts": [], "values": [0.0]}, "upper": {"cuts": [], "values": [1.0]}}',
     ],
 )
 def test_what_is_no_map_is_refused(text):

@@ -19,8 +19,10 @@ from benchmarks.streams.standings import Standings, _squared_errors
 from benchmarks.streams.tables import SOURCES, Table
 from benchmarks.streams.tables import table as table_of
 from streamcal import Calibrator, Identity, OnlinePlatt, Platt
-from streamcal.doctor import kernel_form
+from streamcal.app.doctor import kernel_form
 from streamcal.metrics import DebiasedECE
+
+pytestmark = pytest.mark.full
 
 STREAM, ROWS = "warp", 300
 METHODS = ("identity", "ops", "protected", "score-blind", "scikit-learn isotonic, refitted")

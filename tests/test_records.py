@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import RecordError, parse_label, parse_score, parse_time, parse_weight

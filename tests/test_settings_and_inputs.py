@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import PROBES, assert_close, is_sequential, realistic, variants
+from laws import assert_close
+from laws.binary import PROBES, is_sequential, realistic, variants
 
 from streamcal import (
     REGISTRY,
@@ -27,7 +28,8 @@ from streamcal import (
     ScoreIntervals,
     Window,
 )
-from streamcal.inputs import (
+from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.parameters.inputs import (
     LARGEST_WEIGHT,
     SMALLEST_WEIGHT,
     check_batch,
@@ -38,11 +40,10 @@ from streamcal.inputs import (
     check_times,
     check_weight,
 )
-from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
-from streamcal.prior import PRIOR_POINTS
+from streamcal.parameters.prior import PRIOR_POINTS
+from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.settings import Setting, decode, encode, parse
 from streamcal.regression import RBF
-from streamcal.scales import LOGIT_LIMIT
-from streamcal.settings import Setting, decode, encode, parse
 from streamcal.statistics.grid import Grid
 
 # -- settings ----------------------------------------------------------------------------------------------------
@@ -383,7 +384,7 @@ def test_impossible_priors_are_refused(strength):
 
 @pytest.mark.parametrize("scale", [Probability(), Logit(), Logit(-4, 0)], ids=repr)
 def test_a_prior_lies_along_the_identity_with_its_strength_in_all(scale):
-    seed = Prior(20.0).seed(scale)
+    seed = Prior(20.0).pseudo_observations(scale)
     assert seed.x.shape == seed.y.shape == seed.w.shape == (PRIOR_POINTS,)
     assert seed.w.sum() == pytest.approx(20.0)
     assert seed.x.tolist() == scale.coordinates(seed.y).tolist()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from streamcal import InputError
-from streamcal.base import StreamcalError
 from streamcal.datasets.synthetic import SETTINGS, Setting, _mean_near, _quadratics, _waves, generate
+from streamcal.errors import StreamcalError
 
 #: Deviations of a mean from its expectation that chance does not reach: once in 16,000 draws, and seeds are fixed.
 CHANCE = 4.0

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import streamcal.kernels
 from streamcal import Interval, Probability, RetractionError
-from streamcal.doctor import kernels
+from streamcal.app.doctor import kernels
 from streamcal.kernels import tensor_bernstein
 from streamcal.kernels.difference_qp import DifferenceQP
 from streamcal.solvers.tensor import IsotonicTensor

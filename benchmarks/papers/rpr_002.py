@@ -38,7 +38,7 @@ from sklearn.svm import SVC
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import REGISTRY, Interval, SolverError
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 Array = npt.NDArray[np.float64]
 
@@ -431,8 +431,8 @@ frequency on all rows not trained on. "printed" is the paper's mean of 50 rounds
 
 {svm_mce}
 
-"{floor}" is what a perfect calibration would get: labels drawn from RPR's own probabilities on the
-test rows.
+"{floor}" is the value of a perfectly calibrated model: labels drawn from RPR's own probabilities on
+the test rows.
 
 ## Figure 2: the maps
 
@@ -445,23 +445,23 @@ Experiment 1 with its settings: 200 rows to learn from, a support-vector machine
 
 ## Figure 4: time against N
 
-Adult, scores of logistic regression, degree 16, {timed_rounds} rounds, medians of processor time. The solve has
-only the 50 sums (the paper's, which sees every row, stays below 10 s to N = 38,400):
+Adult, scores of logistic regression, degree 16, {timed_rounds} rounds, medians of processor time. The solve uses only
+the 50 sums (that of the paper, which uses every row, stays below 10 s to N = 38,400):
 
 {timings}
 
 {reading}
 ## Settings
 
-What the paper leaves open was chosen here before any result was seen: numbers are standardised and words one-hot
-encoded on the training rows; logistic regression with scikit-learn's C = 1; SVM with C = 1 and σ² of the kernel by
-4-fold cross validation over 10⁻¹⁰, …, 10¹⁰. The paper says 20 features and 45,211 rows for Bank Marketing: the file of
-45,211 rows has 16 features (another, of 41,188 rows, has 20); the former is used, `duration` included. Adult is
-without the rows that have an unknown: 45,222. RPR chooses k from 4, …, 20 and λ from 5⁻², …, 5¹⁰ by 2-fold cross
-validation of the MCE over 10 bins; its monomials are those of the score on [0, 1], the paper's of the score itself.
-HistBin takes the number of bins of the best BDeu score. ACP takes the nearest 5 % with both classifiers (the paper uses
-confidence intervals with logistic regression). The other methods stand at streamcal's defaults, which choose λ
-themselves where there is one.
+Details that the paper does not state were chosen here before any result was seen: numerical features are standardised
+and categorical ones one-hot encoded on the training rows; logistic regression with scikit-learn's C = 1; SVM with C =
+1 and σ² of the kernel by 4-fold cross validation over 10⁻¹⁰, …, 10¹⁰. The paper states 20 features and 45,211 rows
+for Bank Marketing: the file of 45,211 rows has 16 features (another, of 41,188 rows, has 20); the former is used,
+`duration` included. Adult is without the rows that have a missing value: 45,222. RPR chooses k from 4, …, 20 and λ
+from 5⁻², …, 5¹⁰ by 2-fold cross validation of the MCE over 10 bins; its monomials are those of the score on [0, 1],
+the paper's of the score itself. HistBin takes the number of bins of the best BDeu score. ACP takes the nearest 5 %
+with both classifiers (the paper uses confidence intervals with logistic regression). The other methods have
+streamcal's defaults, which choose λ where there is one.
 
 ---
 
@@ -470,20 +470,21 @@ numpy {numpy}. Seeds are the numbers of the rounds."""
 
 READING = """## Reading
 
-- **The ECE comes out as printed**, in size: over all cells and methods ours is {ratio:.2f} times the printed one
-  (median). RPR has the least of the calibrators in {best} of {count} cells (printed: {printed_best}), else {others}.
+- **The ECE has the printed magnitude**: over all cells and methods ours is {ratio:.2f} times the printed one
+  (median). RPR has the lowest of all calibrators in {best} of {count} cells (printed: {printed_best}), else {others}.
 - **The printed MCE cannot be that of eq. (70).** Over the same bins a maximum is never below the mean, and so no
   average of 50 maxima is below the average of 50 means; yet every printed MCE is smaller than its ECE. With some 450
-  rows in a bin, luck alone makes a maximum of {mce:.1f} ("{floor}"); the printed ones are mostly below
-  that, and ours far above it: after a few hundred rows a map is at 0 or 1 where the truth is not. What was printed is
-  not known to us.
-- **The plain logistic regression has a lower ECE than every calibrator** in {raw} of {raw_count} cells. The paper, and
-  so this page, calibrates on the rows that trained the classifier, whose scores there are too good: what a calibrator
-  learns from them is overconfidence. Rows held out would show what calibration can do.
-- **Some rounds of Bank with the support-vector machine are degenerate**: the kernel that cross validation chooses is so
-  narrow that the machine remembers the training rows and gives all test rows one score, in a gap between those of the
-  training rows. What a method says there is a matter of where its pieces happen to end; hence BBQ's large figures.
-- **The solve does not know N**: it has the sums only.
+  rows in a bin, sampling error alone gives a maximum of {mce:.1f} ("{floor}"); the printed values are mostly below
+  that, and ours far above it: after a few hundred rows a map is at 0 or 1 where the true probability is not. We do
+  not know what was printed.
+- **The plain logistic regression has a lower ECE than every calibrator** in {raw} of {raw_count} cells. The paper,
+  and therefore this page, calibrates on the training rows of the classifier, whose scores there are overfitted: a
+  calibrator learns overconfidence from them. Calibration should use held-out rows.
+- **Some rounds of Bank with the support-vector machine are degenerate**: the kernel chosen by cross-validation is so
+  narrow that the machine memorises the training rows and gives all test rows the same score, in a gap between those
+  of the training rows. The prediction of a method there depends on where its pieces happen to end; hence BBQ's large
+  figures.
+- **The time of the solve does not depend on N**: it uses the sums only.
 """
 
 

@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier
 import streamcal
 from benchmarks.papers import path_of
 from streamcal import CrossVennAbers, Interval, Isotonic, Platt, VennAbers
-from streamcal.base import Calibrator
+from streamcal.calibrators.base import Calibrator
 
 FILES = ("adult_train", "adult_test")
 TARGET, POSITIVE, MISSING = "income", ">50K", "?"
@@ -353,17 +353,17 @@ def plain_gap(found: dict[str, dict[str, list[Loss]]], log: bool) -> float:
 
 PAGE_TEXT = """# Paper 003: Tables 1 and 2, four calibration methods on Adult
 
-Vovk, Petej and Fedorova, *Large-scale probabilistic predictors with and without guarantees of validity* (2015), §6. The
-first 5,000 rows of UCI Adult's training file are the training set, all {tested:,} others the test set. Platt, isotonic
-regression (IR) and IVAP: the base is trained on the first 4,000 rows and calibrated on the next 1,000. CVAP: five
-contiguous folds. Every calibrator learned its rows in one pass, one `learn_one` a row. As in the paper, the parameters
-of a base are those of the least Brier loss on the calibration set (CVAP: summed over the folds); we take it of the
-calibrated probabilities, for each method by itself. Losses are means over the test set.
+Vovk, Petej and Fedorova, *Large-scale probabilistic predictors with and without guarantees of validity* (2015), §6.
+The first 5,000 rows of UCI Adult's training file are the training set, all {tested:,} others the test set. Platt,
+isotonic regression (IR) and IVAP: the base is trained on the first 4,000 rows and calibrated on the next 1,000. CVAP:
+five contiguous folds. Every calibrator learned its rows in one pass, one `learn_one` a row. As in the paper, the
+parameters of a base are those with the least Brier loss on the calibration set (CVAP: summed over the folds), here of
+the calibrated probabilities, separately for each method. Losses are means over the test set.
 
 ## Table 1: log loss, base 2
 
-An infinite loss comes with the number of test rows that were given probability 0 and happened, and with the loss of the
-probabilities clipped to [{clip:.0e}, 1 − {clip:.0e}].
+An infinite loss is given with the number of test rows whose observed label was predicted with probability 0, and with
+the loss of the probabilities clipped to [{clip:.0e}, 1 − {clip:.0e}].
 
 {log}
 
@@ -371,11 +371,11 @@ probabilities clipped to [{clip:.0e}, 1 − {clip:.0e}].
 
 {brier}
 
-±: the standard deviation of one run over the seeds {seeds}, where the base depends on one; the figure is their mean.
+Where the base depends on a seed: mean ± standard deviation over the seeds {seeds}.
 
 ## Base learners
 
-The paper's are Weka's, here are scikit-learn's counterparts, so the figures can be alike and not equal.
+The paper uses Weka, this page the counterparts in scikit-learn, so that the figures can be similar but not equal.
 
 | Weka | here | chosen |
 |---|---|---|
@@ -397,29 +397,31 @@ Missing values are replaced by the most frequent value of the training rows.
 numpy {numpy}, scipy {scipy}. Seconds on two shared cores: {seconds}.
 """
 
-READING = """- **The order of the methods** is what the tables are about. For how many of the six base learners:
+READING = """- **The order of the methods** is the subject of the tables. Number of base learners, of six, with:
 
 {orders}
 
-- **Isotonic regression** has an infinite log loss for every base, as published: it is certain at both ends, and how
-  often that is wrong is in the table. The clipped figure is one of the clip as much as of the method, each wrong
-  certainty costing 20. The Brier loss hardly notices.
-- **J48 bagging** comes out as published, within .002 by Brier loss and .011 by log loss, and is the best base under
-  CVAP there and here.
-- **Neural networks** come out as published under CVAP (.0001 and .0017 apart) and better under the other methods, by
-  .007 to .012 by log loss and .009 to .022 by Brier loss. Presumably 60 passes fit less noise than Weka's 500, and
-  CVAP averages noise away.
+- **Isotonic regression** has an infinite log loss for every base, as published: it predicts 0 and 1 at both ends, and
+  the table has the number of errors there. The clipped figure depends on the clip as much as on the method, since
+  each of these errors costs 20. The effect on the Brier loss is small.
+- **J48 bagging** agrees with the published figures, within .002 in Brier loss and .011 in log loss, and is the best
+  base under CVAP there and here.
+- **Neural networks** agree with the published figures under CVAP (differences of .0001 and .0017) and are better
+  under the other methods, by .007 to .012 in log loss and .009 to .022 in Brier loss. Presumably 60 passes overfit
+  less than Weka's 500, and CVAP averages the noise.
 - **J48, logistic regression and the SVM** are better here than in the paper under every method, J48 by .014 to .04.
-  For J48 a reason is plain: pruning by cost on binary splits is another algorithm than pruning by confidence on
-  splits with a branch for every value. For the two linear bases we know none; the ridges and costs the paper tried
-  are not given.
-- **The SVM** is the one base where Platt beats IVAP here; in the paper IVAP wins. CVAP beats both in both.
-- **Naive Bayes** is worse here than in the paper under every method, most under Platt. Which density Weka gave the
-  numerical features, of which the capital gains are 0 in nine rows of ten, is not said; we have the normal one.
+  For J48 the algorithms differ: pruning by cost on binary splits here, pruning by confidence on splits with a branch
+  for every value there. For the two linear bases we know no reason; the paper does not list the ridges and costs it
+  tried.
+- **The SVM** is the only base for which Platt has a smaller loss than IVAP here; in the paper IVAP has. CVAP has the
+  smallest loss in both.
+- **Naive Bayes** is worse here than in the paper under every method, most under Platt. The paper does not state which
+  density Weka used for the numerical features, of which the capital gains are 0 in nine rows of ten; here it is the
+  normal density.
 - **Platt** in the paper is `mnrfit`, a plain logistic regression on the scores; ours has Platt's regularised targets.
   That moves no log loss by more than {plain_log:.4f} and no Brier loss by more than {plain_brier:.4f}.
-- **Not to be read off**: the 1,000 rows of calibration are one draw. Where two methods differ in the third decimal,
-  other rows may turn them round; the seeds show only how much the base moves.
+- **Limits**: the 1,000 rows of calibration are one draw. Where two methods differ in the third decimal, other rows
+  may reverse their order; the seeds show only the variation of the base.
 """
 
 

@@ -1,1 +1,1 @@
-"""The race: calibrators on streams that drift. `README.md` beside this file says what is run and on what."""
+"""The race: calibrators on streams that drift. `README.md` in this folder describes streams, entrants and measures."""

@@ -1,10 +1,10 @@
-"""The race, in one command; `README.md` beside this file says what it is.
+"""The race, in one command; `README.md` in this folder describes it.
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams                     # development streams; the page
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --held-out          # once per release
     python -m benchmarks.streams --streams lab-10d-0.6 --methods ops --rows 500   # shortened, prints only
 
-A race that was stopped goes on where it was. `--again NAME` runs a method anew.
+An interrupted race resumes where it stopped. `--again NAME` repeats a method.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base models: what makes scores of the features of a table."""
+"""The base models, which compute scores from the features of a table."""
 
 from __future__ import annotations
 

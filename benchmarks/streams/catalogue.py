@@ -1,4 +1,4 @@
-"""The streams by name: which are for development, how each is made, and where its scores are kept."""
+"""The streams by name: which are for development, how each is made, and where its scores are cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAWS = 10
 
 
 class Stream(NamedTuple):
-    """Scores and labels in order; the oracle's probabilities where the world is known."""
+    """Scores and labels in order; the oracle's probabilities for generated streams."""
 
     scores: Array
     y: Flags
@@ -73,7 +73,7 @@ def _generated(setting: str, draw: int) -> Callable[[int, int | None], Stream]:
 
 
 def draws(setting: str) -> list[str]:
-    """The names of all draws of a generated stream, that which races first."""
+    """The names of all draws of a generated stream, starting with the one of the race."""
     return [setting, *(f"{setting} draw {draw}" for draw in range(1, DRAWS))]
 
 
@@ -108,7 +108,7 @@ def names(development: bool) -> list[str]:
 
 
 def cache() -> Path:
-    """Where scores and predictions are kept."""
+    """The folder of cached scores and predictions."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "streamcal", "race", VERSION)
 
 

@@ -1,4 +1,4 @@
-"""Who races: every method of the registry, and the peers."""
+"""The entrants: every method of the registry, and comparable methods of other packages (peers)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.streams import peers
 from benchmarks.streams.catalogue import DELAYS
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
-from streamcal.registry import REGISTRY
+from streamcal.calibrators.registry import REGISTRY
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
 #: at most a fiftieth of the stream, or 100.
@@ -48,7 +48,8 @@ def _ours(method: type[Calibrator]) -> Callable[[Array, Flags, int], Array]:
 
 
 def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
-    """Predict a block, then learn what has come by its end: one solve for each block, the first made of the score."""
+    """Predict a block, then learn the labels available by its end: one solve for each block, after a first block of
+    scores."""
     predicted, end, learned = np.empty(len(y)), 0, 0
     longest = max(LEAST_LONGEST, len(y) // LONGEST_PART)
     while end < len(y):
@@ -61,7 +62,7 @@ def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 
 
 def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
-    """Predict each step, then learn the one whose label has come, through the public verbs."""
+    """Predict each step, then learn the observation whose label has arrived, through the public methods."""
     predict, learn = cal.predict_one, cal.learn_one
     asked, labels = scores.tolist(), y.tolist()
     known = iter(zip(asked, labels, strict=True))

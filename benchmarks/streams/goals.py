@@ -1,4 +1,4 @@
-"""What `auto` was to reach, and what it reached."""
+"""The goals of `auto`, and the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELEC2, ELEC2_GOAL = "elec2 frozen", 0.36
 
 
 class Goal(NamedTuple):
-    """A goal, what was seen, and whether that is enough."""
+    """A goal, the result, and whether it is met."""
 
     what: str
     seen: str
@@ -22,7 +22,7 @@ class Goal(NamedTuple):
 
 
 def goals(standings: Standings) -> list[Goal]:
-    """The goals that the courses at hand can tell of."""
+    """The goals that can be evaluated on the given courses."""
     found = [_first(standings, "log_loss", "log loss"), _first(standings, "brier", "Brier score")]
     found += [_harmless(standings, against) for against in (RAW, OPS)]
     found.append(_calibrated(standings))
@@ -56,7 +56,7 @@ def _calibrated(standings: Standings) -> Goal:
 
 
 def _gap(standings: Standings) -> Goal:
-    """In all draws, since one draw of a small gap is luck; what the first draws show stands beside it."""
+    """In all draws, since one draw of a small gap is mostly noise; the result of the first draws is added."""
     pooled, first = (
         [standings.median_gap_closed(REFERENCE, delay, in_all_draws) for delay in DELAYS]
         for in_all_draws in (True, False)
@@ -75,7 +75,7 @@ def _percents(shares: list[float | None]) -> str:
 
 
 def _elec2(standings: Standings) -> list[Goal]:
-    """Delay 0 against a figure, delay 48 against everyone."""
+    """Delay 0 against a figure, delay 48 against every other entrant."""
     now, late = ((ELEC2, delay) for delay in (0, 48))
     loss, loss_late = (standings.get(course, REFERENCE, "log_loss") for course in (now, late))
     best = standings.best_other(late)

@@ -22,9 +22,9 @@ from benchmarks.streams.standings import OPS, RAW, REFERENCE, SCORE_BLIND, TOPS,
 MEASURES = {
     "log_loss": "Log loss, nats",
     "brier": "Brier score",
-    "ece": "Debiased calibration error; the last column is the floor of the raw score, what chance alone may show",
-    "ratio": "Calibration ratio: positives announced over positives that came",
-    "infinite": "Wrong certainties (infinite losses, capped in the log loss)",
+    "ece": "Debiased calibration error; the last column is the floor of the raw score, reached by chance alone",
+    "ratio": "Calibration ratio: predicted over observed positives",
+    "infinite": "Observed labels that were predicted with probability 0 (infinite losses, capped in the log loss)",
 }
 DASH = "–"
 
@@ -46,12 +46,12 @@ def write(results: Results, out: Path) -> None:
 
 
 def _complete(standings: Standings) -> bool:
-    """Whether the reference ran on every course: a part that was begun only is not reported."""
+    """Whether the reference ran on every course: an incomplete part is not reported."""
     return REFERENCE in standings.ranked
 
 
 def table(results: Results, streams: list[str], chosen: Iterable[str] | None) -> str:
-    """What a shortened race prints: the log losses."""
+    """The log losses, printed by a shortened race."""
     standings = Standings(results, streams)
     return _measure_table(standings, "log_loss", [e for e in standings.entrants if chosen is None or e in chosen])
 
@@ -60,12 +60,14 @@ def table(results: Results, streams: list[str], chosen: Iterable[str] | None) ->
 
 PAGE = """# The race
 
-Calibrators on streams that drift, prequentially: each probability was given before its label was learned. Which streams
-are for development and which are held out was fixed before the first experiment; `benchmarks/streams/README.md` says
-what each stream is, and how everyone was run. A *course* is a stream with a delay of its labels, 0 or 48 steps.
+Calibrators on streams that drift, evaluated prequentially: each probability was predicted before its label was
+learned. Which streams are for development and which are held out was fixed before the first experiment;
+`benchmarks/streams/README.md` describes each stream, and how each method was run. A *course* is a stream with a label
+delay of 0 or 48 steps.
 
-A method is said to be better or worse than `auto` where the confidence sequence of the difference of their log losses
-leaves out 0 (`LogLossDifference`, 95 % for each course by itself, whenever one looks); else the course is undecided.
+A method is called better or worse than `auto` on a course where the confidence sequence of the difference of their
+log losses excludes 0 (`LogLossDifference`, 95 % for each course, valid at every time); otherwise the course is
+undecided.
 
 {summaries}
 
@@ -75,29 +77,29 @@ leaves out 0 (`LogLossDifference`, 95 % for each course by itself, whenever one 
 
 ## Course by course
 
-Log loss in nats; *best other* is the best of all entrants beside `auto` on that course, known only afterwards, and the
-last column is the loss of `auto` minus its, with the confidence sequence.
+Log loss in nats. *Best other* is the best of all other entrants on that course, chosen in hindsight, and the last
+column is the loss of `auto` minus the loss of that entrant, with the confidence sequence.
 
 {courses}
 
 ## The generators: gap closed
 
-(ops − method)/(ops − oracle) in log loss, in percent: 100 is the probability of one who knows the world, below 0 is
-worse than `ops`. The gap is in nats. Where it is small, luck decides the percentage of one draw: the column *in all
-draws* is of the sums over {draws} draws of the generator, of the training, the base and the stream alike, the first of
-which is the stream that races.
+(ops − method)/(ops − oracle) in log loss, in percent: 100 is the best possible calibrator, below 0 is worse than
+`ops`. The gap is in nats. Where it is small, the percentage of one draw is mostly noise: the column *in all draws* is
+computed from the sums over {draws} draws of the generator, each with its own training data, base and stream, the
+first of which is the stream of the race.
 
 {gaps}
 
 ## Notes
 
 {notes}
-- Which run on the held-out streams this is, and what earlier ones led to, is told in `benchmarks/streams/README.md`.
-- Log losses are capped at −log 1e-6 = 13.8 nats; how many were, is in the full tables:
+- `benchmarks/streams/README.md` lists all runs on the held-out streams, and the changes that earlier ones led to.
+- Log losses are capped at −log 1e-6 = 13.8 nats; the full tables have the number of capped losses:
   {links}.
-- µs are of processor time for one observation, predicted and learned through the public interface; the median over the
-  courses, on a busy machine: a guide.
-- Seed {seed} for generators and models, the next ones for more draws. {date},
+- µs are processor time for predicting and learning one observation through the public interface, the median over the
+  courses, on a busy machine: indicative only.
+- Seed {seed} for generators and models, the following seeds for the other draws. {date},
   `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, streamcal {streamcal}, river {river},
   scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
 """
@@ -133,11 +135,11 @@ def _png(part: str) -> str:
 
 
 def _summary(standings: Standings) -> str:
-    """Everyone, by mean rank in log loss; those that did not run everywhere at the end."""
+    """All entrants by mean rank in log loss; those that did not run on all courses at the end."""
     log_ranks, brier_ranks = standings.mean_ranks("log_loss"), standings.mean_ranks("brier")
     lines = [
         f"{len(standings.courses)} courses; ranks are among the {len(standings.ranked)} that ran on all of them.",
-        "The rows without a rank are of those that cannot run everywhere, or whose race was not finished.",
+        "Entrants without a rank did not run on all courses.",
         "",
         "| | mean rank, log loss | mean rank, Brier | `auto` is better / undecided / worse "
         "| worst against the raw score | worst against `ops` | µs |",
@@ -230,7 +232,7 @@ def _goals(parts: dict[str, Standings]) -> str:
 
 
 def _notes(parts: dict[str, Standings]) -> str:
-    """What is plain to see of the defeats."""
+    """The significant losses."""
     lines = []
     for name, standings in parts.items():
         lost = {
@@ -238,7 +240,7 @@ def _notes(parts: dict[str, Standings]) -> str:
             for course in standings.courses
         }
         text = "; ".join(f"{_course(course)}: to {', '.join(to)}" for course, to in lost.items() if to) or "none"
-        lines.append(f"- Defeats of `auto` that are no chance, {_title(name).lower()}: {text}.")
+        lines.append(f"- Courses with an entrant significantly better than `auto`, {_title(name).lower()}: {text}.")
     return "\n".join(lines)
 
 
@@ -251,7 +253,7 @@ def _lost(standings: Standings, course: Course, entrant: str) -> bool:
 
 
 def _full(standings: Standings, part: str) -> str:
-    """Every measure of everyone on every course."""
+    """Every measure of all entrants on every course."""
     title = f"# The race: {_title(part).lower()}, every measure\n\nSee [the page of the race](../race.md)."
     sections = [
         f"## {text}\n\n{_measure_table(standings, measure, standings.entrants)}" for measure, text in MEASURES.items()
@@ -260,7 +262,7 @@ def _full(standings: Standings, part: str) -> str:
 
 
 def _measure_table(standings: Standings, measure: str, entrants: list[str]) -> str:
-    """Courses as rows, since there are more of them than a page is wide."""
+    """Courses as rows, since there are too many for columns."""
     shown = [*entrants, *([ORACLE] if standings.generated() else [])]
     style: Callable[[float | None], str] = {"infinite": lambda v: _figure(v, 0), "ratio": lambda v: _figure(v, 3)}.get(
         measure, _figure

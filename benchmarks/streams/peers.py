@@ -1,4 +1,4 @@
-"""What a user would run instead: each predicts a whole stream, prequentially."""
+"""Methods of other packages: each predicts a whole stream, prequentially."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ def every(rows: int) -> int:
 
 
 def refitted(fit: Callable[[Array, Flags], Predict]) -> Callable[[Array, Flags, int], Array]:
-    """A rival that is fitted anew at intervals, on a sliding window of what is known by then.
-
-    While the window holds one class only it says what the score says.
-    """
+    """A method that is refitted at intervals, on a sliding window of the labels available by then."""
 
     def run(scores: Array, y: Flags, delay: int) -> Array:
         window, step = max(SMALLEST_WINDOW, len(y) // 20), every(len(y))
@@ -93,7 +90,7 @@ def river(scores: Array, y: Flags, delay: int) -> Array:
 
 
 def score_blind(scores: Array, y: Flags, delay: int) -> Array:
-    """River's logistic regression of the last four labels that are there, ±1; it never looks at the score."""
+    """River's logistic regression on the last four available labels, ±1, without the score."""
     signs = np.where(y, 1.0, -1.0)
     past = np.concatenate((np.zeros(LABELS + delay), signs)).tolist()
     features = [dict(enumerate(past[i : i + LABELS])) for i in range(len(y))]
@@ -101,7 +98,7 @@ def score_blind(scores: Array, y: Flags, delay: int) -> Array:
 
 
 def _online(model: Any, features: list[dict[Any, float]], y: Flags, delay: int) -> Array:
-    """Predict each step, then learn the one whose label has come."""
+    """Predict each step, then learn the observation whose label has arrived."""
     labels, predicted = y.tolist(), np.empty(len(y))
     for i, x in enumerate(features):
         predicted[i] = model.predict_proba_one(x)[True]

@@ -1,4 +1,4 @@
-"""The picture of the race: how far everyone is from `auto`, course by course."""
+"""The picture of the race: the difference of every entrant from `auto`, course by course."""
 
 from __future__ import annotations
 

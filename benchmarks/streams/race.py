@@ -1,4 +1,5 @@
-"""Running: every entrant on every stream; each result is written as it comes, so that a killed race goes on."""
+"""Running the race: every entrant on every stream. Each result is written at once, so that an interrupted race can
+resume."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ ORACLE = "oracle"
 
 
 class Key(NamedTuple):
-    """What one result is about."""
+    """The identity of one result."""
 
     stream: str
     delay: int
@@ -60,7 +61,7 @@ class Results:
 
 
 def race(streams: Iterable[str], chosen: Iterable[str] | None, results: Results, again: Iterable[str] = ()) -> None:
-    """Run what has no result yet, and `again` what has."""
+    """Run everything without a result, and the entrants in `again` anew."""
     racing = entrants()
     run = [name for name in racing if chosen is None or name in chosen]
     for name in streams:

@@ -1,4 +1,4 @@
-"""What the results say: ranks, differences with their confidence, harm, gaps closed."""
+"""Evaluation of the results: ranks, differences with their confidence sequences, largest losses, gaps closed."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class Standings:
         return Difference(difference.value, *difference.interval)
 
     def best_other(self, course: Course) -> str:
-        """The entrant with the lowest log loss beside the reference, told or not."""
+        """The entrant with the lowest log loss other than `auto`, whether it was given the delay or not."""
         losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in (REFERENCE, NOT_TOLD)}
         return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
 
     def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
-        """By how many nats it is worse at most, and where; below 0 if it is better everywhere. None if it never ran."""
+        """The largest excess log loss in nats, and its course; below 0 if better everywhere. None if it never ran."""
         harms = [
             (mine - theirs, course)
             for course in self.courses
@@ -96,11 +96,11 @@ class Standings:
         return max(harms, default=None)
 
     def gap_closed(self, course: Course, entrant: str) -> float | None:
-        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where by luck there is no gap."""
+        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where the sample shows no gap."""
         return _closed([self._losses(course, entrant)])
 
     def gap_closed_in_all_draws(self, course: Course, entrant: str) -> float | None:
-        """The same, of the sums over all draws of the generator; None unless all have run."""
+        """The same for the sums over all draws of the generator; None unless all have run."""
         return _closed([self._losses((drawn, course[1]), entrant) for drawn in draws(course[0])])
 
     def median_gap_closed(self, entrant: str, delay: int, in_all_draws: bool = False) -> float | None:
@@ -116,7 +116,7 @@ class Standings:
         return None if ops is None or mine is None or oracle is None else (ops, mine, oracle)
 
     def microseconds(self, entrant: str) -> float | None:
-        """Of one observation, predicted and learned; the median over the courses that were timed."""
+        """Microseconds to predict and learn one observation; the median over the courses that were timed."""
         timed = [t for course in self.courses if (t := self.get(course, entrant, "microseconds")) is not None]
         return float(np.median(timed)) if timed else None
 
@@ -133,7 +133,7 @@ class Standings:
         return bool(seen > 2.0 * drawn.std())
 
     def generated(self) -> list[Course]:
-        """The courses whose world is known."""
+        """The courses of generated streams."""
         return [course for course in self.courses if CATALOGUE[course[0]].generated]
 
 

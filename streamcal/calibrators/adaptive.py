@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.neighbourhoods import NearestScores, Neighbourhood, Places
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
+from streamcal.parameters.types import FloatArray
 
 
-class AdaptiveCalibration(AdditiveCalibrator):
+class AdaptiveCalibration(TableCalibrator):
     """Adaptive calibration of predictions (ACP): p(s) = Σ wᵢyᵢ / Σ wᵢ over the observations whose score lies in the
     interval of s. Piecewise constant, not monotone. Intervals overlap, so in sum the predictions need not keep the base
     rate.
@@ -49,40 +48,25 @@ class AdaptiveCalibration(AdditiveCalibrator):
     name = "acp"
     summary = "share of positives in an interval around each score"
     monotone = False
+    by_ratios = True
 
-    def __init__(
-        self,
-        interval: Neighbourhood = NearestScores(),
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 4096,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, interval: Neighbourhood = NearestScores(), **common: Unpack[TableParameters]) -> None:
         if not isinstance(interval, Neighbourhood):
             allowed = "give NearestScores(fraction), FixedWidth(half_width) or ScoreIntervals(scores, lo, hi)"
             raise InputError(
                 f"interval={interval!r} is not possible; {allowed}, which can be saved with the calibrator"
             )
         self.interval = interval
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
         cuts, between, at = self.interval.windows(x, weight)
-        start, stop = (np.concatenate(pair) for pair in zip(between, at, strict=True))
-        shares = np.clip(window_sums(positive, start, stop) / window_sums(weight, start, stop), 0.0, 1.0)
+        first, stop = (np.concatenate(pair) for pair in zip(between, at, strict=True))
+        shares = np.clip(window_sums(positive, first, stop) / window_sums(weight, first, stop), 0.0, 1.0)
         values, own = shares[: len(cuts) + 1], shares[len(cuts) + 1 :]
         kept = (values[:-1] != own) | (values[1:] != own)
-        grid = self._table.grid if isinstance(self._table, GridTable) else None
-        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), grid, own[kept])
+        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), statistic.grid, own[kept])
 
 
 def window_sums(values: FloatArray, start: Places, stop: Places) -> FloatArray:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner, require
-from streamcal.base import Calibrator, FloatArray, Label, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight, none_is_zero
+from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
-from streamcal.maps.base import IdentityMap, ScaledMap
-from streamcal.memories.memory import Seed
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
+from streamcal.memories.memory import Held
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import (
+    check_batch,
+    check_label,
+    check_score,
+    check_scores,
+    check_weight,
+    none_is_zero,
+)
+from streamcal.parameters.prior import Prior, PseudoObservations
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 
 
-class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
+class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     """A calibrator that is a function of a statistic.
 
     Parameters
@@ -33,8 +41,9 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         As of `AdditiveLearner`.
     """
 
-    #: Coordinate and label, or arrays of them → what the memory takes for the label; None where that is the label.
-    _recode: Callable[[Any, Any], Any] | None = None
+    noted = "clamped"
+    #: Whether `reader` answers from the statistic itself, without solving for a map.
+    reads_statistic: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -51,23 +60,17 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
         self.scale = scale
         self.prior = prior
         self.resolution = resolution
-        self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.plain
         self._take = None if self._timed or refresh_every > 1 else self._memory.taker(*scale.plain)
 
-    def _seed(self) -> Seed | None:
-        return None if self.prior is None else self.prior.seed(self.scale)
-
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: scores the scale clamped on learning, retractions of what forgetting had
-        dropped already (`missed`), and observations that came too late to be kept (`late`)."""
-        return {"clamped": self._clamped, **super().tally()}
+    def pseudo_observations(self) -> PseudoObservations | None:
+        return None if self.prior is None else self.prior.pseudo_observations(self.scale)
 
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if t is None and self._take is not None and self._take(score, y, w):  # all as usual, and nothing to forget
+        if t is None and self._take is not None and self._take(score, y, w):  # the fast path: plain input
             self._memory.version += 1
             return
         case = UNUSUAL if self._timed or t is not None else usual(score, y, w, self._lo, self._hi)
@@ -81,10 +84,10 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
             if weight == 0.0:
                 return
         self._memory.learn(x, label, weight, time)
-        if self.refresh_every > 1:  # asked here too: a call costs more than the question
+        if self.refresh_every > 1:  # asked here too: a call costs more than the comparison
             self._changed(1)
         if case != PLAIN and (x == self.scale.lo or x == self.scale.hi):
-            self._clamped += self.scale.clamps(s)
+            self._note(self.scale.clamps(s))
 
     def learn_many(
         self,
@@ -95,37 +98,37 @@ class AdditiveCalibrator(AdditiveLearner[ScaledMap], Calibrator):
     ) -> None:
         s, labels, weights, times = self._checked_many(scores, y, w, t)
         self._learn_many(self.scale.coordinates(s), labels, weights, times)
-        self._clamped += self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
+        self._note(self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0]))
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, label, weight, time = self._checked(score, y, w, t)
         self._unlearn(self.scale.coordinate(s), label, weight, time)
 
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        self._clamped += other._clamped
-
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         x = self.scale.coordinate(check_score(score))
-        return self._map_at(t).at(x)
+        return self._reader_at(t).at(x)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         x = self.scale.coordinates(check_scores(scores))
-        return self._map_at(t).at_many(x)
+        # On a grid the map has the value of every cell.
+        return (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x)
 
-    def _empty_map(self) -> ScaledMap:
+    def reader(self, statistic: Held, start: ScaledMap | None) -> CoordinateMap:
+        """What `solve` says, until the next change of the statistic: the map, or the statistic read without one."""
+        return self.solve(statistic, start)
+
+    def _reader_at(self, t: Time | None) -> CoordinateMap:
+        """What predictions as of `t` are read from."""
+        if self.reads_statistic:
+            statistic = self._present(t)
+            if statistic.n > 0.0:
+                return self.reader(statistic, None)
+        return self._map_at(t)
+
+    def empty_map(self) -> ScaledMap:
         return IdentityMap(self.scale)
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def _state(self) -> dict[str, Any]:
-        return {"clamped": self._clamped, **super()._state()}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
-        super()._restore(state)
 
     # -- checks --------------------------------------------------------------------------------------------------
 

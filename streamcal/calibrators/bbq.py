@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.histogram import cuts_before, first_of_bins, middle_ranks
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
+from streamcal.parameters.types import FloatArray
 
 #: N′ of the paper: the weight of the pseudo-observations in a binning, over all of its bins.
 EQUIVALENT_SIZE = 2.0
@@ -30,7 +28,7 @@ SMALLEST_SHARE = 1e-9
 NEGLIGIBLE = 2.0**-80
 
 
-class BBQ(AdditiveCalibrator):
+class BBQ(TableCalibrator):
     """Bayesian binning into quantiles: the average of binnings into B bins of equal frequency, by their posterior.
 
     For every B from ⌊N^⅓/C⌋ (at least 1) to ⌈C·N^⅓⌉, but no more than ⌈N/5⌉ or than there are distinct scores, bin b
@@ -72,36 +70,20 @@ class BBQ(AdditiveCalibrator):
     summary = "Bayesian average of equal-frequency binnings"
     monotone = False
 
-    def __init__(
-        self,
-        breadth: float = 10.0,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 4096,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, breadth: float = 10.0, **common: Unpack[TableParameters]) -> None:
         number = isinstance(breadth, (int, float)) and not isinstance(breadth, bool)
         if not number or not 1.0 <= breadth < math.inf:
             raise InputError(f"breadth={breadth!r} is not possible; give a finite number of at least 1")
         self.breadth = breadth
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
         cuts = cuts_before(x, np.arange(1, len(x)))
         borders = self.scale.probabilities(np.concatenate(([self.scale.lo], cuts, [self.scale.hi])))
-        values = averaged_bins(weight / unit, positive / unit, borders, self.breadth)
+        values = averaged_bins(weight, positive, borders, self.breadth)
         kept = np.diff(values) != 0.0
-        grid = self._table.grid if isinstance(self._table, GridTable) else None
-        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), grid)
+        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), statistic.grid)
 
 
 def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray, breadth: float) -> FloatArray:

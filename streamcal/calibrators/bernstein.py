@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_score, check_time
-from streamcal.kernels.bernstein import MAX_DEGREE, Curve
+from streamcal.errors import InputError, SolverError
+from streamcal.kernels.bernstein import MAX_DEGREE, BernsteinSums, Curve
 from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
 
-class Bernstein(AdditiveCalibrator):
+class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     """Monotone Bernstein least squares: p(u) = Σ cᵢ Bᵢⁿ(u) minimising Σ wⱼ (p(uⱼ) − yⱼ)² over 0 ≤ c₀ ≤ … ≤ cₙ ≤ 1.
 
     u is the score's unit coordinate on the scale. The problem is solved anew, warm-started, at the first prediction
@@ -49,6 +50,7 @@ class Bernstein(AdditiveCalibrator):
     """
 
     name = "bernstein"
+    by_ratios = True
     summary = "monotone Bernstein polynomial of least squares"
 
     def __init__(
@@ -69,52 +71,53 @@ class Bernstein(AdditiveCalibrator):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
         self._kernel = MonotoneQP(degree)
         self._osqp = WarmOSQP(degree, tolerance) if solver == "osqp" else None
-        self._coefficients: FloatArray = self._kernel.coefficients  # the solver's own array, written at every solve
-        self._curve: Curve | None = None
-        self._fitted_for = -1
         self.degree = degree
         self.solver = solver
         self.tolerance = tolerance
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
-        self._kernel.watch(self._moments.sums.moments, self._moments.sums.cross)
-        self._kernel_curve = Curve(self._coefficients, self.scale.lo, self.scale.hi)
+        # The fast path of predictions: the kernel watches the sums that are held and writes coefficients in place.
+        self._sums = self._memory.statistic.sums
+        self._curve = Curve(self._kernel.coefficients, self.scale.lo, self.scale.hi)
+        self._watched: BernsteinSums | None = None
+        self._fitted_for = -1  # the version of the memory whose fit the coefficients are; -1: of something else
         self._steady = self._memory.steady
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> BernsteinMoments:
         self.scale.require_bounds("a Bernstein polynomial")
-        self._moments = BernsteinMoments(self.degree, self.scale)
-        return self._moments
+        return BernsteinMoments(self.degree, self.scale)
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        if self._osqp is not None:
+            return super().predict_one(score, t)
         if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
-            x = score  # the usual case: the score is its own coordinate, and time moves nothing
+            x = score
         else:
             x = self.scale.coordinate(check_score(score))
-            self._memory.as_of(None if t is None else check_time(t))
+            self._present(t)
+        if self._sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
+            return self.scale.probability(x)
         if self._fitted_for != self._memory.version:
-            self._fit()
-        return self._curve.at(x) if self._curve is not None else self.scale.probability(x)
+            self._fit(self._sums)
+        return self._curve.at(x)
 
-    def _solve(self, unit: float) -> ScaledMap:
-        if self._fitted_for != self._memory.version:
-            self._fit()
-        return BernsteinMap(self.scale, self._coefficients)
-
-    def _fit(self) -> None:
-        """Bring the coefficients up to date with what is held."""
-        sums = self._moments.sums
-        if sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
-            self._curve = None
-        elif self._osqp is None:  # the kernel itself: a Solution would cost more than the solve
-            status = self._kernel.solve_watched(sums.weight)
-            self._require(status == SOLVED, STATUS[status])
-            self._curve = self._kernel_curve
-        else:
+    def solve(self, statistic: BernsteinMoments, start: ScaledMap | None) -> BernsteinMap:
+        sums = statistic.sums
+        if self._osqp is not None:
             solution = self._osqp.solve(sums.moments, sums.cross, sums.weight)
             self._require(solution.solved, solution.status)
-            self._coefficients = solution.x
-            self._curve = Curve(solution.x, self.scale.lo, self.scale.hi)
-        self._fitted_for = self._memory.version
+            return BernsteinMap(self.scale, solution.x)
+        if sums is not self._sums or self._fitted_for != self._memory.version:
+            self._fit(sums)
+        return BernsteinMap(self.scale, self._kernel.coefficients)
+
+    def _fit(self, sums: BernsteinSums) -> None:
+        """Solve for the coefficients by the kernel itself: a `Solution` would cost more than the solve."""
+        if sums is not self._watched:
+            self._kernel.watch(sums.moments, sums.cross)
+            self._watched = sums
+        status = self._kernel.solve_watched(sums.weight)
+        self._require(status == SOLVED, STATUS[status])
+        self._fitted_for = self._memory.version if sums is self._sums else -1
 
     def _require(self, solved: bool, status: str) -> None:
         if not solved:

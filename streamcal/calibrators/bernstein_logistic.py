@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from streamcal.base import InputError, SolverError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError, SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
-from streamcal.statistics.score_table import score_table
 
 
-class BernsteinLogistic(AdditiveCalibrator):
+class BernsteinLogistic(TableCalibrator):
     """Monotone Bernstein logistic regression: p(u) = 1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) of least log loss.
 
     The coefficients obey −15 ≤ c₀ ≤ … ≤ cₙ ≤ 15, so that p stays within 3e-7 and 1 − 3e-7, and the fit is finite with
@@ -51,36 +49,25 @@ class BernsteinLogistic(AdditiveCalibrator):
 
     name = "bernstein-logistic"
     summary = "log-odds that are a monotone Bernstein polynomial, by maximum likelihood"
+    by_ratios = True
+    default_resolution = 16384
 
-    def __init__(
-        self,
-        degree: int = 10,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 16384,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, degree: int = 10, **common: Unpack[TableParameters]) -> None:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
             raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
         self._quadratic = MonotoneLeastSquares(degree)
-        self._coefficients = np.zeros(degree + 1)
         self.degree = degree
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> Table:
         self.scale.require_bounds("a Bernstein polynomial")
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
+        return super().new_statistic()
 
-    def _solve(self, unit: float) -> ScaledMap:
-        x, negative, positive = self._table.points()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, negative, positive = statistic.points()
         u = self.scale.units(x)
-        solution = fit_bernstein_logistic(u, negative, positive, self._quadratic, self._coefficients, self.degree)
+        initial = np.array(start.coefficients) if isinstance(start, BernsteinLogisticMap) else np.zeros(self.degree + 1)
+        solution = fit_bernstein_logistic(u, negative, positive, self._quadratic, initial, self.degree)
         if not solution.solved:
             raise SolverError(f"BernsteinLogistic of degree {self.degree} ended with status {solution.status!r}")
-        self._coefficients = solution.x
         return BernsteinLogisticMap(self.scale, solution.x)

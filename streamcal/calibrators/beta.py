@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
-from streamcal.prior import Prior
-from streamcal.scales import Logit, Scale
+from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import fit_logistic
-from streamcal.statistics.score_table import score_table
 
 #: (a, b, c) of the identity map.
 IDENTITY = np.array([1.0, 1.0, 0.0])
 
 
-class Beta(AdditiveCalibrator):
+class Beta(TableCalibrator):
     """Beta calibration: p = 1 / (1 + 1/(eᶜ·sᵃ/(1 − s)ᵇ)) of the score s, a ≥ 0, b ≥ 0, by maximum likelihood.
 
     It is Bayes' rule for two beta densities. The identity is a = b = 1, c = 0; with a ≠ b the two ends are bent apart,
@@ -61,42 +59,29 @@ class Beta(AdditiveCalibrator):
 
     name = "beta"
     summary = "beta calibration by exact maximum likelihood"
+    by_ratios = True
+    default_scale = Logit()
+    default_resolution = 16384
 
-    def __init__(
-        self,
-        form: Literal["abm", "ab", "am"] = "abm",
-        *,
-        scale: Scale = Logit(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 16384,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, form: Literal["abm", "ab", "am"] = "abm", **common: Unpack[TableParameters]) -> None:
         if form not in ("abm", "ab", "am"):
             raise InputError(f"form={form!r} is not possible; give 'abm', 'ab' or 'am'")
         self.form = form
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
-        self._start = IDENTITY
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, negative, positive = self._table.points()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, negative, positive = statistic.points()
         z = self.scale.logits(x)
         directions = self._directions(z, negative + positive)
         lower = np.where(directions[:, :2].any(axis=1), -1.0, -math.inf)  # a and b stay at 0 or above, c is free
         ln_s, ln_not_s = log_probabilities(z)
         features = np.column_stack((ln_s, -ln_not_s, np.ones_like(z))) @ directions.T
-        start = np.linalg.lstsq(directions.T, self._start - IDENTITY, rcond=None)[0]
-        solution = fit_logistic(features, z, negative, positive, lower, start)
+        previous = np.array([start.a, start.b, start.c]) if isinstance(start, BetaMap) else IDENTITY
+        initial = np.linalg.lstsq(directions.T, previous - IDENTITY, rcond=None)[0]
+        solution = fit_logistic(features, z, negative, positive, lower, initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of Beta ended with status {solution.status!r}")
-        self._start = IDENTITY + solution.x @ directions
-        a, b, c = self._start.tolist()
+        a, b, c = (IDENTITY + solution.x @ directions).tolist()
         return BetaMap(self.scale, max(a, 0.0), max(b, 0.0), c)
 
     def _directions(self, z: FloatArray, weight: FloatArray) -> FloatArray:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.steps import BinnedSigmoidMap, bin_of
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 
 class CalibeatenOPS(SequentialCalibrator):
     """Online Platt scaling, whose forecast says only into which of `bins` bins of equal width an observation falls.
 
-    What is predicted is a matter of the bin and of what followed the earlier forecasts that fell into it. A subclass
-    says what (`_forecast`) and learns it (`_learn`).
+    What is predicted is a function of the bin and of the outcomes of the earlier forecasts that fell into it. A
+    subclass says which (`_forecast`) and learns it (`_learn`).
+
+    Parameters
+    ----------
+    bins : int
+        At least 1.
+
+    Raises
+    ------
+    InputError
+        If `bins` is no whole number of at least 1.
+
+    Notes
+    -----
+    O(1) per observation, beside what the subclass does.
     """
 
     monotone = False
@@ -29,7 +44,7 @@ class CalibeatenOPS(SequentialCalibrator):
         self.bins = bins
         self.scale = Logit()
         self._newton = OnlineNewton(
-            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @abstractmethod
@@ -45,21 +60,21 @@ class CalibeatenOPS(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         if p != p:
             p = self._newton.predict(self.scale.coordinate(check_score(score)))
         return self._forecast(bin_of(p, self.bins))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        p = self._newton.predict_usual(score)
-        if self._newton.learn_usual(score, y, w):
+        p = self._newton.predict_fast(score)
+        if self._newton.learn_fast(score, y, w):
             self._learn(bin_of(p, self.bins), 1.0 if y else 0.0, w)
         else:
             super().learn_one(score, y, w, t)
 
     def map(self) -> BinnedSigmoidMap:
-        values = [self._forecast(i) for i in range(self.bins)]
-        return BinnedSigmoidMap(self.scale, self._newton.slope, self._newton.offset, values)
+        slope, offset = self._newton.parameters()
+        return BinnedSigmoidMap(self.scale, slope, offset, [self._forecast(i) for i in range(self.bins)])
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._learn(bin_of(self._newton.predict(x), self.bins), y, w)

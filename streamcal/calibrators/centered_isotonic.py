@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.calibrators.table import TreeCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_tree import ScoreTree
 
 #: A block whose value is as near to 0 or 1 as this is there: what is left over is the rounding of its sums.
 AT_A_BOUND = 2.0**-42
 
 
-class CenteredIsotonic(AdditiveCalibrator):
+class CenteredIsotonic(TreeCalibrator):
     """Centred isotonic regression (CIR): linear between the centres of the blocks of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ becomes the point (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). Neighbouring scores
@@ -51,14 +49,10 @@ class CenteredIsotonic(AdditiveCalibrator):
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly rising"
 
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
-        return self._tree
-
-    def _solve(self, unit: float) -> ScaledMap:
-        first, last, centre, value = self._tree.centred_blocks()
+    def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        first, last, centre, value = statistic.centred_blocks()
         level = (value <= AT_A_BOUND) | (value >= 1.0 - AT_A_BOUND)
         left, right = np.where(level, first, centre), np.where(level, last, centre)
         knots = np.column_stack((left, right)).ravel()
         kept = np.diff(knots, prepend=-np.inf) > 0.0  # a point is one knot, a level two
-        return KnotMap(self.scale, knots[kept], np.repeat(value, 2)[kept], self._tree.grid)
+        return KnotMap(self.scale, knots[kept], np.repeat(value, 2)[kept], statistic.grid)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import CapabilityError, FloatArray, InputError, Label, RetractionError, Statistic, Time
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.venn_abers import positive_weight
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds, check_time
+from streamcal.errors import CapabilityError, InputError, RetractionError
+from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
-from streamcal.memories.memory import Seed
-from streamcal.portable import MERGES, Value, geometric_mean, mean
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.maps.points import MERGES, Value, geometric_mean, mean
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
+from streamcal.parameters.prior import Prior, PseudoObservations
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
 from streamcal.statistics.grid import Grid
 
@@ -43,7 +44,7 @@ PAIRS: dict[str, Callable] = {
 }
 
 
-class CrossVennAbers(AdditiveCalibrator):
+class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     """The cross Venn-Abers predictor (CVAP): K Venn-Abers predictors, one a fold, merged into one probability.
 
     In cross-fitting, K base models are trained, each on all observations but those of its fold; an observation is
@@ -109,6 +110,7 @@ class CrossVennAbers(AdditiveCalibrator):
     name = "cross-venn-abers"
     summary = "K Venn-Abers predictors, cross-fitted and merged"
     has_interval = True
+    reads_statistic = True
 
     def __init__(
         self,
@@ -129,17 +131,16 @@ class CrossVennAbers(AdditiveCalibrator):
         self._merge, self._pair = MERGES[point], PAIRS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
-    def _new_statistic(self) -> Statistic:
-        self._trees = FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
-        return self._trees
+    def new_statistic(self) -> FoldedTrees:
+        return FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
 
-    def _seed(self) -> Seed | None:
+    def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""
-        seed = super()._seed()
-        if seed is None:
+        prior = super().pseudo_observations()
+        if prior is None:
             return None
-        outcomes = np.concatenate([outcome(seed.y, fold) for fold in range(self.folds)])
-        return Seed(np.tile(seed.x, self.folds), outcomes, np.tile(seed.w / self.folds, self.folds))
+        outcomes = np.concatenate([outcome(prior.y, fold) for fold in range(self.folds)])
+        return PseudoObservations(np.tile(prior.x, self.folds), outcomes, np.tile(prior.w / self.folds, self.folds))
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -149,10 +150,10 @@ class CrossVennAbers(AdditiveCalibrator):
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
         s, label, weight, time = self._checked(score, y, w, t)
         x = self.scale.coordinate(s)
-        place = self._trees.fold_of(x) if fold is None else check_fold(fold, self.folds)
+        place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if weight > 0.0:
             self._memory.learn(x, outcome(label, place), weight, time)
-            self._clamped += self.scale.clamps(s)
+            self._note(self.scale.clamps(s))
 
     def learn_many(
         self,
@@ -166,9 +167,9 @@ class CrossVennAbers(AdditiveCalibrator):
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
         s, labels, weights, times = self._checked_many(scores, y, w, t)
         x = self.scale.coordinates(s)
-        places = self._trees.folds_of(x) if fold is None else check_folds(fold, self.folds, len(s))
+        places = self._memory.statistic.folds_of(x) if fold is None else check_folds(fold, self.folds, len(s))
         self._learn_many(x, outcome(labels, places), weights, times)
-        self._clamped += self.scale.count_clamped(s[weights > 0.0])
+        self._note(self.scale.count_clamped(s[weights > 0.0]))
 
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
@@ -176,7 +177,7 @@ class CrossVennAbers(AdditiveCalibrator):
         """Take back an earlier `learn_one` of the same arguments, its fold among them."""
         s, label, weight, time = self._checked(score, y, w, t)
         x = self.scale.coordinate(s)
-        place = self._trees.fold_of(x) if fold is None else check_fold(fold, self.folds)
+        place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
         if weight == 0.0:
@@ -188,10 +189,6 @@ class CrossVennAbers(AdditiveCalibrator):
             raise RetractionError(
                 f"no observation {what} is held in fold {place}; unlearn only what was learned, from the same fold"
             ) from None
-
-    def _recode(self, x: Any, y: Any) -> Any:
-        """The label and the fold of an observation for which no fold is given."""
-        return outcome(y, self._trees.folds_of(x) if isinstance(x, np.ndarray) else self._trees.fold_of(x))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -235,24 +232,42 @@ class CrossVennAbers(AdditiveCalibrator):
     def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:
         """p₀ and p₁ of every fold."""
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._trees.intervals_one(x, w * unit)
+        return self._present(t).intervals_one(x, w)
 
     def _pairs_many(self, scores: npt.ArrayLike, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
         """p₀ and p₁ of every fold, arrays of shape (n,)."""
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._trees.intervals(x, w * unit)
+        return self._present(t).intervals(x, w)
 
     def map(self) -> CrossIntervalMap:
         return cast(CrossIntervalMap, self._map_at(None))
 
-    def _solve(self, unit: float) -> CrossIntervalMap:
+    def solve(self, statistic: FoldedTrees, start: ScaledMap | None) -> CrossIntervalMap:
         folds = []
-        for tree in self._trees.trees:
+        for tree in statistic.parts.values():
             knots = tree.scores()
-            folds.append(IntervalMap(self.scale, knots, *tree.intervals(knots, unit), self.point, tree.grid))
+            folds.append(IntervalMap(self.scale, knots, *tree.intervals(knots, 1.0), self.point, tree.grid))
         return CrossIntervalMap(self.scale, folds, self.point)
 
-    def _empty_map(self) -> CrossIntervalMap:
-        return self._solve(1.0)
+    def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CoordinateMap:
+        return HeldFolds(self.scale, statistic, self.folds, self._merge)
+
+    def empty_map(self) -> CrossIntervalMap:
+        return self.solve(self.new_statistic(), None)
+
+
+class HeldFolds(CoordinateMap):
+    """The predictor of K trees, read without making a map of them, at one score that counts for every fold."""
+
+    def __init__(self, scale: Scale, trees: FoldedTrees, folds: int, merge: Callable) -> None:
+        super().__init__(scale)
+        self._trees = trees
+        self._folds = folds
+        self._merge = merge
+
+    def at(self, x: float) -> float:
+        return float(self._merge(*self._trees.intervals_one([x] * self._folds, 1.0)))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        points: FloatArray = self._merge(*self._trees.intervals([x] * self._folds, 1.0))
+        return points

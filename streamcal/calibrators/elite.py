@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.linear_trend import trend_path
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
 
 
-class ELiTE(AdditiveCalibrator):
+class ELiTE(TableCalibrator):
     """Ensemble of linear trend estimation: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (AICcₜ − min AICc)).
 
     pₜ are the fits of `LinearTrend` at its fifty penalties, clipped to [0, 1]; AICc is explained there. Not monotone.
@@ -39,28 +34,12 @@ class ELiTE(AdditiveCalibrator):
     name = "elite"
     summary = "average of linear trends of all penalties, weighted by AICc"
     monotone = False
+    default_resolution = 2048
 
-    def __init__(
-        self,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 2048,
-        refresh_every: int = 1,
-    ) -> None:
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
-
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
-        models = list(trend_path(x, weight, positive, unit))
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
+        models = list(trend_path(x, weight, positive))
         criteria = np.array([criterion for criterion, _ in models])
         shares = np.exp(-0.5 * (criteria - criteria.min()))
         values = np.clip(shares @ np.array([fit for _, fit in models]) / shares.sum(), 0.0, 1.0)
-        return KnotMap(self.scale, x, values, self._table.grid if isinstance(self._table, GridTable) else None)
+        return KnotMap(self.scale, x, values, statistic.grid)

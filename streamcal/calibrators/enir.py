@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import bic_of_path
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
 
 
-class ENIR(AdditiveCalibrator):
+class ENIR(TableCalibrator):
     """Ensemble of near-isotonic regressions: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (BICₜ − min BIC)).
 
     pₜ is the near-isotonic fit at the t-th breakpoint of its path (`NearIsotonic`), from λ = 0 to the isotonic fit, and
@@ -44,27 +39,11 @@ class ENIR(AdditiveCalibrator):
     name = "enir"
     summary = "average of all near-isotonic fits, weighted by BIC"
     monotone = False
+    default_resolution = 1024
 
-    def __init__(
-        self,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 1024,
-        refresh_every: int = 1,
-    ) -> None:
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
-
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
-        bic = bic_of_path(weight, positive, unit)
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
+        bic = bic_of_path(weight, positive)
         shares = np.exp(-0.5 * (bic - bic.min()))
         shares /= shares.sum()
         path, values = NearIsotonicPath(weight, positive), np.zeros(len(x))
@@ -73,4 +52,4 @@ class ENIR(AdditiveCalibrator):
                 path.add_values(share, values)
             path.advance()
         values = np.clip(values, 0.0, 1.0)  # shares that sum to 1 + 1e-16
-        return KnotMap(self.scale, x, values, self._table.grid if isinstance(self._table, GridTable) else None)
+        return KnotMap(self.scale, x, values, statistic.grid)

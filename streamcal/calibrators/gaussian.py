@@ -6,13 +6,13 @@ import math
 import sys
 from typing import Literal
 
-from streamcal.base import InputError, Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.prior import Prior
-from streamcal.scales import LOGIT_LIMIT, Logit, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.statistics.label_moments import LabelMoments
 from streamcal.statistics.score_table import TIED_MEANS
 
@@ -20,7 +20,7 @@ from streamcal.statistics.score_table import TIED_MEANS
 SMALLEST_GAP = 1e-290
 
 
-class Gaussian(AdditiveCalibrator):
+class Gaussian(AdditiveCalibrator[LabelMoments]):
     """Bayes' rule for two normal densities of the coordinate x, with means μ₀ < μ₁ and one variance σ².
 
         p = 1 / (1 + exp(−(a·x + b))),   a = (μ₁ − μ₀)/σ²,   b = log(W₁/W₀) − a·(μ₀ + μ₁)/2
@@ -72,29 +72,28 @@ class Gaussian(AdditiveCalibrator):
         self.variance = variance
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
 
-    def _new_statistic(self) -> Statistic:
-        self._moments = LabelMoments()
-        return self._moments
+    def new_statistic(self) -> LabelMoments:
+        return LabelMoments()
 
-    def _solve(self, unit: float) -> ScaledMap:
-        negative, positive = self._moments.weights()
+    def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:
+        negative, positive = statistic.weights()
         if not (negative > 0.0 and positive > 0.0):
             return IdentityMap(self.scale)
-        low, high = self._moments.means()
-        slope = self._slope(unit, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
+        low, high = statistic.means()
+        slope = self._slope(statistic, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
         # Decay can set the weights of the labels so far apart that their quotient is no float above 0. A difference of
         # logarithms would always be one, but depends on the unit of the weights in its last digits.
         odds = min(max(positive / negative, sys.float_info.min), sys.float_info.max)
         offset = math.log(odds) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 
-    def _slope(self, unit: float, tied: float) -> float:
+    def _slope(self, moments: LabelMoments, tied: float) -> float:
         """a ≥ 0; means that differ by no more than `tied` are equal."""
-        gap = self._moments.gap()
+        gap = moments.gap()
         if gap <= tied:
             return 0.0
-        slope = self._moments.gap_by_variance(within=self.variance == "within")
+        slope = moments.gap_by_variance(within=self.variance == "within")
         if self.variance == "total":
-            weight = self._moments.n / unit
+            weight = moments.n
             slope = slope * ((weight - 1.0) / weight) if weight > 1.0 else 0.0
         return min(slope, 2.0 * LOGIT_LIMIT / gap)

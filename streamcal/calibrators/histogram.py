@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
+from streamcal.parameters.types import FloatArray
 
 
-class HistogramBinning(AdditiveCalibrator):
+class HistogramBinning(TableCalibrator):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
     Ties are never split. A distinct score of weight w, below which the weight C lies, belongs to bin
@@ -47,31 +46,17 @@ class HistogramBinning(AdditiveCalibrator):
     name = "histogram"
     summary = "share of positives in equal-frequency bins"
     monotone = False
+    by_ratios = True
 
-    def __init__(
-        self,
-        bins: int = 15,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 4096,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, bins: int = 15, **common: Unpack[TableParameters]) -> None:
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
             raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
         self.bins = bins
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        cuts, shares = equal_frequency_bins(*self._table.columns(), self.bins)
-        return StepMap(self.scale, cuts, shares, self._table.grid if isinstance(self._table, GridTable) else None)
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        cuts, shares = equal_frequency_bins(*statistic.columns(), self.bins)
+        return StepMap(self.scale, cuts, shares, statistic.grid)
 
 
 def equal_frequency_bins(

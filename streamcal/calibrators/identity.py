@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from streamcal.base import Statistic
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
 from streamcal.maps.base import IdentityMap, ScaledMap
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Probability, Scale
 from streamcal.statistics.totals import Totals
 
 
-class Identity(AdditiveCalibrator):
+class Identity(AdditiveCalibrator[Totals]):
     """The score itself, read as a probability: the baseline every other method has to beat.
 
     Learning counts observations and changes no prediction. O(1) per observation and in memory.
@@ -23,12 +22,13 @@ class Identity(AdditiveCalibrator):
 
     name = "identity"
     summary = "the score itself"
+    by_ratios = True
 
     def __init__(self, *, scale: Scale = Probability(), forgetting: Forgetting = Forever()) -> None:
         super().__init__(scale=scale, forgetting=forgetting)
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> Totals:
         return Totals()
 
-    def _solve(self, unit: float) -> ScaledMap:
+    def solve(self, statistic: Totals, start: ScaledMap | None) -> ScaledMap:
         return IdentityMap(self.scale)

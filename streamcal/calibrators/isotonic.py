@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from streamcal.base import FloatArray, Statistic, Time
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_score, check_scores, check_time
-from streamcal.maps.base import ScaledMap
+from streamcal.calibrators.table import TreeCalibrator
+from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.grid import Grid
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.statistics.score_tree import ScoreTree
 
 
-class Isotonic(AdditiveCalibrator):
+class Isotonic(TreeCalibrator):
     """Isotonic regression: min Σ wᵢ (p(sᵢ) − yᵢ)² over nondecreasing p.
 
     Between held scores the map is linear, outside them constant, as in scikit-learn.
@@ -46,6 +43,7 @@ class Isotonic(AdditiveCalibrator):
 
     name = "isotonic"
     summary = "monotone least squares, exact and incremental"
+    reads_statistic = True
 
     def __init__(
         self,
@@ -56,32 +54,35 @@ class Isotonic(AdditiveCalibrator):
         resolution: int | None = None,
     ) -> None:
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
-        self._steady = self._memory.steady
-        self._isotonic = self._tree.isotonic
-
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
-        return self._tree
+        # The fast path of predictions: under these policies the tree that is held is always the one to be read.
+        self._isotonic = self._memory.statistic.isotonic if self._memory.steady else None
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
-            x = score  # the usual case: the score is its own coordinate, and time moves nothing
-        else:
-            x = self.scale.coordinate(check_score(score))
-            self._memory.as_of(None if t is None else check_time(t))
-        value = self._isotonic(x)
-        return self.scale.probability(x) if math.isnan(value) else value
+        if t is None and self._isotonic is not None and score.__class__ is float and self._lo <= score <= self._hi:
+            value = self._isotonic(score)
+            return self.scale.probability(score) if math.isnan(value) else value
+        return super().predict_one(score, t)
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        if self.resolution is not None:
-            return super().predict_many(scores, t)  # by the map, which has a value for each cell
-        x = self.scale.coordinates(check_scores(scores))
-        self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.isotonics(x) if self._tree.n > 0.0 else self.scale.probabilities(x) + 0.0
+    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CoordinateMap:
+        return HeldFit(self.scale, statistic)
 
-    def _solve(self, unit: float) -> ScaledMap:
-        first, last, value = self._tree.blocks()
+    def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        first, last, value = statistic.blocks()
         several = last > first  # a block of one score is one knot
         knots = np.concatenate((first, last[several]))
         order = np.argsort(knots)
-        return KnotMap(self.scale, knots[order], np.concatenate((value, value[several]))[order], self._tree.grid)
+        return KnotMap(self.scale, knots[order], np.concatenate((value, value[several]))[order], statistic.grid)
+
+
+class HeldFit(CoordinateMap):
+    """The isotonic fit of a tree, read without making a map of it: O(log² k) for each score."""
+
+    def __init__(self, scale: Scale, tree: ScoreTree) -> None:
+        super().__init__(scale)
+        self._tree = tree
+
+    def at(self, x: float) -> float:
+        return self._tree.isotonic(x)
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return self._tree.isotonics(x)

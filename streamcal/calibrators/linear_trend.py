@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Unpack
 
 import numpy as np
 
-from streamcal.base import FloatArray, SolverError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.near_isotonic import NEGLIGIBLE, checked_penalty
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.trend_filter import TrendFilter
-from streamcal.statistics.score_table import GridTable, score_table
 
 #: Penalties that are tried: so many, from the least that gives a straight line down to this share of it, in equal
 #: ratios; the defaults of the authors' solver (`glmgen`).
@@ -25,7 +23,7 @@ PENALTIES = 50
 SMALLEST_PENALTY = 1e-5
 
 
-class LinearTrend(AdditiveCalibrator):
+class LinearTrend(TableCalibrator):
     """ℓ₁ linear trend filtering (LiTE): min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ |vⱼ| over the values pᵢ at the distinct scores.
 
     ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ, vⱼ the change of slope at the score sⱼ,
@@ -64,45 +62,29 @@ class LinearTrend(AdditiveCalibrator):
     name = "lite"
     summary = "least squares with a price on every change of slope; λ by AICc or given"
     monotone = False
+    default_resolution = 2048
 
-    def __init__(
-        self,
-        penalty: float | None = None,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 2048,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, penalty: float | None = None, **common: Unpack[TableParameters]) -> None:
         self.penalty = checked_penalty(penalty)
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
         if self.penalty == 0.0:
             values = positive / weight
         elif self.penalty is None:
-            _, values = min(trend_path(x, weight, positive, unit), key=lambda model: model[0])
+            _, values = min(trend_path(x, weight, positive), key=lambda model: model[0])
         else:
             values = clipped(TrendFilter(x, weight, positive / weight).solve(self.penalty))
-        return KnotMap(self.scale, x, values, self._table.grid if isinstance(self._table, GridTable) else None)
+        return KnotMap(self.scale, x, values, statistic.grid)
 
 
-def trend_path(
-    x: FloatArray, weight: FloatArray, positive: FloatArray, unit: float
-) -> Iterator[tuple[float, FloatArray]]:
+def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Iterator[tuple[float, FloatArray]]:
     """(AICc, fit) for falling penalties, the straight line first.
 
     It ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the least.
     """
-    n = float(weight.sum()) / unit
+    n = float(weight.sum())
     mean, least = positive / weight, math.inf
     problem = TrendFilter(x, weight, mean)
     ratio = SMALLEST_PENALTY ** (1.0 / (PENALTIES - 1))
@@ -113,7 +95,7 @@ def trend_path(
         if k > 0 and (spare <= 0.0 or problem.straight == 0.0):
             return
         price = 2.0 * parameters * (1.0 + (parameters + 1.0) / spare) if spare > 0.0 else 0.0
-        criterion = deviance(fit, weight / unit, mean, n) + price
+        criterion = deviance(fit, weight, mean, n) + price
         if criterion > least + NEGLIGIBLE:
             return
         least = min(least, criterion)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-import numpy as np
-
-from streamcal.base import FloatArray, InputError, SolverError, Statistic, StreamcalError
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError, StreamcalError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import ChebyshevMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.conic import MAX_DEGREE, MonotonePolynomialFit, Penalty
 from streamcal.statistics.chebyshev_moments import ChebyshevMoments
 
 
-class MonotonePolynomial(AdditiveCalibrator):
+class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     """Shape-restricted polynomial regression: min Σ wⱼ (p(uⱼ) − yⱼ)² over polynomials with p' ≥ 0, 0 ≤ p ≤ 1 on [0, 1].
 
     u is the score's unit coordinate on the scale. The family is *all* monotone polynomials of the degree; those with
@@ -65,6 +63,7 @@ class MonotonePolynomial(AdditiveCalibrator):
     """
 
     name = "rpr"
+    by_ratios = True
     summary = "least squares over all monotone polynomials, by semidefinite programs (extra `conic`)"
 
     def __init__(
@@ -89,24 +88,18 @@ class MonotonePolynomial(AdditiveCalibrator):
             self._fit = MonotonePolynomialFit(degree, lam, penalty)
         except ModuleNotFoundError as error:
             raise StreamcalError(f"MonotonePolynomial cannot be used: {error}") from None
-        self._map: ChebyshevMap | None = None
-        self._sums: FloatArray = np.empty(0)  # of which `_map` is the fit
         self.degree = degree
         self.lam = lam
         self.penalty = penalty
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> ChebyshevMoments:
         self.scale.require_bounds("a polynomial")
-        self._moments = ChebyshevMoments(self.degree, self.scale)
-        return self._moments
+        return ChebyshevMoments(self.degree, self.scale)
 
-    def _solve(self, unit: float) -> ScaledMap:
-        # the sums alone decide, not what an observation of today weighs: time that passes needs no new solve
-        sums = np.concatenate([self._moments.moments, self._moments.cross])
-        if self._map is None or not np.array_equal(sums, self._sums):
-            solution = self._fit.solve(self._moments.moments, self._moments.cross, self._moments.n)
-            if not solution.solved:
-                raise SolverError(f"Clarabel, for {self!r}, ended with status {solution.status!r}")
-            self._map, self._sums = ChebyshevMap(self.scale, solution.x), sums
-        return self._map
+    def solve(self, statistic: ChebyshevMoments, start: ScaledMap | None) -> ScaledMap:
+        moments = statistic.moments
+        solution = self._fit.solve(moments, statistic.cross, float(moments[0]))
+        if not solution.solved:
+            raise SolverError(f"Clarabel, for {self!r}, ended with status {solution.status!r}")
+        return ChebyshevMap(self.scale, solution.x)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.errors import InputError
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.score_table import GridTable, score_table
+from streamcal.parameters.types import FloatArray
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of
 #: millions of fits. Fits that cannot come nearer are not looked at.
@@ -24,7 +22,7 @@ NEGLIGIBLE = 80.0
 ISOTONIC_FROM = 0.5
 
 
-class NearIsotonic(AdditiveCalibrator):
+class NearIsotonic(TableCalibrator):
     """Nearly-isotonic regression: min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ (pᵢ − pᵢ₊₁)₊ over the values pᵢ at the distinct scores.
 
     ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ. At λ = 0 p is ȳ; at some λ ≤ 1/2 and from there on
@@ -59,54 +57,40 @@ class NearIsotonic(AdditiveCalibrator):
     name = "near-isotonic"
     summary = "least squares with a price on every fall; λ by BIC or given"
     monotone = False
+    default_resolution = 1024
 
-    def __init__(
-        self,
-        penalty: float | None = None,
-        *,
-        scale: Scale = Probability(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 1024,
-        refresh_every: int = 1,
-    ) -> None:
+    def __init__(self, penalty: float | None = None, **common: Unpack[TableParameters]) -> None:
         self.penalty = checked_penalty(penalty)
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
+        super().__init__(**common)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, weight, positive = statistic.columns()
         path = NearIsotonicPath(weight, positive)
         if self.penalty is not None:
             path.advance_to(0.5 * self.penalty)
         else:
-            least = int(np.argmin(bic_of_path(weight, positive, unit)))
+            least = int(np.argmin(bic_of_path(weight, positive)))
             for _ in range(least):
                 path.advance()
         values = np.zeros(len(x))
         path.add_values(1.0, values)
-        return KnotMap(self.scale, x, values, self._table.grid if isinstance(self._table, GridTable) else None)
+        return KnotMap(self.scale, x, values, statistic.grid)
 
 
-def bic_of_path(weight: FloatArray, positive: FloatArray, unit: float) -> FloatArray:
+def bic_of_path(weight: FloatArray, positive: FloatArray) -> FloatArray:
     """BIC at every breakpoint of the path, λ = 0 first; infinite where it is sure to be `NEGLIGIBLE` above the least.
 
     No fit has a greater likelihood than λ = 0, and the isotonic fit at the other end is an upper bound of the least.
     """
-    per_block = math.log(max(float(weight.sum()) / unit, 1.0))
+    per_block = math.log(max(float(weight.sum()), 1.0))
 
     def bic(path: NearIsotonicPath) -> float:
-        return -2.0 * path.log_likelihood() / unit + per_block * path.blocks
+        return -2.0 * path.log_likelihood() + per_block * path.blocks
 
     path, isotonic = NearIsotonicPath(weight, positive), NearIsotonicPath(weight, positive)
     isotonic.advance_to(ISOTONIC_FROM)
     limit = bic(isotonic) + NEGLIGIBLE
-    best_fit = -2.0 * path.log_likelihood() / unit
+    best_fit = -2.0 * path.log_likelihood()
     found = []
     while True:
         found.append(bic(path) if best_fit + per_block * path.blocks <= limit else math.inf)

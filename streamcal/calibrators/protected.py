@@ -1,31 +1,34 @@
-"""`Protected`: the score, insured against drift by a mixture of jumping calibrators."""
+"""`Protected`: the score, protected against drift by a mixture of calibrators that share their weight."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-from streamcal.base import InputError, Time
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.inputs import check_score
-from streamcal.kernels.jumper import Jumper
+from streamcal.errors import InputError
+from streamcal.kernels.fixed_share import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.scales import Logit
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import Time
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)
 CALIBRATORS = tuple(itertools.product(OFFSETS, SLOPES))
-#: A lower jump rate would leave calibrators shares that lose their digits.
+#: Defaults: the authors' rates, and half of the weight on the score for good.
+JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
+#: A lower jump rate would leave calibrators weights that lose their digits.
 SMALLEST_RATE = 1e-100
 
 
 class Protected(SequentialCalibrator):
-    """Protected probabilistic classification: a mixture of nine calibrators, staked by how right each has been.
+    """Protected probabilistic classification: a mixture of nine calibrators, weighted by how right each has been.
 
-    The calibrators are fₖ(s) = σ(α + β·logit s), α ∈ {0, 1, −1}, β ∈ {1, ½, 2}. For each jump rate J, capital starts
-    on the score itself; an outcome multiplies the capital of each calibrator by the probability it gave, and between
-    two outcomes the share J of all capital is spread evenly over the nine. The prediction is the mean of the
-    calibrators weighted by capital, over all jump rates and over the part `passive` that stays on the score for good.
+    The calibrators are fₖ(s) = σ(α + β·logit s), α ∈ {0, 1, −1}, β ∈ {1, ½, 2}. For each jump rate J all weight starts
+    on the score itself; an outcome multiplies the weight of each calibrator by the probability it gave, and between two
+    outcomes the part J of all weight is spread evenly over the nine: this is fixed share. The prediction is the mean
+    of the calibrators by weight, over all jump rates and over the part `passive` that stays on the score for good.
 
     The summed log loss is at most that of the score (clamped at log-odds ±16) plus log(1/passive), log 2 by default,
     on every stream, for weights up to 1.
@@ -33,18 +36,29 @@ class Protected(SequentialCalibrator):
     Parameters
     ----------
     jump_rates : tuple of float
-        Each from 1e-100 to 1. Their inverses are the lengths of the calm spells that the mixture adapts to.
+        Each from 1e-100 to 1. Their inverses are the lengths of the calm spells that the mixture adapts to, in
+        observations.
     passive : float
-        Between 0 and 1: the share of the initial capital that stays on the score.
+        Between 0 and 1: the part of the weight at the start that stays on the score.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
 
     Notes
     -----
-    O(9·rates) per observation. An observation of weight w counts as w equal outcomes at once, with one jump after
-    them. The authors' code jumps before the first outcome too, which moves the first predictions by less than the
-    largest rate; here what has learned nothing is the score. It also stakes by Brier loss; log loss makes the weighted
-    mean itself the prediction. Nothing is forgotten but by jumping.
+    O(9·rates) per observation: 0.9 µs to learn, 0.5 µs to predict with three rates. An observation of weight w counts
+    as w equal outcomes at once, with one jump after them. The authors' code jumps before the first outcome too, which
+    moves the first predictions by less than the largest rate; here what has learned nothing is the score. It also
+    weights by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
+
+    References
+    ----------
     Vovk, Petej and Gammerman, Protected probabilistic classification, COPA 2021, §2, the Composite Jumper.
 
+    Examples
+    --------
     >>> cal = Protected()
     >>> round(cal.predict_one(0.8), 12)
     0.8
@@ -57,7 +71,7 @@ class Protected(SequentialCalibrator):
     name = "protected"
     summary = "the score, insured: a mixture of nine calibrators that loses at most log 2 of log loss"
 
-    def __init__(self, *, jump_rates: tuple[float, ...] = (1e-2, 1e-3, 1e-4), passive: float = 0.5) -> None:
+    def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
         if not isinstance(jump_rates, tuple) or not jump_rates or not all(map(_is_rate, jump_rates)):
             raise InputError(f"jump_rates={jump_rates!r} is not possible; give a tuple of numbers from 1e-100 to 1")
         if isinstance(passive, bool) or not isinstance(passive, (int, float)) or not 0.0 < passive < 1.0:
@@ -66,8 +80,7 @@ class Protected(SequentialCalibrator):
         self.jump_rates = jump_rates
         self.passive = passive
         self.scale = Logit()
-        offsets, slopes = zip(*CALIBRATORS, strict=True)
-        self._jumper = Jumper(slopes, offsets, jump_rates, passive)
+        self._jumper = new_jumper(jump_rates, passive)
 
     @property
     def n(self) -> float:
@@ -78,7 +91,7 @@ class Protected(SequentialCalibrator):
 
     def map(self) -> SigmoidMixtureMap:
         offsets, slopes = zip(*CALIBRATORS, strict=True)
-        return SigmoidMixtureMap(self.scale, self._jumper.mixture(), slopes, offsets)
+        return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
 
     def _step(self, x: float, y: float, w: float) -> None:
         self._jumper.step(x, y, w)
@@ -89,6 +102,12 @@ class Protected(SequentialCalibrator):
     def _restore(self, state: dict[str, Any]) -> None:
         self._clamped = int(state["clamped"])
         self._jumper.load(*state["jumper"])
+
+
+def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:
+    """The mixture of the nine calibrators, before it has learned anything."""
+    offsets, slopes = zip(*CALIBRATORS, strict=True)
+    return Jumper(slopes, offsets, jump_rates, passive)
 
 
 def _is_rate(value: object) -> bool:

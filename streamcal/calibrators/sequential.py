@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, FloatArray, Label, Time
-from streamcal.inputs import check_batch, check_label, check_score, check_scores, check_weight
+from streamcal.calibrators.base import Calibrator
 from streamcal.maps.base import ScaledMap
-from streamcal.scales import Scale
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 
 
 class SequentialCalibrator(Calibrator):

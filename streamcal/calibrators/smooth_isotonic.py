@@ -6,15 +6,14 @@ import math
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.calibrators.table import TreeCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
-from streamcal.statistics.grid import Grid
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_tree import ScoreTree
 
 
-class SmoothIsotonic(AdditiveCalibrator):
+class SmoothIsotonic(TreeCalibrator):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ); the curve passes
@@ -48,13 +47,9 @@ class SmoothIsotonic(AdditiveCalibrator):
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit"
 
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
-        return self._tree
-
-    def _solve(self, unit: float) -> ScaledMap:
-        _, _, centre, value = self._tree.centred_blocks()
-        return CubicMap(self.scale, centre, value, *pchip(centre, value), self._tree.grid)
+    def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
+        _, _, centre, value = statistic.centred_blocks()
+        return CubicMap(self.scale, centre, value, *pchip(centre, value), statistic.grid)
 
 
 def pchip(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

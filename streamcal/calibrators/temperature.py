@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import SolverError, Statistic
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.calibrators.table import Table, TableCalibrator
+from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.prior import Prior
-from streamcal.scales import LOGIT_LIMIT, Logit, Scale
+from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.solvers.logistic import fit_logistic
-from streamcal.statistics.score_table import score_table
 
 
-class Temperature(AdditiveCalibrator):
+class Temperature(TableCalibrator):
     """Temperature scaling: p = 1 / (1 + exp(−x/T)), x the log-odds of the score, 0 < T ≤ ∞.
 
     The slope 1/T ≥ 0 maximises the likelihood. A score of ½ keeps the probability ½, so that a wrong base rate is not
@@ -48,32 +45,16 @@ class Temperature(AdditiveCalibrator):
 
     name = "temperature"
     summary = "log-odds divided by one number, by exact maximum likelihood"
+    by_ratios = True
+    default_scale = Logit()
 
-    def __init__(
-        self,
-        *,
-        scale: Scale = Logit(),
-        forgetting: Forgetting = Forever(),
-        prior: Prior | None = None,
-        resolution: int | None = 4096,
-        refresh_every: int = 1,
-    ) -> None:
-        super().__init__(
-            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
-        )
-        self._start = np.zeros(1)
-
-    def _new_statistic(self) -> Statistic:
-        self._table = score_table(self.scale, self.resolution)
-        return self._table
-
-    def _solve(self, unit: float) -> ScaledMap:
-        x, negative, positive = self._table.points()
+    def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
+        x, negative, positive = statistic.points()
         # Log-odds reach ±16; margins beyond are brought there first, so that 1e9 is as good a unit as any.
         reach = max(1.0, float(np.abs(x).max()) / LOGIT_LIMIT)
         z = x / reach
-        solution = fit_logistic(z[:, None], z, negative, positive, np.array([-1.0]), self._start)
+        initial = np.array([start.slope * reach - 1.0 if isinstance(start, SigmoidMap) else 0.0])
+        solution = fit_logistic(z[:, None], z, negative, positive, np.array([-1.0]), initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of Temperature ended with status {solution.status!r}")
-        self._start = solution.x
         return SigmoidMap(self.scale, (1.0 + float(solution.x[0])) / reach, 0.0)

@@ -7,19 +7,20 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic, Time
-from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_score, check_scores, check_time, check_weight
+from streamcal.calibrators.table import TreeCalibrator
+from streamcal.errors import InputError
+from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap
-from streamcal.portable import POINTS
-from streamcal.prior import Prior
-from streamcal.scales import Probability, Scale
-from streamcal.statistics.grid import Grid
+from streamcal.maps.points import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_score, check_scores, check_weight
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.statistics.score_tree import ScoreTree
 
 
-class VennAbers(AdditiveCalibrator):
+class VennAbers(TreeCalibrator):
     """The inductive Venn-Abers predictor: two isotonic fits, one for each label the test object might have.
 
     `predict_interval_one(s)` is (p₀, p₁), p_y being the isotonic fit at s of everything held together with (s, y).
@@ -58,6 +59,8 @@ class VennAbers(AdditiveCalibrator):
     name = "venn-abers"
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
+    reads_statistic = True
+    by_ratios = False  # a test object weighs one observation of today
 
     def __init__(
         self,
@@ -73,30 +76,20 @@ class VennAbers(AdditiveCalibrator):
         self.point = point
         self._point = POINTS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
-        self._ask = self._tree.asker(*scale.plain) if self._memory.steady else None
-
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
-        return self._tree
+        # The fast path of predictions: under these policies the tree that is held is always the one to be read.
+        self._ask = self._memory.statistic.asker(*scale.plain) if self._memory.steady else None
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         return float(self._point(*self.predict_interval_one(score, t=t)))
 
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        if self.resolution is not None:
-            return super().predict_many(scores, t)  # by the map, which has a value for each cell
-        point: FloatArray = self._point(*self.predict_interval_many(scores, t=t))
-        return point
-
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
         if t is None and w == 1.0 and self._ask is not None:
-            interval = self._ask(score)  # the usual case: the score is its own coordinate, the weight is one
+            interval = self._ask(score)  # None unless the score is its own coordinate
             if interval is not None:
                 return interval
         x = self.scale.coordinate(check_score(score))
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.interval(x, unit if w == 1.0 else positive_weight(w) * unit)
+        return self._present(t).interval(x, 1.0 if w == 1.0 else positive_weight(w))
 
     def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the tree."""
@@ -108,20 +101,42 @@ class VennAbers(AdditiveCalibrator):
     ) -> tuple[FloatArray, FloatArray]:
         """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        return self._tree.intervals(x, positive_weight(w) * unit)
+        return self._present(t).intervals(x, positive_weight(w))
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))
 
-    def _solve(self, unit: float) -> IntervalMap:
-        knots = self._tree.scores()
-        lower, upper = self._tree.intervals(knots, unit)
-        return IntervalMap(self.scale, knots, lower, upper, self.point, self._tree.grid)
+    def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> IntervalMap:
+        knots = statistic.scores()
+        lower, upper = statistic.intervals(knots, 1.0)
+        return IntervalMap(self.scale, knots, lower, upper, self.point, statistic.grid)
 
-    def _empty_map(self) -> IntervalMap:
+    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> HeldIntervals:
+        return HeldIntervals(self.scale, statistic, self.point)
+
+    def empty_map(self) -> IntervalMap:
         nothing = np.empty(0)
-        return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._tree.grid)
+        return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._memory.statistic.grid)
+
+
+class HeldIntervals(CoordinateMap):
+    """The Venn-Abers predictor of a tree, read without making a map of it: O(log² k) for each score."""
+
+    def __init__(self, scale: Scale, tree: ScoreTree, point: str) -> None:
+        super().__init__(scale)
+        self._tree = tree
+        self._point = POINTS[point]
+
+    def at(self, x: float) -> float:
+        return float(self._point(*self.interval_at(x)))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        points: FloatArray = self._point(*self._tree.intervals(x, 1.0))
+        return points
+
+    def interval_at(self, x: float) -> tuple[float, float]:
+        """The multiprobability (p₀, p₁)."""
+        return self._tree.interval(x, 1.0)
 
 
 def positive_weight(w: float) -> float:

@@ -1,4 +1,4 @@
-"""Public data, inside the package or fetched; origin, licence and changes are in the README beside this file."""
+"""Public data sets, shipped or downloaded; origin, licence and changes are in the README of this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamcal.datasets.fetching import fetch
 
 __all__ = ["BANK_CATEGORICAL", "BANK_NUMERIC", "BANK_ROWS", "bank", "fetch"]
 
-#: Columns of `bank` that hold numbers; the others hold words.
+#: Numeric columns of `bank`; the others are categorical.
 BANK_NUMERIC = (
     "age",
     "campaign",
@@ -41,13 +41,26 @@ BANK_ROWS = 41_188
 def bank() -> Iterator[tuple[dict[str, float | str], bool]]:
     """UCI Bank Marketing as a stream: features of a phone call, and whether the client subscribed.
 
-    41,188 calls in date order, May 2008 to November 2010, 4,640 of them positive; the rate drifts from
-    below 3 % to above 40 %. The numeric features of `BANK_NUMERIC` are floats, those of `BANK_CATEGORICAL`
-    strings ("unknown" is a category). The leaking `duration` is left out. Licence CC BY 4.0 (Moro, Cortez
-    and Rita 2014).
+    41,188 calls in date order, May 2008 to November 2010, 4,640 of them positive; the rate drifts from below 3 % to
+    above 40 %. The column `duration`, known only after the outcome, is left out. Licence CC BY 4.0.
 
-    Cost: reads lazily, about .2 s for the whole stream; memory for one row.
+    Yields
+    ------
+    tuple of (dict, bool)
+        Features, floats for the names of `BANK_NUMERIC` and strings for those of `BANK_CATEGORICAL` ("unknown" is a
+        category), and the label.
 
+    Notes
+    -----
+    Reads lazily: about 0.2 s for the whole stream, memory for one row.
+
+    References
+    ----------
+    S. Moro, P. Cortez and P. Rita, A data-driven approach to predict the success of bank telemarketing, Decision
+    Support Systems 62, 2014.
+
+    Examples
+    --------
     >>> features, y = next(bank())
     >>> features["age"], features["job"], y
     (56.0, 'housemaid', False)

@@ -1,4 +1,4 @@
-"""Data that may not, or need not, ship inside the package: downloaded once from its publisher, checked, and kept."""
+"""Public data that are not part of the package: downloaded once from their publisher, verified, and cached."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from urllib.request import urlopen
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from streamcal.base import InputError, StreamcalError
+from streamcal.errors import InputError, StreamcalError
 from streamcal.stream.atomic import atomic_write
 
 #: Seconds without a byte before a download is given up.
 TIMEOUT = 30.0
-#: Bytes between two looks of the progress bar; the largest download has 13 MB.
+#: Bytes between two updates of the progress bar; the largest download has 13 MB.
 CHUNK = 1 << 16
-#: Of gzip: 9 makes the largest file an eighth smaller, in fifteen times the seconds.
+#: Compression level of gzip: 9 makes the largest file an eighth smaller in fifteen times the time.
 LEVEL = 6
-#: Bytes of an unknown file's header that an error shows.
+#: Bytes of an unknown file's header shown in an error.
 SHOWN = 300
 
 ADULT_COLUMNS = (
@@ -52,15 +52,34 @@ ADULT_COLUMNS = (
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     """The file of a public data set, downloaded from the UCI repository if it is not there yet.
 
-    `name` is one of `adult_train`, `adult_test`, `bank_full` and `cdc_diabetes_brfss2015`; the README of this
-    folder has their origin and licences. The file, `name.csv.gz`, has one header row, commas and `\\n`.
-    It is looked for in `folder`; without one, in the folder named by the environment variable `STREAMCAL_DATA`,
-    then in `streamcal` inside `$XDG_CACHE_HOME` or `~/.cache`. What is found there is taken as it is. A download
-    goes to the first of these places, in one step and only if its text has the known sha256.
+    Parameters
+    ----------
+    name : {"adult_train", "adult_test", "bank_full", "cdc_diabetes_brfss2015"}
+        The README of this folder has their origin and licences.
+    folder : path, optional
+        Where to look for the file and to put it. Default: the folder named by the environment variable
+        `STREAMCAL_DATA`, then `streamcal` inside `$XDG_CACHE_HOME` or `~/.cache`; a download goes to the first of
+        these.
 
-    Raises `InputError` for another name, and `StreamcalError` if the file can be neither found nor made.
-    Cost: the first time up to 13 MB and some seconds; then a look at the disk.
+    Returns
+    -------
+    pathlib.Path
+        Of `name.csv.gz`, a text with one header row, commas and `\\n`.
 
+    Raises
+    ------
+    InputError
+        For another name.
+    StreamcalError
+        If the file can be neither found nor made.
+
+    Notes
+    -----
+    A file that is found is not verified. A download is written atomically, and only if its text has the known sha256.
+    Cost: up to 13 MB and some seconds the first time; later a look-up on disk.
+
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> (folder / "bank_full.csv.gz").touch()  # as if downloaded before
@@ -69,7 +88,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     """
     if name not in SOURCES:
         raise InputError(f"there is no data set {name!r} to fetch; there are {', '.join(SOURCES)}")
-    places = [Path(folder)] if folder is not None else _usual_places()
+    places = [Path(folder)] if folder is not None else _default_places()
     for place in places:
         if (place / f"{name}.csv.gz").is_file():
             return place / f"{name}.csv.gz"
@@ -86,14 +105,15 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     return path
 
 
-def _usual_places() -> list[Path]:
+def _default_places() -> list[Path]:
+    """The folders where data are looked for, the first being where downloads go."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "streamcal")
     data = os.environ.get("STREAMCAL_DATA")
     return [Path(data), cache] if data else [cache]
 
 
 def _download(name: str) -> bytes:
-    """The bytes at the source's address, with a bar if standard error is a terminal."""
+    """The bytes at the source's address, with a progress bar if standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     with (
@@ -110,7 +130,7 @@ def _download(name: str) -> bytes:
 
 
 def _checked(name: str, content: bytes) -> bytes:
-    """The text of our file from what was downloaded; an error if it is not the known one."""
+    """The text of the file made from a download; `StreamcalError` if it is not the known one."""
     source = SOURCES[name]
     try:
         for member in source.members:
@@ -148,12 +168,12 @@ def _bank_rows(text: str) -> Iterator[list[str]]:
 
 
 def _cdc_rows(text: str) -> Iterator[list[str]]:
-    """As ours, after a first column that counts the rows."""
+    """Without the first column, a row number."""
     return (row[1:] for row in csv.reader(io.StringIO(text, newline="")))
 
 
 class Source(NamedTuple):
-    """Where a data set comes from: its address, the way through zip files in zip files, its rows, its text's sha256."""
+    """Where a data set comes from: its address, the path through nested zip files, its rows, the sha256 of its text."""
 
     url: str
     members: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""Drifting streams made by formula, with a base model and with the probabilities that no calibrator can beat.
+"""Synthetic drifting streams, each with a base model and with the probabilities of the best possible calibrator.
 
-In every setting a base model learns the first steps and is then frozen; the rest is the stream. The world it was
-trained in moves on: in the features (`cov`), in the labels given the features (`reg`), in the share of positives
-(`lab`), at once (`abrupt`), to and fro (`recurring`), out of the shape of a sigmoid (`warp`), or in the rate of rare
-clicks (`clicks`). The first three kinds follow Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023.
+In every setting a base model is trained on the first steps and then frozen; the rest is the stream. The distribution
+drifts: in the features (`cov`), in the labels given the features (`reg`), in the share of positives (`lab`), at once
+(`abrupt`), periodically (`recurring`), to a shape that is not a sigmoid (`warp`), or in the rate of rare clicks
+(`clicks`). The first three kinds follow Gupta and Ramdas, Online Platt Scaling with Calibeating, ICML 2023.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, StreamcalError
+from streamcal.errors import InputError, StreamcalError
+from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -33,15 +34,23 @@ STEPS_CLICKS, TRAIN_CLICKS = 100_000, 20_000
 
 
 class SyntheticStream(NamedTuple):
-    """What a base model says, what happens, and what could be known; all of shape (n,), in the order of the stream."""
+    """Scores, labels and the best possible probabilities; all of shape (n,), in the order of the stream.
 
-    #: What the frozen base says.
+    Attributes
+    ----------
+    scores : ndarray
+        Probabilities of the frozen base model.
+    y : ndarray of bool
+        Labels.
+    oracle : ndarray
+        E[y | score, t], the best possible calibrator. Estimated, see `generate`.
+    truth : ndarray
+        P(y = 1 | x, t), the best possible model.
+    """
+
     scores: FloatArray
-    #: The labels, bools.
     y: np.ndarray
-    #: E[y | score, t]: what a calibrator that knew the world would say. Estimated, see `generate`.
     oracle: FloatArray
-    #: P(y = 1 | x, t): what a model that knew the world would say.
     truth: FloatArray
 
 
@@ -53,23 +62,23 @@ class Draw(NamedTuple):
     p: FloatArray
 
 
-#: Draws from the world at the times t, shape (n,): steps counted from the first of the training.
+#: Draws from the data-generating process at the times t, shape (n,): steps counted from the first of the training.
 World = Callable[["Generator", FloatArray], Draw]
 
 
 class Setting(NamedTuple):
-    """A world, made from a generator that fixes its directions, the base that meets it, and how its oracle is found."""
+    """A data-generating process, its base model, and how its oracle is estimated."""
 
     world: Callable[[Generator], World]
     base: str
     #: Steps between two knots of the oracle.
     every: int
-    #: Share of the fresh draws, nearest in score, that the oracle at a score is the mean of: large where P(y = 1 | x)
+    #: The oracle at a score is the mean over this share of the fresh draws, nearest in score: large where P(y = 1 | x)
     #: varies much at one score, small on the waves of `cov-1d`, where a neighbour in score may be far away in x.
     share: float
     steps: int = STEPS
     train: int = TRAIN
-    #: Where the world jumps: the first step after each jump.
+    #: Abrupt changes: the first step after each.
     jumps: tuple[float, ...] = ()
 
 
@@ -78,19 +87,33 @@ def generate(name: str, seed: int = 0, *, oracle_size: int = ORACLE_SIZE) -> Syn
 
     Parameters
     ----------
-    name
+    name : str
         One of `SETTINGS`.
-    seed
-        A whole number ≥ 0; it fixes the directions of drift, the base and the draws.
-    oracle_size
-        Draws of the features at each knot of time, at least 1,000. The oracle at a knot is the mean of P(y = 1 | x, t)
-        over the fresh draws nearest in score, 4 % of them where the base is a forest, .2 % on `cov-1d` and `reg-1d`,
-        1 % elsewhere, and over ties; it is linear between knots, which are 1 to 5 % of the stream apart. Its noise
-        makes the oracle look worse than it is, on average.
+    seed : int
+        Seed ≥ 0 of the random numbers: the directions of drift, the base and the draws.
+    oracle_size : int
+        Draws of the features at each knot in time, at least 1,000. The oracle at a knot is the mean of P(y = 1 | x, t)
+        over the draws nearest in score: 4 % of them where the base is a forest, 0.2 % on `cov-1d` and `reg-1d`, 1 %
+        elsewhere, and over ties; it is linear between knots, which are 1 to 5 % of the stream apart. Its noise makes
+        the loss of the oracle too high on average.
 
-    Raises `StreamcalError` without scikit-learn (the extra `sklearn`), which makes the base. Cost: 2 s, or 15 s where a
-    forest scores the fresh draws.
+    Returns
+    -------
+    SyntheticStream
 
+    Raises
+    ------
+    InputError
+        For another name, seed or size.
+    StreamcalError
+        Without scikit-learn (the extra `sklearn`), which makes the base.
+
+    Notes
+    -----
+    Cost: 2 s, or 15 s where the base is a forest.
+
+    Examples
+    --------
     >>> from streamcal.datasets.synthetic import generate
     >>> stream = generate("lab-1d", oracle_size=1_000)
     >>> len(stream.scores), bool(stream.y[0])
@@ -129,7 +152,7 @@ def _oracle(
     near: int,
     rng: Generator,
 ) -> FloatArray:
-    """E[y | score, t] of each step: at the knots by `size` fresh draws each, linear in between."""
+    """E[y | score, t] of each step: estimated at the knots from `size` fresh draws each, linear in between."""
     place = np.minimum(np.searchsorted(knots, t, side="right") - 1, len(knots) - 2)
     later = (t - knots[place]) / (knots[place + 1] - knots[place])
     oracle = np.zeros_like(scores)
@@ -137,16 +160,16 @@ def _oracle(
         fresh = world(rng, np.full(size, knot))
         fresh_scores = base(fresh.x)
         for interval, weight in ((number, 1.0 - later), (number - 1, later)):
-            asked = place == interval
-            oracle[asked] += weight[asked] * _mean_near(fresh_scores, fresh.p, scores[asked], near)
+            inside = place == interval
+            oracle[inside] += weight[inside] * _mean_near(fresh_scores, fresh.p, scores[inside], near)
     return oracle
 
 
-def _mean_near(scores: FloatArray, p: FloatArray, asked: FloatArray, near: int) -> FloatArray:
-    """The mean of p over the `near` draws nearest in rank to each score asked, and over all that tie with it."""
+def _mean_near(scores: FloatArray, p: FloatArray, at: FloatArray, near: int) -> FloatArray:
+    """The mean of p over the `near` draws nearest in rank to each score of `at`, and over all that tie with it."""
     order = np.argsort(scores, kind="stable")
     ranked, sums = scores[order], np.concatenate(([0.0], np.cumsum(p[order])))
-    first, last = np.searchsorted(ranked, asked, side="left"), np.searchsorted(ranked, asked, side="right")
+    first, last = np.searchsorted(ranked, at, side="left"), np.searchsorted(ranked, at, side="right")
     low = np.clip((first + last - near) // 2, 0, len(scores) - near)
     low, high = np.minimum(low, first), np.maximum(low + near, last)
     return (sums[high] - sums[low]) / (high - low)

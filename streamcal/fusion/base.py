@@ -1,4 +1,4 @@
-"""The contract of fusion: several scores → one probability; and what the additive methods of it share."""
+"""The contract of fusion, several scores → one probability, and the base of its additive methods."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner, require
-from streamcal.base import CapabilityError, FloatArray, InputError, Label, Learner, MergeError, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
-from streamcal.scales import Probability, Scale
+from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.learners.additive import AdditiveLearner, require
+from streamcal.learners.learner import Learner
+from streamcal.memories.memory import Held
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Label, Time
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
 
 
 class FusionMap(ABC):
-    """A pure function of M scores: an immutable snapshot, safe to hand to any number of threads.
+    """A pure function of M scores: an immutable snapshot, safe for any number of threads.
 
-    It takes scores in the order of their numbers, or in the order of their names where they had any.
+    It takes scores in the order of their indices, or in the order of their names where they are named.
     """
+
+    #: What its graph looks like, in a word or two, for the tables of methods.
+    shape: ClassVar[str] = "smooth"
 
     def __init__(self, scales: tuple[Scale, ...]) -> None:
         self.scales = scales
@@ -52,7 +58,7 @@ class FusionMap(ABC):
 
 
 class MeanMap(FusionMap):
-    """The mean of the scores, each read as a probability: what is predicted before anything was learned."""
+    """The mean of the scores, each read as a probability: the prediction before the first observation."""
 
     def at(self, x: tuple[float, ...]) -> float:
         return sum(scale.probability(one) for scale, one in zip(self.scales, x, strict=True)) / len(x)
@@ -65,7 +71,7 @@ class MeanMap(FusionMap):
 
 
 class Fusion(Learner):
-    """A method of several scores: it learns that they were followed by a label, and predicts one probability."""
+    """A method of several scores: it learns which labels followed them, and predicts one probability."""
 
     #: Whether a higher score, the others being equal, never gets a lower probability.
     monotone: ClassVar[bool] = True
@@ -86,27 +92,29 @@ class Fusion(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        """Learn scores of shape (n, M) and arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an
-        error, nothing."""
+        """Learn scores of shape (n, M) and arrays of shape (n,): the same state as a loop of `learn_one`.
+
+        On an error nothing is learned.
+        """
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        """The probability of a positive label at `scores`, as of time `t`. Changes nothing."""
+        """The probability of a positive label at `scores`, as of time `t`. The state does not change."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). Changes nothing."""
+        """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). The state does not change."""
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> FusionMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
 
 
-class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
+class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     """A fusion that is a function of a statistic of the tuples of coordinates.
 
     Parameters
@@ -114,14 +122,14 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
     n_scores : int
         M, at least 1.
     scale : Scale or tuple of Scale
-        How scores become coordinates: one scale for all, or M of them.
+        The scale of the scores: one for all, or M of them.
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----
-    Scores given as a dict are read in the order of their names. The first dict that is learned settles the names; then
-    other names are refused, and a sequence is read in the same order.
+    Scores given as a dict are read in the order of their names. The first dict that is learned fixes the names;
+    afterwards other names are refused, and a sequence is read in the same order.
     """
 
     def __init__(
@@ -142,13 +150,9 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         for one in self._scales:
             require(one, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF, or a tuple")
         self._names: tuple[str, ...] | None = None
-        self._clamped = 0
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: scores the scales clamped on learning, retractions of what forgetting had
-        dropped already (`missed`), and observations that came too late to be kept (`late`)."""
-        return {"clamped": self._clamped, **super().tally()}
+    noted = "clamped"
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         if weight > 0.0:
             self._learn(x, label, weight, time)
             self._names = names
-            self._clamped += sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True))
+            self._note(sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True)))
 
     def learn_many(
         self,
@@ -172,7 +176,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         times = self._times(t, len(labels))
         self._learn_many(coordinates(self._scales, s), labels, weights, times)
         kept = np.ascontiguousarray(s[weights > 0.0].T)
-        self._clamped += sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
+        self._note(sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True)))
 
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, _ = self._read(scores)
@@ -184,7 +188,6 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
             raise MergeError(f"cannot merge scores named {other._names} into scores named {self._names}")
         super().merge(other)
         self._names = self._names or other._names
-        self._clamped += other._clamped
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -194,13 +197,13 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         return self._map_at(t).at_many(coordinates(self._scales, check_scores_matrix(scores, self.n_scores)))
 
-    def _empty_map(self) -> FusionMap:
+    def empty_map(self) -> FusionMap:
         return MeanMap(self._scales)
 
     # -- reading scores ------------------------------------------------------------------------------------------
 
     def _read(self, scores: Scores) -> tuple[list[float], tuple[str, ...] | None]:
-        """M finite floats in the order of the scales, and the names the scores have from now on."""
+        """M finite floats in the order of the scales, and the names of the scores from now on."""
         names = self._names
         if isinstance(scores, Mapping):
             if not all(isinstance(name, str) for name in scores):
@@ -214,7 +217,7 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
         elif isinstance(scores, (str, bytes)) or not isinstance(scores, (Sequence, np.ndarray)):
             raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
         if len(scores) != self.n_scores:
-            raise InputError(f"scores {scores!r} are {len(scores)}; give {self.n_scores}, as n_scores says")
+            raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
         return [check_score(score) for score in scores], names
 
     def _coordinate(self, s: list[float]) -> tuple[float, ...]:
@@ -224,11 +227,10 @@ class AdditiveFusion(AdditiveLearner[FusionMap], Fusion):
 
     def _state(self) -> dict[str, Any]:
         names = None if self._names is None else list(self._names)
-        return {"names": names, "clamped": self._clamped, **super()._state()}
+        return {"names": names, **super()._state()}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._names = None if state["names"] is None else tuple(map(str, state["names"]))
-        self._clamped = int(state["clamped"])
         super()._restore(state)
 
 

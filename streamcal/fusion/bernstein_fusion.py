@@ -6,27 +6,29 @@ from typing import Literal
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.kernels.tensor_bernstein import TensorPolynomial
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
-#: Most coefficients. A solve costs their third power, ten seconds for so many; and its matrices hold 8 MB each.
+#: Limit of the number of coefficients. A solve costs its third power, ten seconds at the limit, with matrices of 8 MB.
 MAX_COEFFICIENTS = 1_000
 
 
-class BernsteinFusion(AdditiveFusion):
-    """BernPolyFusion: p(u) = Σ βₖ Πₘ Bₖₘ(uₘ) minimising Σ wⱼ (p(uⱼ) − yⱼ)², β rising along every axis from 0 to 1.
+class BernsteinFusion(AdditiveFusion[TensorMoments]):
+    """BernPolyFusion: p(u) = Σ βₖ Πₘ Bₖₘ(uₘ) minimising Σ wⱼ (p(uⱼ) − yⱼ)², β nondecreasing along every axis, in [0,
+    1].
 
     u are the unit coordinates of the M scores on their scales, Bₖₘ the Bernstein basis of degree Kₘ. The constraints on
-    β, eqs. (10) to (12), make p rise in every score over the whole cube, between the observations too; they are
-    sufficient for that, not necessary. A ridge of 1e-10 on the differences of neighbouring coefficients, relative to
-    the total weight, makes the answer unique where the data leave it open: the flattest surface.
+    β, eqs. (10) to (12), make p nondecreasing in every score over the whole cube, also between the observations; they
+    are sufficient for that, not necessary. A ridge of 1e-10 on the differences of neighbouring coefficients, relative
+    to the total weight, makes the solution unique where the data do not determine it: the flattest surface.
 
     Parameters
     ----------
@@ -38,24 +40,28 @@ class BernsteinFusion(AdditiveFusion):
         The dual active-set kernel, exact, or OSQP, sparse and warm-started. See the notes.
     scale : Scale or tuple of Scale
         One for all scores or one for each, with bounds. The paper works on ranks: give
-        `EmpiricalCDF.from_scores(sample)` of an earlier sample for each score; ranks that move with the data would
+        `EmpiricalCDF.from_scores(sample)` of an earlier sample for each score; ranks that change with the data would
         corrupt the sums.
     forgetting, refresh_every
         See `AdditiveLearner`. Learning never solves; the solve is at the first prediction after it.
 
     Notes
     -----
-    An observation costs O(Π(2Kₘ + 1)), and memory is fixed: 121 + 36 sums for two scores of degree 5, 1,331 + 216 for
-    three. A solve does not depend on how much was learned: 0.1 ms for M = 2 and K = 5 (0.3 ms with OSQP), 10 to 20 ms
-    for M = 3 and K = 5, 216 coefficients, with either solver; there `refresh_every` helps.
+    Cost: an observation O(Π(2Kₘ + 1)), with fixed memory: 121 + 36 sums for two scores of degree 5, 1,331 + 216 for
+    three. The time of a solve does not depend on the number of observations: 0.1 ms for M = 2 and K = 5 (0.3 ms with
+    OSQP), 10 to 20 ms for M = 3 and K = 5, 216 coefficients, with either solver; there `refresh_every` is useful.
 
-    Every solution comes with a certified bound: its fitted values lie within √(2·gap) of the optimum in mean square
-    over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; the active set never left more than 3e-11, of 20,000
-    random programs. Coefficients are repaired to meet the constraints exactly, so that p is monotone and within [0, 1],
-    up to the rounding of its terms.
+    Every solution has a certified bound: its fitted values are within √(2·gap) of the optimum in root mean square
+    over the data. A gap above 1e-8 (1.4e-4) raises `SolverError`; with the active set it was at most 3e-11 in 20,000
+    random programs. Coefficients are repaired to satisfy the constraints exactly, so that p is monotone and within [0,
+    1], up to the rounding of its terms.
 
+    References
+    ----------
     Wang & Liu, "Multivariate Probability Calibration with Isotonic Bernstein Polynomials" (paper 000), section 4.
 
+    Examples
+    --------
     >>> fusion = BernsteinFusion(degrees=3)
     >>> fusion.learn_many([[0.1, 0.2], [0.3, 0.7], [0.6, 0.4], [0.9, 0.8]], [0, 0, 1, 1])
     >>> fusion.predict_one([0.2, 0.3]) < 0.3, fusion.predict_one([0.8, 0.8]) > 0.7
@@ -67,6 +73,7 @@ class BernsteinFusion(AdditiveFusion):
     """
 
     name = "bernstein-fusion"
+    by_ratios = True
     summary = "isotonic tensor Bernstein polynomial of least squares"
 
     def __init__(
@@ -84,18 +91,16 @@ class BernsteinFusion(AdditiveFusion):
         self.degrees = degrees
         self.solver = solver
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        self._least_squares = (IsotonicTensorLeastSquares if solver == "active-set" else WarmTensorOSQP)(self._degrees)
 
-    def _new_statistic(self) -> Statistic:
+    def new_statistic(self) -> TensorMoments:
         self._degrees = _checked_degrees(self.degrees, self.n_scores)
         for scale in self._scales:
             scale.require_bounds("a Bernstein polynomial")
-        self._moments = TensorMoments(self._degrees, self._scales)
-        exact = self.solver == "active-set"
-        self._least_squares = (IsotonicTensorLeastSquares if exact else WarmTensorOSQP)(self._degrees)
-        return self._moments
+        return TensorMoments(self._degrees, self._scales)
 
-    def _solve(self, unit: float) -> FusionMap:
-        sums = self._moments.sums
+    def solve(self, statistic: TensorMoments, start: FusionMap | None) -> FusionMap:
+        sums = statistic.sums
         solution = self._least_squares.solve(sums.moments, sums.cross, sums.weight)
         if not solution.solved:
             raise SolverError(
@@ -108,8 +113,8 @@ class BernsteinFusion(AdditiveFusion):
 class TensorMap(FusionMap):
     """Σ βₖ Πₘ Bₖₘ(uₘ) at the unit coordinates of the scales.
 
-    `coefficients` has shape (K₁ + 1, …, K_M + 1); `gap` bounds by how much half the mean squared error over the data
-    exceeds the optimum.
+    `coefficients` has shape (K₁ + 1, …, K_M + 1); `gap` bounds the excess of half the mean squared error over the
+    optimum.
     """
 
     def __init__(self, scales: tuple[Scale, ...], degrees: tuple[int, ...], flat: FloatArray, gap: float) -> None:

@@ -1,4 +1,4 @@
-"""`MRMIC`: isotonic least squares on the held tuples of scores, smoothed between near ones, and interpolated."""
+"""`MRMIC`: isotonic least squares on the tuples of scores held, smoothed between near tuples, and interpolated."""
 
 from __future__ import annotations
 
@@ -9,54 +9,60 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forgetting, Window
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
-from streamcal.scales import Probability, Scale
+from streamcal.parameters.forgetting import Forgetting, Window
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
-from streamcal.statistics.vector_table import vector_table
+from streamcal.statistics.vector_table import VectorTable, vector_table
 
 #: Points whose spread in some direction is below this share of their largest coordinate lie in a plane (on a line, at
 #: one place): a triangle there would have no correct digits.
 FLAT = 1e-7
-#: A score this many times as large as all held ones is taken for that: squares of distances stay finite.
+#: Scores are limited to this multiple of the largest score held, so that squares of distances stay finite.
 FAR = 1e100
 
 
-class MRMIC(AdditiveFusion):
+class MRMIC(AdditiveFusion[VectorTable]):
     """Manifold-regularised isotonic regression of several scores.
 
         min Σ wᵢ (pᵢ − ȳᵢ)² + λ/2 Σ_{i<j} wᵢ wⱼ ωᵢⱼ (pᵢ − pⱼ)²,   ωᵢⱼ = 1/‖xᵢ − xⱼ‖,   pᵢ ≥ pⱼ where xᵢ ≥ xⱼ
 
-    over the values pᵢ at the distinct tuples xᵢ of held scores, with weights wᵢ and mean labels ȳᵢ; ≥ is meant in every
-    coordinate. Between held tuples the map is linear on the triangles (simplices) of a Delaunay triangulation, and
+    over the values pᵢ at the distinct tuples xᵢ of scores held, with weights wᵢ and mean labels ȳᵢ; ≥ holds in every
+    coordinate. Between these tuples the map is linear on the triangles (simplices) of a Delaunay triangulation, and
     outside their convex hull it is the value at the nearest one.
 
-    **It is not monotone.** Only the values at held tuples are ordered: a triangle may join three of which no two are,
-    and the map may then fall along a coordinate, as may the nearest value outside (paper 000, §3.2).
+    **The map is not monotone.** Only the values at the tuples held are ordered: a triangle may join three incomparable
+    tuples, and the map may then decrease along a coordinate, as may the nearest value outside (paper 000, §3.2).
 
     Parameters
     ----------
     penalty : float
         λ ≥ 0 in the units of the paper (default 1e-5, its choice in §5.1). The second sum grows with the square of the
-        weight and the first does not, so that a λ belongs to a size of window.
+        weight and the first does not, so that the effect of λ depends on the size of the window.
     n_scores, scale, refresh_every
         See `AdditiveFusion`. Distances are measured on the coordinates.
     forgetting : Forgetting
-        Default `Window(500)`, the size of the paper's training sets: a fit costs O(k²) memory for k distinct tuples.
+        Default `Window(500)`, the size of the paper's training sets: a fit takes O(k²) memory for k distinct tuples.
     resolution : int or None
         None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid.
 
     Notes
     -----
-    An observation costs O(M log k), the first prediction after it a fit, a few steps of O(k³) at most: 30 ms for 500
-    distinct tuples, so that a stream of predictions wants a `refresh_every`. The fit is exact to rounding, by
+    Cost: an observation O(M log k), the first prediction after it a fit, a few steps of O(k³) at most: 30 ms for 500
+    distinct tuples, so that `refresh_every` is useful on a stream. The fit is exact to rounding, by
     `streamcal.solvers.manifold_isotonic`.
 
-    The paper calls Ω "the similarity matrix" in pᵀΩp. Here it is the Laplacian of ω, so that pᵀΩp is the sum above: of
-    ω itself the form is indefinite, and would draw values to 0, not to each other. Zhong and Kwok 2013; paper 000,
-    eq. (6) and §5.
+    The paper calls Ω "the similarity matrix" in pᵀΩp. Here it is the Laplacian of ω, so that pᵀΩp is the sum above:
+    with ω itself the form is indefinite, and would draw values to 0, not to each other.
 
+    References
+    ----------
+    Zhong and Kwok 2013; paper 000, eq. (6) and §5.
+
+    Examples
+    --------
     >>> fused = MRMIC()
     >>> fused.learn_many([[0.1, 0.2], [0.3, 0.1], [0.4, 0.6], [0.8, 0.7]], [0, 1, 0, 1])
     >>> [round(fused.predict_one(s), 3) for s in ([0.1, 0.2], [0.3, 0.1], [0.35, 0.35], [0.9, 0.9])]
@@ -83,26 +89,27 @@ class MRMIC(AdditiveFusion):
         self.resolution = resolution
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = vector_table(self._scales, self.resolution)
-        return self._table
+    def new_statistic(self) -> VectorTable:
+        return vector_table(self._scales, self.resolution)
 
-    def _solve(self, unit: float) -> FusionMap:
-        x, weight, positive = self._table.columns()
+    def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
+        x, weight, positive = statistic.columns()
         kept = weight > 0.0
         x, weight, positive = x[kept], weight[kept], positive[kept]
-        solution = ManifoldIsotonic(x, weight / unit, self.penalty).solve(positive / weight)
+        solution = ManifoldIsotonic(x, weight, self.penalty).solve(positive / weight)
         if not solution.solved:
             raise SolverError(f"{self!r}: {solution.status} after {solution.iterations} iterations")
         return ScatterMap(self._scales, x, solution.x)
 
 
 class ScatterMap(FusionMap):
-    """Values at scattered points: linear between them, that of the nearest outside.
+    """Values at scattered points: linear between them, and that of the nearest point outside.
 
-    Where all points lie in a plane of fewer dimensions (fewer than M + 1 of them always do), coordinates are first
+    Where all points lie in a subspace of fewer dimensions (fewer than M + 1 of them always do), coordinates are first
     projected onto it.
     """
+
+    shape = "piecewise linear"
 
     def __init__(self, scales: tuple[Scale, ...], x: FloatArray, values: FloatArray) -> None:
         super().__init__(scales)

@@ -7,53 +7,60 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic, Time
 from streamcal.calibrators.venn_abers import positive_weight
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
-from streamcal.inputs import check_scores_matrix
-from streamcal.portable import POINTS
-from streamcal.scales import Probability, Scale
+from streamcal.maps.points import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_scores_matrix
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
 from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector_table
 
 
-class PartialOrderVennAbers(AdditiveFusion):
-    """The inductive Venn-Abers predictor for several scores: two isotonic fits on the order of every coordinate.
+class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
+    """The inductive Venn-Abers predictor for several scores: two isotonic fits on the coordinate-wise order.
 
-    `predict_interval_one(s)` is (p₀, p₁), p_y being the fit at s, of everything held together with (s, y), by
+    `predict_interval_one(s)` is (p₀, p₁), where p_y is the fit at s, of everything held together with (s, y), by
 
         min Σ wᵢ (pᵢ − yᵢ)²,   pᵢ ≤ pⱼ where sᵢ ≤ sⱼ in every coordinate
 
-    It is a multiprobability: if scoring rule and data meet the conditions below, the one of the two that belongs to
-    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` makes one probability of it.
+    It is a multiprobability: if scoring rule and data satisfy the conditions below, the one of the two that belongs to
+    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` reduces it to one probability.
 
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        As of `VennAbers`; for click rates choose "self-consistent".
+        As for `VennAbers`; for click rates choose "self-consistent".
     n_scores, scale, forgetting, refresh_every
         See `AdditiveFusion`. Any order-preserving scale gives the same fit; for margins use `Interval()`.
     resolution : int or None
         None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid, a coarser
-        scoring rule fixed in advance. The coarser it is, the more tuples are comparable, and tied.
+        scoring rule fixed in advance. With fewer cells more tuples are comparable, and tied.
 
     Notes
     -----
-    An observation costs O(M log k) for k distinct tuples, the first prediction after it O(k²) for the order, and each
-    prediction a few minimum cuts: 0.6 ms at k = 500, 14 ms at 2,000. To bound that, choose `Window` or a grid:
-    on one, predictions of many tuples are solved once a cell. The fits are exact for unit weights, see
+    Cost: an observation O(M log k) for k distinct tuples, the first prediction after it O(k²) for the order, and each
+    prediction a few minimum cuts: 0.6 ms at k = 500, 14 ms at 2,000. Use `Window` or a grid to bound k: on a grid,
+    predictions of many tuples are solved once for each cell. The fits are exact for unit weights, see
     `streamcal.solvers.partial_order`.
 
-    Both ends grow with every score. p_y is max over upper sets U, min over lower sets L, of the mean label in U ∩ L
-    together with (s, y), where U holds all that is above s and L all that is below; with s there are more such U and
-    fewer such L.
+    Both ends are nondecreasing in every score. p_y is max over upper sets U, min over lower sets L, of the mean label
+    in U ∩ L together with (s, y), where U contains all tuples above s and L all below; as s increases there are more
+    such U and fewer such L.
 
-    Few tuples of several scores are comparable, and (p₀, p₁) is then wide: (0, 1) where nothing held is. Validity needs
-    a scoring rule fixed in advance, exchangeable data and unit weights: an isotonic fit is the mean over classes of
-    equivalent objects on a partial order too. A base model that goes on learning, decay or unequal weights void it.
+    Few tuples of several scores are comparable, and (p₀, p₁) is then wide: (0, 1) where no tuple held is comparable.
+    Validity needs a scoring rule fixed in advance, exchangeable data and unit weights: an isotonic fit is the mean over
+    classes of equivalent objects on a partial order too. It is lost with a base model that keeps learning, with decay
+    or with unequal weights.
+
+    References
+    ----------
     Vovk, Petej and Fedorova 2015; paper 003, remark in §2 on partially ordered scores.
 
+    Examples
+    --------
     >>> fused = PartialOrderVennAbers()
     >>> fused.predict_interval_one([0.5, 0.5])
     (0.0, 1.0)
@@ -82,12 +89,11 @@ class PartialOrderVennAbers(AdditiveFusion):
         self.resolution = resolution
         super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._table = vector_table(self._scales, self.resolution)
-        return self._table
+    def new_statistic(self) -> VectorTable:
+        return vector_table(self._scales, self.resolution)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
+        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
         return map.interval_at(self._coordinate(self._read(scores)[0]), positive_weight(w))
 
@@ -99,30 +105,31 @@ class PartialOrderVennAbers(AdditiveFusion):
         x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
         return map.intervals_at(x, positive_weight(w))
 
-    def _solve(self, unit: float) -> FusionMap:
-        return PartialOrderMap(self._scales, self._table, self.point, unit)
+    def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
+        return PartialOrderMap(self._scales, statistic, self.point)
 
-    def _empty_map(self) -> FusionMap:
-        return PartialOrderMap(self._scales, self._table.empty(), self.point, 1.0)
+    def empty_map(self) -> FusionMap:
+        return PartialOrderMap(self._scales, self.new_statistic(), self.point)
 
 
 class PartialOrderMap(FusionMap):
-    """Venn-Abers pairs on a partial order: it holds the table as it was, and solves for each tuple it is asked for."""
+    """Venn-Abers pairs on a partial order: it holds a copy of the table, and solves for each tuple when predicted."""
 
-    def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str, unit: float) -> None:
+    shape = "steps"
+
+    def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str) -> None:
         super().__init__(scales)
         x, weight, positive = table.columns()
         kept = weight > 0.0
         self._order = PartialOrder(x[kept])
         self._positive, self._negative = positive[kept], weight[kept] - positive[kept]
-        self._unit = unit
         self._rounded = table.empty()
         self._point = POINTS[point]
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
         """The pair (p₀, p₁) at a tuple of coordinates, for a test object of weight `w`."""
         kept = np.array(self._rounded.kept(x))
-        return self._order.pair_at(self._positive, self._negative, kept, w * self._unit)
+        return self._order.pair_at(self._positive, self._negative, kept, w)
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """The pairs at coordinates of shape (n, M); equal tuples are solved once."""

@@ -1,4 +1,5 @@
-"""`PrequentialFusion`: several fusions side by side, of which the one that has predicted best is asked."""
+"""`PrequentialFusion`: several fusions side by side; the prediction is that of the one with the smallest loss so
+far."""
 
 from __future__ import annotations
 
@@ -8,41 +9,48 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import require
-from streamcal.base import FloatArray, InputError, Label, Time
+from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
-from streamcal.inputs import check_label, check_vector_batch, check_weight
+from streamcal.learners.additive import require
+from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
+from streamcal.parameters.types import FloatArray, Label, Time
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
 DEGREES = (1, 2, 3, 5)
-#: How often the default candidates are solved anew. All of them are asked before every observation.
+#: How often the default candidates are solved anew. All of them predict before every observation.
 REFRESH = 32
 
 
 class PrequentialFusion(Fusion):
-    """The candidate with the least loss so far, L_k ← discount·L_k + w·(p_k − y)², p_k predicted before y was learned.
+    """The candidate with the smallest loss so far, L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is
+    learned.
 
-    So a degree, a family or a penalty is chosen on data that no candidate had seen, and changed when the stream says
-    so. All candidates learn everything.
+    A degree, a family or a penalty is thus selected on data that no candidate had learned, and reselected when the
+    stream changes. All candidates learn every observation.
 
     Parameters
     ----------
     candidates : tuple of AdditiveFusion or None
-        At least one, all of the same number of scores; clones of them learn. Of equal losses the first one leads. None
-        is `BernsteinFusion` of the degrees 1, 2, 3 and 5, refreshed every 32 observations.
+        At least one, all with the same number of scores; clones of them learn. Of equal losses the first one is
+        selected. None is `BernsteinFusion` of the degrees 1, 2, 3 and 5, refreshed every 32 observations.
     discount : float
-        In (0, 1]; 1 (default) counts all losses alike, less lets old ones fade: 0.999 remembers about 1,000.
+        In (0, 1]; 1 (default) weights all losses equally, less lets old ones fade: 0.999 has a memory of about 1,000.
+
+    Raises
+    ------
+    InputError
+        For candidates of another kind; for invalid input, before any candidate has learned it.
 
     Notes
     -----
-    An observation costs what it costs every candidate, and a prediction of each, which may be a solve: give candidates
-    `refresh_every`. What is learned depends on the order, so that nothing is merged or unlearned; forgetting is a
-    policy of the candidates. Monotone if all candidates are.
+    Cost: an observation takes the sum of the costs of all candidates, and a prediction of each, which may be a solve:
+    give candidates `refresh_every`. The state depends on the order, so that there is no merge and no unlearning;
+    forgetting is a policy of the candidates. Monotone if all candidates are.
 
-    Errors: `InputError` for candidates of another kind; for bad input before any candidate has learned it.
-
+    Examples
+    --------
     >>> fusion = PrequentialFusion((BernsteinFusion(1), BernsteinFusion(4)))
     >>> for k in range(60):
     ...     fusion.learn_one([k % 10 / 9, k % 7 / 6], k % 10 > 4)
@@ -52,7 +60,7 @@ class PrequentialFusion(Fusion):
 
     name = "prequential-fusion"
     summary = "several fusions, of which the one that has predicted best is asked"
-    #: As a class it cannot promise it: its candidates may be of any kind.
+    #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
     merges = False
     unlearns = False
@@ -75,7 +83,7 @@ class PrequentialFusion(Fusion):
 
     @property
     def leader(self) -> AdditiveFusion:
-        """The candidate that is asked: read it, do not teach it."""
+        """The selected candidate; for reading only, not for learning."""
         return self._candidates[int(np.argmin(self._losses))]
 
     @property
@@ -92,7 +100,7 @@ class PrequentialFusion(Fusion):
         return self.leader.n
 
     def tally(self) -> dict[str, int]:
-        """Counts of what the leader quietly handled."""
+        """Counts of the leader, such as clipped scores."""
         return self.leader.tally()
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:

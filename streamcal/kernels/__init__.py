@@ -1,5 +1,44 @@
 """The hot loops, in Cython's pure-Python mode: ordinary Python files, compiled at installation where possible.
 
-A kernel takes arrays and scalars and imports nothing of ours. The same file serves both forms:
-`importlib` finds the compiled extension first and the `.py` otherwise.
+A kernel takes arrays and scalars and imports nothing of ours but other kernels. The same file serves both forms:
+`importlib` finds the compiled extension first and the `.py` otherwise. Where kernels share classes or functions at C
+level, a `.pxd` beside the `.py` declares what is shared.
 """
+
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+#: Kernel → the kernels that it can be compiled beside only: those whose `.pxd` it uses, directly or through another, and
+#: for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one. Each kernel stands
+#: below those that it imports.
+USES = {
+    "hull_nodes": ("hull_search", "hull_tree"),
+    "hull_search": ("hull_nodes", "hull_tree"),
+    "hull_tree": ("hull_nodes", "hull_search"),
+    "fixed_share": ("logistic",),
+    "implicit_regression": ("logistic",),
+    "expert_panel": ("implicit_regression", "logistic"),
+    "mixture": ("fixed_share", "implicit_regression", "logistic"),
+}
+FOLDER = Path(__file__).parent
+
+
+def _is_compiled(name: str) -> bool:
+    return any((FOLDER / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+
+
+def _import_source(name: str) -> None:
+    """Import a kernel from its `.py`, whether or not it is compiled."""
+    spec = spec_from_file_location(f"{__name__}.{name}", FOLDER / f"{name}.py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = globals()[name] = module
+    spec.loader.exec_module(module)
+
+
+# A compiled kernel cannot use the C types of one that is not, as where the compiler failed on that one alone: it would
+# fail on import. It is then used as Python too.
+for _kernel, _used in USES.items():
+    if _is_compiled(_kernel) and not all(map(_is_compiled, _used)):
+        _import_source(_kernel)

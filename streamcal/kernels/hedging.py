@@ -41,8 +41,19 @@ def uniform(seed: cython.ulonglong, number: cython.ulonglong) -> cython.double:
 class Hedger:
     """`size` forecasters of `size` places, one for each row, with one stream of random numbers.
 
-    Every row draws the random number of how many outcomes all rows have learned, so that a question has one answer
-    until the next outcome is learned.
+    Every row draws the random number of how many outcomes all rows have learned, so that the forecast of a row is the
+    same until the next outcome is learned.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows, and of places in each.
+    seed : int
+        From 0 to 2⁶⁴ − 1.
+
+    Notes
+    -----
+    O(size) for a forecast and for an outcome, O(size²) memory.
     """
 
     number = cython.declare(cython.ulonglong, visibility="readonly")

@@ -36,6 +36,13 @@ def sigmoid(z: cython.double) -> cython.double:
     return e / (1.0 + e)
 
 
+@cython.ccall
+@cython.exceptval(check=False)
+def log_sigmoid(z: cython.double) -> cython.double:
+    """log(1 / (1 + exp(−z))), without overflow or cancellation."""
+    return -log1p(exp(-z)) if z >= 0.0 else z - log1p(exp(z))
+
+
 def logits(p: cython.const[cython.double][::1]):
     """`logit` at every entry; a new array."""
     i: cython.Py_ssize_t

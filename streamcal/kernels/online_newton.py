@@ -7,10 +7,10 @@ Symbols, x being the log-odds of the score s:
     θ, z                     (slope, offset) and (x, 1), or (a, b, c) and (log s, −log(1 − s), 1)
     p = σ(θ·z)               the prediction
     g = w (p − y) z          the gradient of the weighted log loss at θ
-    A = L D Lᵀ               the curvature: L unit lower triangular with the entries `l`, D = diag(d1, d2, ...)
+    A = L D Lᵀ               the curvature: L unit lower triangular, its entries below the diagonal row by row in `l`
 
-A is kept factored: adding g gᵀ then only ever adds positive numbers to D, where the determinant a11·a22 − a12² of the
-entries would cancel.
+A is kept factored: adding g gᵀ then only ever adds positive numbers to D, where the determinant of the entries would
+cancel. The functions of a matrix take its size, so that the compiler, which sees a 2 or a 3 there, unrolls their loops.
 """
 
 import cython
@@ -25,13 +25,13 @@ else:
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
-double is left between; usually within 100, but a heavy weight starts the search far above the multiplier."""
+double is left between; within 100 as a rule, but a heavy weight starts the search far above the multiplier."""
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _usual_score(score: object, limit: cython.double) -> cython.double:
+def _fast_score(score: object, limit: cython.double) -> cython.double:
     """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
     s: cython.double
     x: cython.double
@@ -51,7 +51,7 @@ def _usual_score(score: object, limit: cython.double) -> cython.double:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _usual_observation(
+def _fast_observation(
     score: object,
     y: object,
     w: object,
@@ -73,36 +73,162 @@ def _usual_observation(
     return x if -limit < x < limit else nan
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _set_features(size: cython.Py_ssize_t, x: cython.double, z: cython.p_double) -> cython.void:
+    """Set z at the log-odds x of a score s.
+
+    Both logarithms come without cancellation: log s = min(x, 0) − r and −log(1 − s) = max(x, 0) + r with
+    r = log(1 + exp(−|x|)).
+    """
+    rest: cython.double
+    if size == 2:
+        z[0] = x
+    else:
+        rest = log1p(exp(-abs(x)))
+        z[0] = min(x, 0.0) - rest
+        z[1] = max(x, 0.0) + rest
+    z[size - 1] = 1.0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_double) -> cython.double:
+    """σ(θ·z)."""
+    k: cython.Py_ssize_t
+    total: cython.double = theta[0] * z[0]
+    e: cython.double
+    for k in range(1, size):
+        total += theta[k] * z[k]
+    if total >= 0.0:
+        return 1.0 / (1.0 + exp(-total))
+    e = exp(total)
+    return e / (1.0 + e)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, v: cython.p_double) -> cython.void:  # noqa: E741
+    """A ← A + v vᵀ; v is used up."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    own: cython.double
+    enlarged: cython.double
+    factor: cython.double
+    share: cython.double = 1.0
+    for j in range(size):
+        own = v[j]
+        enlarged = d[j] + own * own * share
+        factor = share * own / enlarged
+        share = share * (d[j] / enlarged)
+        d[j] = enlarged
+        for i in range(j + 1, size):
+            v[i] = v[i] - l[i * (i - 1) // 2 + j] * own
+            l[i * (i - 1) // 2 + j] += v[i] * factor
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _add_identity(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, c: cython.double) -> cython.void:  # noqa: E741
+    """A ← A + c·I."""
+    v: cython.double[3] = [0.0, 0.0, 0.0]
+    k: cython.Py_ssize_t
+    for k in range(size - 1):
+        v[0] = 0.0
+        v[1] = 0.0
+        v[2] = 0.0
+        v[k] = sqrt(c)
+        _add_outer(size, d, l, v)
+    d[size - 1] += c
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _solve(
+    size: cython.Py_ssize_t,
+    d: cython.p_double,
+    l: cython.p_double,  # noqa: E741
+    g: cython.p_double,
+    solution: cython.p_double,
+) -> cython.double:
+    """Set `solution` to A⁻¹ g; returns 1 + gᵀ A⁻¹ g."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    y: cython.double[3] = [0.0, 0.0, 0.0]
+    total: cython.double = 1.0
+    for i in range(size):
+        y[i] = g[i]
+        for j in range(i):
+            y[i] = y[i] - l[i * (i - 1) // 2 + j] * y[j]
+        solution[i] = y[i] / d[i]
+        total += y[i] * solution[i]
+    for j in range(size - 2, -1, -1):
+        for i in range(j + 1, size):
+            solution[j] = solution[j] - l[i * (i - 1) // 2 + j] * solution[i]
+    return total
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _squared_norm(size: cython.Py_ssize_t, v: cython.p_double) -> cython.double:
+    """v·v."""
+    k: cython.Py_ssize_t
+    total: cython.double = 0.0
+    for k in range(size):
+        total += v[k] * v[k]
+    return total
+
+
 @cython.final
 @cython.cclass
 class OnlineNewton:
     """θ and A, and the step that moves them.
 
-    Parameters: `gamma`, the step is A⁻¹g/γ; `initial`, A starts at initial·I; `radius` of the ball θ is kept in;
-    `discount` d in A ← d·A + (1 − d)·initial·I + g gᵀ; features are clamped to ±`limit`; weights that `learn_usual`
-    takes lie between `smallest` and `largest`.
+    Parameters
+    ----------
+    theta : sequence of two or three floats
+        Where θ starts: (slope, offset), or (a, b, c) of beta calibration.
+    gamma : float
+        The step is A⁻¹g/γ.
+    initial : float
+        A starts at initial·I.
+    radius : float
+        Of the ball in which θ is kept.
+    discount : float
+        d in A ← d·A + (1 − d)·initial·I + g gᵀ.
+    limit : float
+        Log-odds are clamped to ±limit.
+    smallest, largest : float
+        The weights that `learn_fast` takes.
 
-    `predict_usual` and `learn_usual` take a score as it comes, if it is as usual; what is not is left to the caller.
+    Notes
+    -----
+    O(1). `predict_fast` and `learn_fast` are the fast path: they take a score, a label and a weight as they come, if
+    these are of the types and in the range that need no further check; what is not is left to the caller.
     """
 
-    slope = cython.declare(cython.double, visibility="readonly")
-    offset = cython.declare(cython.double, visibility="readonly")
     weight = cython.declare(cython.double, visibility="readonly")
-    gamma: cython.double
-    initial: cython.double
-    radius: cython.double
-    discount: cython.double
-    limit: cython.double
-    smallest: cython.double
-    largest: cython.double
-    d1: cython.double
-    d2: cython.double
-    l: cython.double  # noqa: E741
+    _size: cython.Py_ssize_t
+    _gamma: cython.double
+    _initial: cython.double
+    _radius: cython.double
+    _discount: cython.double
+    _limit: cython.double
+    _smallest: cython.double
+    _largest: cython.double
+    _theta: cython.double[3]
+    _d: cython.double[3]
+    _l: cython.double[3]
 
     def __init__(
         self,
-        slope: cython.double,
-        offset: cython.double,
+        theta: object,
         gamma: cython.double,
         initial: cython.double,
         radius: cython.double,
@@ -111,271 +237,28 @@ class OnlineNewton:
         smallest: cython.double,
         largest: cython.double,
     ):
-        self.slope = slope
-        self.offset = offset
-        self.gamma = gamma
-        self.initial = initial
-        self.radius = radius
-        self.discount = discount
-        self.limit = limit
-        self.smallest = smallest
-        self.largest = largest
-        self.weight = 0.0
-        self.d1 = initial
-        self.d2 = initial
-        self.l = 0.0
+        if len(theta) not in (2, 3):
+            raise ValueError(f"expected two or three parameters, not {theta!r}")
+        if not cython.compiled:
+            self._theta, self._d, self._l = [0.0] * 3, [0.0] * 3, [0.0] * 3
+        self._size = len(theta)
+        self._gamma = gamma
+        self._initial = initial
+        self._radius = radius
+        self._discount = discount
+        self._limit = limit
+        self._smallest = smallest
+        self._largest = largest
+        self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0)
 
-    def predict_usual(self, score: object) -> cython.double:
-        """The prediction at the log-odds of `score`, a float in [0, 1]; NaN for anything else."""
-        x: cython.double = _usual_score(score, self.limit)
-        return self.predict(x) if x == x else nan
-
-    def learn_usual(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
-        x: cython.double = _usual_observation(score, y, w, self.limit, self.smallest, self.largest)
-        if x != x:
-            return False
-        self.step(x, 1.0 if y is True else 0.0, w)
-        return True
-
-    @cython.ccall
-    @cython.exceptval(check=False)
-    def predict(self, x: cython.double) -> cython.double:
-        """σ(slope·x + offset)."""
-        z: cython.double = self.slope * x + self.offset
-        e: cython.double
-        if z >= 0.0:
-            return 1.0 / (1.0 + exp(-z))
-        e = exp(z)
-        return e / (1.0 + e)
-
-    @cython.ccall
-    def step(self, x: cython.double, y: cython.double, w: cython.double):
-        """One step on the label y at x, of weight w."""
-        error: cython.double = w * (self.predict(x) - y)
-        self.weight = self.discount * self.weight + w
-        fresh: cython.double
-        first: cython.double
-        second: cython.double
-        damping: cython.double
-        slope: cython.double
-        offset: cython.double
-        if self.discount < 1.0:
-            self.d1 = self.d1 * self.discount
-            self.d2 = self.d2 * self.discount
-            fresh = (1.0 - self.discount) * self.initial
-            self._add_outer(sqrt(fresh), 0.0)
-            self.d2 = self.d2 + fresh
-        # With A before g gᵀ is added, (A + g gᵀ)⁻¹ g = A⁻¹g / (1 + gᵀA⁻¹g): of bounded length whatever the weight,
-        # where the solve with the sum would lose all digits to a heavy observation.
-        first = error * x / self.d1
-        second = (error - self.l * (error * x)) / self.d2
-        damping = self.gamma * (1.0 + error * x * first + (error - self.l * (error * x)) * second)
-        slope = self.slope - (first - self.l * second) / damping
-        offset = self.offset - second / damping
-        self._add_outer(error * x, error)
-        if slope * slope + offset * offset > self.radius * self.radius:
-            self._project(slope, offset)
-        else:
-            self.slope = slope
-            self.offset = offset
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _add_outer(self, v1: cython.double, v2: cython.double) -> cython.void:
-        """A ← A + v vᵀ, on the factors."""
-        rest: cython.double = v2 - self.l * v1
-        d1: cython.double = self.d1 + v1 * v1
-        self.l = self.l + rest * (v1 / d1)
-        self.d2 = self.d2 + rest * rest * (self.d1 / d1)
-        self.d1 = d1
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _project(self, z1: cython.double, z2: cython.double) -> cython.void:
-        """Set θ to the point of the ball nearest to z in the norm of A: (A + λI) θ = A z with |θ| = radius.
-
-        |θ| falls as λ grows, and |θ| ≤ |A z| / λ, so λ lies between 0 and |A z| / radius: bisection. By Cramer's rule
-        θ = (det A · z + λ A z) / det(A + λI), and det A = d1·d2: nothing cancels.
-        """
-        a12: cython.double = self.l * self.d1
-        a22: cython.double = self.l * a12 + self.d2
-        t1: cython.double = self.d1 * z1 + a12 * z2
-        t2: cython.double = a12 * z1 + a22 * z2
-        det: cython.double = self.d1 * self.d2
-        trace: cython.double = self.d1 + a22
-        low: cython.double = 0.0
-        high: cython.double = sqrt(t1 * t1 + t2 * t2) / self.radius
-        middle: cython.double
-        scale: cython.double
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            scale = det + middle * trace + middle * middle
-            self.slope = (det * z1 + middle * t1) / scale
-            self.offset = (det * z2 + middle * t2) / scale
-            if self.slope * self.slope + self.offset * self.offset > self.radius * self.radius:
-                low = middle
-            else:
-                high = middle
-        scale = det + high * trace + high * high
-        self.slope = (det * z1 + high * t1) / scale
-        self.offset = (det * z2 + high * t2) / scale
-
-    def state(self):
-        """(slope, offset, d1, d2, l, weight), for `load`."""
-        return self.slope, self.offset, self.d1, self.d2, self.l, self.weight
-
-    def load(
-        self,
-        slope: cython.double,
-        offset: cython.double,
-        d1: cython.double,
-        d2: cython.double,
-        l: cython.double,  # noqa: E741
-        weight: cython.double,
-    ):
-        """Take over an earlier `state`."""
-        self.slope = slope
-        self.offset = offset
-        self.d1 = d1
-        self.d2 = d2
-        self.l = l
-        self.weight = weight
-
-
-@cython.final
-@cython.cclass
-class _Curvature:
-    """A 3×3 matrix L D Lᵀ, and the solution x of the last `solve`."""
-
-    d1: cython.double
-    d2: cython.double
-    d3: cython.double
-    l21: cython.double
-    l31: cython.double
-    l32: cython.double
-    x1: cython.double
-    x2: cython.double
-    x3: cython.double
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def load(
-        self,
-        d1: cython.double,
-        d2: cython.double,
-        d3: cython.double,
-        l21: cython.double,
-        l31: cython.double,
-        l32: cython.double,
-    ) -> cython.void:
-        """Set the factors."""
-        self.d1 = d1
-        self.d2 = d2
-        self.d3 = d3
-        self.l21 = l21
-        self.l31 = l31
-        self.l32 = l32
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def trace(self) -> cython.double:
-        """The sum of the diagonal of A, above its largest eigenvalue."""
-        second: cython.double = self.l21 * self.l21 * self.d1 + self.d2
-        return self.d1 + second + self.l31 * self.l31 * self.d1 + self.l32 * self.l32 * self.d2 + self.d3
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def add_outer(self, v1: cython.double, v2: cython.double, v3: cython.double) -> cython.void:
-        """A ← A + v vᵀ."""
-        d1: cython.double = self.d1 + v1 * v1
-        rest2: cython.double = v2 - self.l21 * v1
-        rest3: cython.double = v3 - self.l31 * v1
-        share: cython.double = self.d1 / d1
-        d2: cython.double = self.d2 + share * rest2 * rest2
-        last: cython.double = rest3 - self.l32 * rest2
-        self.l21 = self.l21 + rest2 * (v1 / d1)
-        self.l31 = self.l31 + rest3 * (v1 / d1)
-        self.l32 = self.l32 + last * (share * rest2 / d2)
-        self.d3 = self.d3 + share * (self.d2 / d2) * last * last
-        self.d2 = d2
-        self.d1 = d1
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def add_identity(self, size: cython.double) -> cython.void:
-        """A ← A + size·I."""
-        root: cython.double = sqrt(size)
-        self.add_outer(root, 0.0, 0.0)
-        self.add_outer(0.0, root, 0.0)
-        self.d3 = self.d3 + size
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def solve(self, g1: cython.double, g2: cython.double, g3: cython.double) -> cython.double:
-        """x ← A⁻¹ g; returns gᵀ A⁻¹ g."""
-        y2: cython.double = g2 - self.l21 * g1
-        y3: cython.double = g3 - self.l31 * g1 - self.l32 * y2
-        q1: cython.double = g1 / self.d1
-        q2: cython.double = y2 / self.d2
-        self.x3 = y3 / self.d3
-        self.x2 = q2 - self.l32 * self.x3
-        self.x1 = q1 - self.l21 * self.x2 - self.l31 * self.x3
-        return g1 * q1 + y2 * q2 + y3 * self.x3
-
-
-@cython.final
-@cython.cclass
-class OnlineBetaNewton:
-    """θ and A for the sigmoid of a·log s − b·log(1 − s) + c, and the step that moves them.
-
-    Both logarithms come from the log-odds without cancellation: log s = min(x, 0) − r and −log(1 − s) = max(x, 0) + r
-    with r = log(1 + exp(−|x|)). Parameters as in `OnlineNewton`; nothing is discounted.
-    """
-
-    a = cython.declare(cython.double, visibility="readonly")
-    b = cython.declare(cython.double, visibility="readonly")
-    c = cython.declare(cython.double, visibility="readonly")
-    weight = cython.declare(cython.double, visibility="readonly")
-    gamma: cython.double
-    radius: cython.double
-    limit: cython.double
-    smallest: cython.double
-    largest: cython.double
-    curvature: _Curvature
-    shifted: _Curvature  # A + λI, while projecting
-
-    def __init__(
-        self,
-        a: cython.double,
-        b: cython.double,
-        c: cython.double,
-        gamma: cython.double,
-        initial: cython.double,
-        radius: cython.double,
-        limit: cython.double,
-        smallest: cython.double,
-        largest: cython.double,
-    ):
-        self.gamma = gamma
-        self.radius = radius
-        self.limit = limit
-        self.smallest = smallest
-        self.largest = largest
-        self.curvature = _Curvature()
-        self.shifted = _Curvature()
-        self.load(a, b, c, initial, initial, initial, 0.0, 0.0, 0.0, 0.0)
-
-    def predict_usual(self, score: object) -> cython.double:
+    def predict_fast(self, score: object) -> cython.double:
         """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
-        x: cython.double = _usual_score(score, self.limit)
+        x: cython.double = _fast_score(score, self._limit)
         return self.predict(x) if x == x else nan
 
-    def learn_usual(self, score: object, y: object, w: object) -> cython.bint:
+    def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
-        x: cython.double = _usual_observation(score, y, w, self.limit, self.smallest, self.largest)
+        x: cython.double = _fast_observation(score, y, w, self._limit, self._smallest, self._largest)
         if x != x:
             return False
         self.step(x, 1.0 if y is True else 0.0, w)
@@ -384,103 +267,125 @@ class OnlineBetaNewton:
     @cython.ccall
     @cython.exceptval(check=False)
     def predict(self, x: cython.double) -> cython.double:
-        """σ(a·log s − b·log(1 − s) + c) at the log-odds x of s."""
-        rest: cython.double = log1p(exp(-abs(x)))
-        z: cython.double = self.a * (min(x, 0.0) - rest) + self.b * (max(x, 0.0) + rest) + self.c
-        e: cython.double
-        if z >= 0.0:
-            return 1.0 / (1.0 + exp(-z))
-        e = exp(z)
-        return e / (1.0 + e)
+        """σ(θ·z) at the log-odds x."""
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        if self._size == 2:
+            _set_features(2, x, z)
+            return _sigmoid_of(2, self._theta, z)
+        _set_features(3, x, z)
+        return _sigmoid_of(3, self._theta, z)
 
     @cython.ccall
     def step(self, x: cython.double, y: cython.double, w: cython.double):
         """One step on the label y at the log-odds x, of weight w."""
-        error: cython.double = w * (self.predict(x) - y)
-        rest: cython.double = log1p(exp(-abs(x)))
-        g1: cython.double = error * (min(x, 0.0) - rest)
-        g2: cython.double = error * (max(x, 0.0) + rest)
-        a: cython.double
-        b: cython.double
-        c: cython.double
-        # With A before g gᵀ is added, and the rest by Sherman and Morrison: see `OnlineNewton.step`.
-        damping: cython.double = self.gamma * (1.0 + self.curvature.solve(g1, g2, error))
-        a = self.a - self.curvature.x1 / damping
-        b = self.b - self.curvature.x2 / damping
-        c = self.c - self.curvature.x3 / damping
-        self.weight = self.weight + w
-        self.curvature.add_outer(g1, g2, error)
-        if a * a + b * b + c * c > self.radius * self.radius:
-            self._project(a, b, c)
+        if self._size == 2:
+            self._step(2, x, y, w)
         else:
-            self.a = a
-            self.b = b
-            self.c = c
+            self._step(3, x, y, w)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _step(self, size: cython.Py_ssize_t, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        k: cython.Py_ssize_t
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        g: cython.double[3] = [0.0, 0.0, 0.0]
+        target: cython.double[3] = [0.0, 0.0, 0.0]
+        error: cython.double
+        damping: cython.double
+        _set_features(size, x, z)
+        error = w * (_sigmoid_of(size, self._theta, z) - y)
+        self.weight = self._discount * self.weight + w
+        if self._discount < 1.0:
+            for k in range(size):
+                self._d[k] = self._d[k] * self._discount
+            _add_identity(size, self._d, self._l, (1.0 - self._discount) * self._initial)
+        for k in range(size):
+            g[k] = error * z[k]
+        # With A before g gᵀ is added, (A + g gᵀ)⁻¹ g = A⁻¹g / (1 + gᵀA⁻¹g): of bounded length whatever the weight,
+        # where the solve with the sum would lose all digits to a heavy observation.
+        damping = self._gamma * _solve(size, self._d, self._l, g, target)
+        for k in range(size):
+            target[k] = self._theta[k] - target[k] / damping
+        _add_outer(size, self._d, self._l, g)
+        for k in range(size):
+            self._theta[k] = target[k]
+        if _squared_norm(size, target) > self._radius * self._radius:
+            self._project(target)
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _project(self, z1: cython.double, z2: cython.double, z3: cython.double) -> cython.void:
+    def _project(self, z: cython.p_double) -> cython.void:
         """Set θ to the point of the ball nearest to z in the norm of A: θ = z − λ (A + λI)⁻¹ z with |θ| = radius.
 
         |θ| falls as λ grows, and is at most μ|z| / (μ + λ), μ being the largest eigenvalue: λ lies between 0 and
         μ (|z| / radius − 1). A step of the method is short, |A⁻¹g| ≤ 1/(2γ√A₀), so that z is near the ball, λ small
         against A, and the difference loses nothing.
         """
+        k: cython.Py_ssize_t
         low: cython.double = 0.0
-        high: cython.double = self.curvature.trace() * (sqrt(z1 * z1 + z2 * z2 + z3 * z3) / self.radius - 1.0)
+        high: cython.double = self._trace() * (sqrt(_squared_norm(self._size, z)) / self._radius - 1.0)
         middle: cython.double
         norm: cython.double
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
-            if self._pull(z1, z2, z3, middle) > self.radius:
+            if self._pull(z, middle) > self._radius:
                 low = middle
             else:
                 high = middle
-        norm = self._pull(z1, z2, z3, high)
-        if norm > self.radius:  # by rounding
-            self.a = self.a * (self.radius / norm)
-            self.b = self.b * (self.radius / norm)
-            self.c = self.c * (self.radius / norm)
+        norm = self._pull(z, high)
+        if norm > self._radius:  # by rounding
+            for k in range(self._size):
+                self._theta[k] = self._theta[k] * (self._radius / norm)
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _pull(
-        self, z1: cython.double, z2: cython.double, z3: cython.double, multiplier: cython.double
-    ) -> cython.double:
+    def _pull(self, z: cython.p_double, multiplier: cython.double) -> cython.double:
         """Set θ to z − λ (A + λI)⁻¹ z; returns |θ|."""
-        of: _Curvature = self.curvature
-        self.shifted.load(of.d1, of.d2, of.d3, of.l21, of.l31, of.l32)
-        self.shifted.add_identity(multiplier)
-        self.shifted.solve(z1, z2, z3)
-        self.a = z1 - multiplier * self.shifted.x1
-        self.b = z2 - multiplier * self.shifted.x2
-        self.c = z3 - multiplier * self.shifted.x3
-        return sqrt(self.a * self.a + self.b * self.b + self.c * self.c)
+        k: cython.Py_ssize_t
+        d: cython.double[3] = [self._d[0], self._d[1], self._d[2]]
+        l: cython.double[3] = [self._l[0], self._l[1], self._l[2]]  # noqa: E741
+        solution: cython.double[3] = [0.0, 0.0, 0.0]
+        _add_identity(self._size, d, l, multiplier)
+        _solve(self._size, d, l, z, solution)
+        for k in range(self._size):
+            self._theta[k] = z[k] - multiplier * solution[k]
+        return sqrt(_squared_norm(self._size, self._theta))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _trace(self) -> cython.double:
+        """The sum of the diagonal of A, above its largest eigenvalue."""
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        entry: cython.double
+        total: cython.double = 0.0
+        for i in range(self._size):
+            total += self._d[i]
+            for j in range(i):
+                entry = self._l[i * (i - 1) // 2 + j]
+                total += entry * entry * self._d[j]
+        return total
+
+    def parameters(self):
+        """θ, as a tuple."""
+        return tuple([self._theta[k] for k in range(self._size)])
 
     def state(self):
-        """(a, b, c, d1, d2, d3, l21, l31, l32, weight), for `load`."""
-        of: _Curvature = self.curvature
-        return self.a, self.b, self.c, of.d1, of.d2, of.d3, of.l21, of.l31, of.l32, self.weight
+        """(θ, D, the rows of L below the diagonal, weight), one after another, for `load`."""
+        below = self._size * (self._size - 1) // 2
+        d, l = [self._d[k] for k in range(self._size)], [self._l[k] for k in range(below)]  # noqa: E741
+        return (*self.parameters(), *d, *l, self.weight)
 
-    @cython.ccall
-    def load(
-        self,
-        a: cython.double,
-        b: cython.double,
-        c: cython.double,
-        d1: cython.double,
-        d2: cython.double,
-        d3: cython.double,
-        l21: cython.double,
-        l31: cython.double,
-        l32: cython.double,
-        weight: cython.double,
-    ):
-        """Take over an earlier `state`."""
-        self.a = a
-        self.b = b
-        self.c = c
-        self.curvature.load(d1, d2, d3, l21, l31, l32)
-        self.weight = weight
+    def load(self, *numbers):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        size, below = self._size, self._size * (self._size - 1) // 2
+        if len(numbers) != 2 * size + below + 1:
+            raise ValueError(f"expected {2 * size + below + 1} numbers, not {len(numbers)}")
+        for k in range(size):
+            self._theta[k], self._d[k] = numbers[k], numbers[size + k]
+        for k in range(below):
+            self._l[k] = numbers[2 * size + k]
+        self.weight = numbers[2 * size + below]

@@ -30,7 +30,27 @@ double is left between."""
 
 @cython.cclass
 class OnlineSoftmax:
-    """δ and A of `classes` classes, and the step that moves them. A step costs O(K²), with a discount O(K³)."""
+    """δ and A of K classes, `classes` of them so far, and the step that moves them.
+
+    Parameters
+    ----------
+    gamma : float
+        γ: the step is A⁻¹g/γ.
+    initial : float
+        A starts at initial·I.
+    radius : float
+        Of the ball in which δ is kept.
+    discount : float
+        d, above 0 and at most 1.
+
+    Notes
+    -----
+    A step costs O(K²), with a discount O(K³); memory O(K²). A projection, which is rare, costs O(K³).
+
+    References
+    ----------
+    Gupta and Ramdas, Online Platt scaling with calibeating, ICML 2023, algorithm 1, for two classes.
+    """
 
     classes = cython.declare(cython.Py_ssize_t, visibility="readonly")
     weight = cython.declare(cython.double, visibility="readonly")

@@ -1,35 +1,43 @@
-"""`ScaledMap`: the contract of a calibration map, and how it leaves the package; and the map that says the score."""
+"""`CalibrationMap` and `ScaledMap`: the contract of a calibration map, and how it leaves the package; `IdentityMap`."""
 
 from __future__ import annotations
 
 import json
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal import sql
-from streamcal.base import CalibrationMap, FloatArray
-from streamcal.inputs import check_score, check_scores
-from streamcal.portable import FORMAT
-from streamcal.scales import Scale
+from streamcal.maps import sql
+from streamcal.maps.portable import FORMAT
+from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 
 #: A map in pieces, for SQL: piece i holds where cuts[i−1] ≤ x < cuts[i], and makes of the SQL for x that of p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 
 
-class ScaledMap(CalibrationMap):
-    """A map of the coordinate on a scale: the base of all maps.
+class CalibrationMap(ABC):
+    """A pure function score → probability: an immutable snapshot, safe to hand to any number of threads."""
 
-    A new kind of map has a `kind`, its `_content` and its `_pieces`, and a function of that name in
-    `streamcal.portable.KINDS`.
-    """
+    @abstractmethod
+    def predict_one(self, score: float) -> float:
+        """The probability at `score`; `InputError` outside the scale's range."""
 
-    #: Its name in JSON.
-    kind: ClassVar[str]
+    @abstractmethod
+    def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
+        """The probabilities at an array of scores, shape (n,)."""
+
+    def __call__(self, score: float) -> float:
+        return self.predict_one(score)
+
+
+class CoordinateMap(CalibrationMap):
+    """A map of the coordinate on a scale."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -47,6 +55,19 @@ class ScaledMap(CalibrationMap):
     @abstractmethod
     def at_many(self, x: FloatArray) -> FloatArray:
         """The probabilities at an array of coordinates."""
+
+
+class ScaledMap(CoordinateMap):
+    """The base of the maps that can be written as JSON and SQL.
+
+    A new kind of map has a `kind`, its `_content` and its `_pieces`, and functions of that name in
+    `streamcal.maps.portable.KINDS`, for arrays, and `KINDS_ONE`, for one coordinate.
+    """
+
+    #: Its name in JSON.
+    kind: ClassVar[str]
+    #: What its graph looks like, in a word or two, for the tables of methods.
+    shape: ClassVar[str]
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
 
@@ -106,7 +127,7 @@ class ScaledMap(CalibrationMap):
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """What `streamcal.portable.KINDS` needs to know of it, as plain data."""
+        """What `streamcal.maps.portable.KINDS` needs to know of it, as plain data."""
 
     @abstractmethod
     def _pieces(self) -> Pieces:
@@ -117,6 +138,7 @@ class IdentityMap(ScaledMap):
     """The score itself, read as a probability."""
 
     kind = "identity"
+    shape = "smooth"
 
     def at(self, x: float) -> float:
         return self.scale.probability(x)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
-from streamcal.inputs import check_fold_scores, check_fold_scores_many
 from streamcal.maps.base import Pieces, ScaledMap, frozen
+from streamcal.maps.points import MERGES, POINTS
 from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
-from streamcal.portable import MERGES, POINTS
-from streamcal.scales import Scale
+from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
 
@@ -25,6 +25,7 @@ class IntervalMap(RoundedMap):
     """
 
     kind = "interval"
+    shape = "steps"
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class CrossIntervalMap(ScaledMap):
     """
 
     kind = "cross-interval"
+    shape = "steps"
 
     def __init__(self, scale: Scale, folds: Sequence[IntervalMap], point: str) -> None:
         super().__init__(scale)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
+from streamcal.maps.portable import cubic, cubics, lines
 from streamcal.maps.steps import RoundedMap
-from streamcal.portable import cubic, cubics, lines
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
 
@@ -24,6 +24,7 @@ class KnotMap(RoundedMap):
     """Linear between knots and constant outside."""
 
     kind = "lines"
+    shape = "piecewise linear"
 
     def __init__(self, scale: Scale, knots: FloatArray, values: FloatArray, grid: Grid | None = None) -> None:
         super().__init__(scale, grid)
@@ -52,6 +53,7 @@ class LogOddsMap(ScaledMap):
     """1 / (1 + exp(−z)), z being linear between knots and constant outside; knots and z have shape (m,)."""
 
     kind = "log-odds-lines"
+    shape = "piecewise linear in log-odds"
 
     def __init__(self, scale: Scale, knots: FloatArray, log_odds: FloatArray) -> None:
         super().__init__(scale)
@@ -82,6 +84,7 @@ class CubicMap(RoundedMap):
     """
 
     kind = "cubics"
+    shape = "smooth"
 
     def __init__(
         self,

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels import chebyshev
 from streamcal.kernels.bernstein import evaluate, evaluate_many
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 
 #: A piece in SQL for every so many degrees of a Chebyshev series. T₄₀ then is right to 1e-13 everywhere; with 8 to
 #: 3e-12, since powers cancel more, and with 2 no better, in twice the text.
@@ -28,6 +28,7 @@ class BernsteinMap(ScaledMap):
     """Σ cᵢ Bᵢⁿ(u) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
     kind = "bernstein"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
@@ -50,6 +51,7 @@ class BernsteinLogisticMap(ScaledMap):
     """1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) at the scale's unit coordinate u; `coefficients` has shape (n + 1,)."""
 
     kind = "bernstein-logistic"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)
@@ -74,6 +76,7 @@ class ChebyshevMap(ScaledMap):
     """Σ cₘ Tₘ(u) at the scale's unit coordinate u; `coefficients` has shape (k + 1,)."""
 
     kind = "chebyshev"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, coefficients: FloatArray) -> None:
         super().__init__(scale)

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from streamcal import sql
-from streamcal.base import FloatArray
 from streamcal.kernels.logistic import sigmoid, sigmoids
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 
 
 class SigmoidMap(ScaledMap):
     """1 / (1 + exp(−(slope·x + offset)))."""
 
     kind = "sigmoid"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, slope: float, offset: float) -> None:
         super().__init__(scale)
@@ -42,6 +43,7 @@ class BetaMap(ScaledMap):
     """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) at the score's probability s, its log-odds clamped by the scale."""
 
     kind = "beta"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, a: float, b: float, c: float) -> None:
         super().__init__(scale)
@@ -75,6 +77,7 @@ class SigmoidMixtureMap(ScaledMap):
     """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
 
     kind = "sigmoids"
+    shape = "smooth"
 
     def __init__(self, scale: Scale, weights: FloatArray, slopes: Sequence[float], offsets: Sequence[float]) -> None:
         super().__init__(scale)

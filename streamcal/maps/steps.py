@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
 from streamcal.kernels.logistic import sigmoid, sigmoids
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
-from streamcal.portable import steps
-from streamcal.scales import Interval, Probability, Scale, first_floats
+from streamcal.maps.portable import steps
+from streamcal.parameters.scales import Interval, Probability, Scale, first_floats
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 
 
@@ -51,6 +51,7 @@ class StepMap(RoundedMap):
     """
 
     kind = "steps"
+    shape = "steps"
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class BinnedSigmoidMap(ScaledMap):
     """
 
     kind = "steps"
+    shape = "steps"
 
     def __init__(self, scale: Scale, slope: float, offset: float, values: Sequence[float]) -> None:
         super().__init__(scale)

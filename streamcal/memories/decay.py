@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from streamcal.base import CapabilityError, FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Coordinate, Memory, Seed, coordinates, never_learned
+from streamcal.errors import CapabilityError, MergeError, RetractionError
+from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.held import SMALLEST_HELD
 
 #: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
 RESCALE_HALF_LIVES = 16
-#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
-SMALLEST_HELD = 1e-150
 #: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
 FORGOTTEN_HALF_LIVES = 1000
 #: As of a time this many half-lives ahead what is held is nothing (10⁻¹⁵⁰) beside an observation of that moment; as of
@@ -27,7 +28,7 @@ FURTHEST_AHEAD = 498
 PRUNE_FRACTION = 2.0**-30
 
 
-class _DecayingMemory(Memory):
+class _DecayingMemory(Memory[Held]):
     """Forward decay from a landmark (Cormode, Shkapenyuk, Srivastava, Xu 2009).
 
     An observation of time t is held with weight w·2^((t − landmark)/half_life − halvings): the new one grows instead
@@ -36,9 +37,10 @@ class _DecayingMemory(Memory):
     """
 
     steady = False
+    forgets_prior = True
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
+        super().__init__(statistic, prior)
         self._half_life = half_life
         self._clock = -math.inf
         self._landmark = 0.0
@@ -48,7 +50,7 @@ class _DecayingMemory(Memory):
     def n(self) -> float:
         return self._learned() / self.as_of(None)
 
-    def _seed_growth(self) -> float:
+    def _prior_growth(self) -> float:
         return self._growth(self._landmark)
 
     def as_of(self, t: float | None) -> float:
@@ -83,13 +85,22 @@ class _DecayingMemory(Memory):
             self.statistic.prune(PRUNE_FRACTION)
 
     def _forget_all(self) -> None:
-        """Start again without anything, the seed included."""
+        """Start again without anything, the prior included."""
         self.statistic.restore(self.statistic.empty().state())
         self._halvings = 0
-        self._forget_seed()
+        self._forget_prior()
 
-    def _forget_seed(self) -> None:
-        self._seed_weight, self._seed_count = 0.0, 0
+    def _forget_prior(self) -> None:
+        self._prior_weight, self._prior_count = 0.0, 0
+
+    def _check(self) -> None:
+        super()._check()
+        assert self._half_life > 0.0
+        assert self._halvings >= 0
+        if not math.isinf(self._clock):
+            assert self._clock >= self._landmark
+            exponent = (self._clock - self._landmark) / self._half_life - self._halvings
+            assert 0.0 <= exponent < RESCALE_HALF_LIVES, "the newest weighs from 1 to 2^RESCALE_HALF_LIVES"
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
@@ -102,11 +113,11 @@ class _DecayingMemory(Memory):
         self.statistic.restore(state["statistic"])
 
 
-class CountDecay(_DecayingMemory):
+class CountDecay(_DecayingMemory[Held]):
     """Decay whose clock is the number of observations learned."""
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, half_life: float) -> None:
-        super().__init__(statistic, seed, half_life)
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
+        super().__init__(statistic, prior, half_life)
         self._clock = 0.0
 
     def as_of(self, t: float | None) -> float:
@@ -115,7 +126,7 @@ class CountDecay(_DecayingMemory):
     def _own_restore(self, state: dict[str, Any]) -> None:
         super()._own_restore(state)
         if self._landmark > 0.0:  # it moves when everything is forgotten, and only then
-            self._forget_seed()
+            self._forget_prior()
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(self._clock + 1.0)
@@ -135,11 +146,11 @@ class CountDecay(_DecayingMemory):
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         raise MergeError("under decay by count two streams age each other; use Decay by time or Forever()")
 
 
-class TimeDecay(_DecayingMemory):
+class TimeDecay(_DecayingMemory[Held]):
     """Decay whose clock is the latest time learned."""
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -165,8 +176,8 @@ class TimeDecay(_DecayingMemory):
         self.statistic.revert(x, y, weight)
         self.version += 1
 
-    def merge(self, other: Memory) -> None:
-        other = cast(TimeDecay, other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[Held]) -> None:
+        other = cast(TimeDecay[Held], other)  # calibrators merge only equal policies
         if not math.isinf(other._clock):
             self._advance(other._clock)
             shift = (other._landmark - self._landmark) / self._half_life + other._halvings - self._halvings

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, Statistic
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import saved
-
-
-class Seed(NamedTuple):
-    """Pseudo-observations that a memory starts from: coordinates, labels in [0, 1] and weights, each of shape (m,)."""
-
-    x: FloatArray
-    y: FloatArray
-    w: FloatArray
-
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
 #: (of texts and numbers) where an observation names its own labels. Memories compare them, and look no further.
 Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
-#: Sums of the weights of a seed in two orders, rescaled, differ by less than this share.
-SEED_ROUNDING = 1e-9
+#: The statistic that is kept.
+Held = TypeVar("Held", bound=Statistic)
+
+#: Sums of the weights of a prior in two orders, rescaled, differ by less than this share.
+PRIOR_ROUNDING = 1e-9
 #: What leaves a window and weighs this many times all that stays has left rounding of 1e-10 of that behind, or more.
 OUTWEIGHING = 1e6
 
 
-class Memory:
+class Memory(Generic[Held]):
     """A statistic that keeps everything; the base of the memories that forget.
 
     `version` changes whenever the statistic does, so that a solved map can be kept until then. `missed` counts
@@ -40,14 +36,16 @@ class Memory:
 
     #: Whether `as_of` is always 1, and asking it moves nothing.
     steady: ClassVar[bool] = True
+    #: Whether a prior fades, and its pseudo-observations may be dropped.
+    forgets_prior: ClassVar[bool] = False
 
-    def __init__(self, statistic: Statistic, seed: Seed | None) -> None:
+    def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
         self.statistic = statistic
-        self.seed = seed
-        if seed is not None:
-            statistic.update_many(*seed)
-        # What of the statistic is the seed's, and does not count.
-        self._seed_weight, self._seed_count = (0.0, 0) if seed is None else (statistic.n, statistic.count)
+        self.prior = prior
+        if prior is not None:
+            statistic.hold(prior)
+        # What of the statistic is the prior's, and does not count.
+        self._prior_weight, self._prior_count = (0.0, 0) if prior is None else (statistic.n, statistic.count)
         self._update = statistic.updater()
         self.version = 0
         self.missed = 0
@@ -59,32 +57,36 @@ class Memory:
         return self._learned()
 
     def _learned(self) -> float:
-        """Weight in the statistic that is not the seed's."""
-        return 0.0 if self.holds_nothing else max(self._beside_the_seed(), 0.0)
+        """Weight in the statistic that is not the prior's."""
+        return 0.0 if self.holds_nothing else max(self._beside_the_prior(), 0.0)
 
-    def _beside_the_seed(self) -> float:
-        return self.statistic.n - self._seed_weight * self._seed_growth()
+    def _beside_the_prior(self) -> float:
+        return self.statistic.n - self._prior_weight * self._prior_growth()
 
-    def _seed_growth(self) -> float:
-        """The factor by which the seed has grown in the statistic since it was sown."""
+    def _prior_growth(self) -> float:
+        """The factor by which the prior has grown in the statistic since it was learned."""
         return 1.0
 
     @property
     def count(self) -> int:
-        """Number of observations held, those of the seed apart; whatever was predicted as of a later time."""
+        """Number of observations held, those of the prior apart; whatever was predicted as of a later time."""
         self.as_of(None)
-        return self.statistic.count - self._seed_count
+        return self.statistic.count - self._prior_count
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether all that is held is the seed, as of the present view.
+        """Whether all that is held is the prior, as of the present view.
 
         The count tells an observation of weight 1e-60 from none; the weight, as many observations as decay has dropped
-        rows of the seed.
+        rows of the prior.
         """
-        if self.statistic.count != self._seed_count:
+        if self.statistic.count != self._prior_count:
             return False
-        return self._seed_count == 0 or self._beside_the_seed() <= SEED_ROUNDING * self.statistic.n
+        return self._prior_count == 0 or self._beside_the_prior() <= PRIOR_ROUNDING * self.statistic.n
+
+    def present(self, t: float | None) -> Held:
+        """The statistic as of `t`, in units of an observation of that moment; to be read, until the next change."""
+        return self.statistic.present(self.as_of(t))
 
     def as_of(self, t: float | None) -> float:
         """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
@@ -109,12 +111,11 @@ class Memory:
         self.statistic.revert(x, y, w)
         self.version += 1
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         """Take in all that a memory under the same policy holds."""
         self.statistic.merge(other.statistic)
-        if self.seed is not None:  # both brought it
-            for x, y, w in zip(coordinates(self.seed.x), self.seed.y.tolist(), self.seed.w.tolist(), strict=True):
-                self.statistic.revert(x, y, w)
+        if self.prior is not None:  # both brought it
+            self.statistic.release(self.prior)
         self._merged(other)
 
     def state(self) -> dict[str, Any]:
@@ -127,11 +128,18 @@ class Memory:
         self._own_restore(state)
         self.version += 1
 
+    def _check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
+        self.statistic._check()
+        assert self.statistic.count >= self._prior_count or type(self).forgets_prior
+        assert self.missed >= 0
+        assert self.late >= 0
+
     def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
-        """Replace the content of the statistic by the seed and these observations, and its rounding by none."""
+        """Replace the content of the statistic by the prior and these observations, and its rounding by none."""
         self.statistic.restore(self.statistic.empty().state())
-        if self.seed is not None:
-            self.statistic.update_many(*self.seed)
+        if self.prior is not None:
+            self.statistic.hold(self.prior)
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
@@ -142,7 +150,7 @@ class Memory:
         """
         return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
-    def _merged(self, other: Memory) -> None:
+    def _merged(self, other: Memory[Held]) -> None:
         self.missed += other.missed
         self.late += other.late
         self.version += 1

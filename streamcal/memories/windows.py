@@ -9,19 +9,21 @@ from typing import Any, cast
 import numpy as np
 from sortedcontainers import SortedList
 
-from streamcal.base import FloatArray, MergeError, RetractionError, Statistic
-from streamcal.memories.memory import Coordinate, Memory, Seed, columns, coordinates, never_learned, saved_columns
+from streamcal.errors import MergeError, RetractionError
+from streamcal.memories.memory import Coordinate, Held, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray
 
 
-class CountWindow(Memory):
+class CountWindow(Memory[Held]):
     """The last `size` observations.
 
     `_buffer` holds them oldest first, with None where one was retracted; the entry at place i has sequence number
     `_first + i`. `_places`, made at the first retraction, lists the sequence numbers of each observation, ascending.
     """
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, size: int) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: int) -> None:
+        super().__init__(statistic, prior)
         self._size = size
         self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
         self._first = 0
@@ -69,7 +71,7 @@ class CountWindow(Memory):
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
 
-    def merge(self, other: Memory) -> None:
+    def merge(self, other: Memory[Held]) -> None:
         raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
 
     def _append(self, entry: tuple[Coordinate, float, float]) -> None:
@@ -113,6 +115,18 @@ class CountWindow(Memory):
         self._live = 0
         self._places = None
 
+    def _check(self) -> None:
+        super()._check()
+        held = [(place, entry) for place, entry in enumerate(self._buffer, self._first) if entry is not None]
+        assert self._live == len(held) <= self._size
+        assert len(self._buffer) <= 2 * self._size + 1, "gaps are closed"
+        assert self.statistic.count == self._live + self._prior_count
+        if self._places is not None:
+            places: dict[Any, list[int]] = {}
+            for place, entry in held:
+                places.setdefault(entry, []).append(place)
+            assert {entry: list(own) for entry, own in self._places.items()} == places
+
     def _own_state(self) -> dict[str, Any]:
         return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
 
@@ -122,7 +136,7 @@ class CountWindow(Memory):
             self.learn_many(x, y, w, w)
 
 
-class TimeWindow(Memory):
+class TimeWindow(Memory[Held]):
     """The observations with clock − size < t ≤ clock.
 
     `_entries` holds them as sorted (t, x, y, w). The statistic holds those with t > `_edge`; a prediction as of a
@@ -131,8 +145,8 @@ class TimeWindow(Memory):
 
     steady = False
 
-    def __init__(self, statistic: Statistic, seed: Seed | None, size: float) -> None:
-        super().__init__(statistic, seed)
+    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: float) -> None:
+        super().__init__(statistic, prior)
         self._size = size
         self._clock = -math.inf
         self._edge = -math.inf
@@ -188,8 +202,8 @@ class TimeWindow(Memory):
         if self._outweighed(w, self._newest_weight()):
             self._rebuild()
 
-    def merge(self, other: Memory) -> None:
-        other = cast(TimeWindow, other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[Held]) -> None:
+        other = cast(TimeWindow[Held], other)  # calibrators merge only equal policies
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
         kept = t > self._edge
@@ -232,6 +246,13 @@ class TimeWindow(Memory):
 
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0
+
+    def _check(self) -> None:
+        super()._check()
+        times = [entry[0] for entry in self._entries]
+        assert times == sorted(times)
+        assert not times or times[-1] <= self._clock
+        assert self.statistic.count == sum(t > self._edge for t in times) + self._prior_count
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock

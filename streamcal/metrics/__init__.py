@@ -1,19 +1,48 @@
-"""Streaming, mergeable measures of probabilities and of distributions; data of reliability diagrams."""
+"""Streaming, mergeable metrics of probabilities and of distributions, and the data of reliability diagrams."""
 
-from streamcal.metrics.base import Metric
-from streamcal.metrics.brier import Brier
-from streamcal.metrics.calibration_ratio import CalibrationRatio
-from streamcal.metrics.coverage import IntervalCoverage
-from streamcal.metrics.crps import CRPS, Pinball
-from streamcal.metrics.debiased_ece import DebiasedECE
-from streamcal.metrics.distribution import DistributionMetric
-from streamcal.metrics.ece import EqualMassECE
-from streamcal.metrics.log_likelihood import LogLikelihood
-from streamcal.metrics.log_loss import LogLoss
-from streamcal.metrics.log_loss_difference import LogLossDifference
-from streamcal.metrics.multiclass import ClasswiseECE, MulticlassBrier, MulticlassLogLoss
-from streamcal.metrics.pit_histogram import PITHistogram
-from streamcal.metrics.reliability import ReliabilityBin, ReliabilityData
+from typing import TYPE_CHECKING
+
+from streamcal.lazy import attributes
+
+if TYPE_CHECKING:  # what type checkers and editors see
+    from streamcal.metrics.base import Metric
+    from streamcal.metrics.brier import Brier
+    from streamcal.metrics.calibration_ratio import CalibrationRatio
+    from streamcal.metrics.coverage import IntervalCoverage
+    from streamcal.metrics.crps import CRPS, Pinball
+    from streamcal.metrics.debiased_ece import DebiasedECE
+    from streamcal.metrics.distribution import DistributionMetric
+    from streamcal.metrics.ece import EqualMassECE
+    from streamcal.metrics.log_likelihood import LogLikelihood
+    from streamcal.metrics.log_loss import LogLoss
+    from streamcal.metrics.log_loss_difference import LogLossDifference
+    from streamcal.metrics.multiclass import ClasswiseECE, MulticlassBrier, MulticlassLogLoss
+    from streamcal.metrics.pit_histogram import PITHistogram
+    from streamcal.metrics.reliability import ReliabilityBin, ReliabilityData
+else:  # the same names, each imported when it is first used
+    __getattr__, __dir__ = attributes(
+        globals(),
+        {
+            "Brier": "streamcal.metrics.brier.Brier",
+            "CRPS": "streamcal.metrics.crps.CRPS",
+            "CalibrationRatio": "streamcal.metrics.calibration_ratio.CalibrationRatio",
+            "ClasswiseECE": "streamcal.metrics.multiclass.ClasswiseECE",
+            "DebiasedECE": "streamcal.metrics.debiased_ece.DebiasedECE",
+            "DistributionMetric": "streamcal.metrics.distribution.DistributionMetric",
+            "EqualMassECE": "streamcal.metrics.ece.EqualMassECE",
+            "IntervalCoverage": "streamcal.metrics.coverage.IntervalCoverage",
+            "LogLikelihood": "streamcal.metrics.log_likelihood.LogLikelihood",
+            "LogLoss": "streamcal.metrics.log_loss.LogLoss",
+            "LogLossDifference": "streamcal.metrics.log_loss_difference.LogLossDifference",
+            "Metric": "streamcal.metrics.base.Metric",
+            "MulticlassBrier": "streamcal.metrics.multiclass.MulticlassBrier",
+            "MulticlassLogLoss": "streamcal.metrics.multiclass.MulticlassLogLoss",
+            "PITHistogram": "streamcal.metrics.pit_histogram.PITHistogram",
+            "Pinball": "streamcal.metrics.crps.Pinball",
+            "ReliabilityBin": "streamcal.metrics.reliability.ReliabilityBin",
+            "ReliabilityData": "streamcal.metrics.reliability.ReliabilityData",
+        },
+    )
 
 __all__ = [
     "CRPS",

@@ -1,4 +1,4 @@
-"""The contracts of a measure: `Summed`, what every metric can do, and `Metric`, of probabilities and labels."""
+"""The contracts of a metric: `Summed`, common to all of them, and `Metric`, of probabilities and binary labels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import InputError, Label, MergeError, RetractionError
-from streamcal.inputs import check_batch, check_label, check_weight
+from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.types import Label
 
 
 class Summed(ABC):
-    """A measure that is a function of sums over observations, so that it adds up and takes back.
+    """A metric that is a function of sums over observations, so that it can be merged and reverted.
 
-    The order does not matter, and `merge` is the same as one long stream. The sums are plain, not compensated: n terms
-    of one sign carry a relative error of at most n ⋅ 1.1e-16, which is 1e-7 after 1e9 observations. Beside its float
-    weight a metric counts its observations, and holds exact zeros again once all were reverted. To revert what weighed
-    10¹⁶ times as much as the rest leaves nothing of the rest: where no weight is left, `value` is None.
+    The order of the observations does not matter, and `merge` gives the state of one long stream.
+
+    Notes
+    -----
+    The sums are plain, not compensated: n terms of one sign have a relative error of at most n ⋅ 1.1e-16, which is 1e-7
+    after 1e9 observations. Beside its float weight a metric counts its observations, and its sums are exactly zero
+    again once all of them were reverted. Reverting an observation with 10¹⁶ times the weight of the others destroys the
+    digits of the others; where no weight is left, `value` is None.
+
+    Cost: `update`, `revert` and `n` O(1), `merge` O(1), unless a class states otherwise.
     """
 
     def __init__(self) -> None:
@@ -29,17 +36,25 @@ class Summed(ABC):
     @property
     @abstractmethod
     def value(self) -> float | None:
-        """The measure over all observations held, `None` where it is not defined (nothing was observed)."""
+        """The metric over all observations held; `None` where it is undefined, as before the first observation."""
 
     @property
     def n(self) -> float:
-        """Total weight held."""
+        """Total weight held. O(1)."""
         return self._weight
 
     def merge(self, other: Self) -> None:
-        """Add all that `other` holds, as if both streams had been one; `other` is left as it was.
+        """Add all that `other` holds, as if both had been one stream; `other` is not changed.
 
-        `MergeError` unless `other` is a metric of the same class and parameters.
+        Parameters
+        ----------
+        other : same class
+            A metric of the same class and parameters.
+
+        Raises
+        ------
+        MergeError
+            For any other class or parameters.
         """
         if type(other) is not type(self) or other._params() != self._params():
             raise MergeError(f"{self!r} cannot take {other!r}: give a metric of the same class and parameters")
@@ -56,12 +71,12 @@ class Summed(ABC):
         return {}
 
     def _require_held(self) -> None:
-        """`RetractionError` where nothing is held that could be taken back."""
+        """`RetractionError` where no observation is held that could be reverted."""
         if not self._count:
             raise RetractionError(f"{type(self).__name__} holds no observation that could be reverted")
 
     def _released(self, weight: float) -> None:
-        """One observation of this weight was taken from the sums."""
+        """Count one observation of this weight as taken from the sums."""
         self._count -= 1
         self._weight -= weight
         if not self._count:
@@ -70,36 +85,67 @@ class Summed(ABC):
 
     @abstractmethod
     def _clear(self) -> None:
-        """Hold nothing."""
+        """Set the sums of an empty metric."""
 
     @abstractmethod
     def _absorb(self, other: Self) -> None:
-        """Add the sums of `other`, which may be this very metric."""
+        """Add the sums of `other`, which may be this very object."""
 
 
 class Metric(Summed):
-    """A measure of probabilities `p` against labels `y`: takes observations one by one or back, and adds up.
+    """A metric of probabilities `p` against binary labels `y`.
 
-    An observation of weight 0 is checked and then changes nothing. Cost: less than a microsecond per
-    observation.
+    An observation of weight 0 is checked and then ignored.
+
+    Notes
+    -----
+    Cost: `update` and `revert` O(1), about a microsecond for the metrics that keep a few sums; `update_many` O(n), a
+    loop of `update`.
     """
 
     def update(self, p: float, y: Label, w: float = 1.0) -> None:
-        """Add the probability `p` in [0, 1] that was given to the label `y`, with weight `w` ≥ 0.
+        """Add one observation.
 
-        `InputError`, and no change, where one of them is not allowed.
+        Parameters
+        ----------
+        p : float
+            The predicted probability, in [0, 1].
+        y : bool, 0 or 1
+            The label.
+        w : float
+            Weight ≥ 0.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; the metric is then unchanged.
         """
         self.update_checked(check_probability(p), check_label(y), check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
-        """`update` for floats that have been checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
+        """`update` for floats that are checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""
         if w:
             self._count += 1
             self._weight += w
             self._add(p, y, w, 1)
 
     def update_many(self, p: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
-        """Add arrays of shape (n,): the same state as a loop of `update`. On an error nothing is added."""
+        """Add n observations: the same state as a loop of `update`.
+
+        Parameters
+        ----------
+        p : array-like of shape (n,)
+            Predicted probabilities, in [0, 1].
+        y : array-like of shape (n,)
+            Labels.
+        w : array-like of shape (n,), optional
+            Weights ≥ 0; 1 without it.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid; nothing is added then.
+        """
         probabilities, labels, weights = check_batch(p, y, w)
         outside = (probabilities < 0.0) | (probabilities > 1.0)
         if outside.any():
@@ -108,9 +154,15 @@ class Metric(Summed):
             self.update_checked(probability, label, weight)
 
     def revert(self, p: float, y: Label, w: float = 1.0) -> None:
-        """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held.
+        """Remove one earlier `update` with the same arguments.
 
-        Whether this very observation was among those held is known only to the caller.
+        Raises
+        ------
+        InputError
+            Where an argument is invalid.
+        RetractionError
+            Where no observation is held. Whether this very observation is among those held is not checked: sums cannot
+            tell.
         """
         probability, label, weight = check_probability(p), check_label(y), check_weight(w)
         if not weight:
@@ -121,7 +173,7 @@ class Metric(Summed):
 
     @abstractmethod
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
-        """Add (`sign` 1) or take back (−1) one checked observation of weight w > 0."""
+        """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
 
 
 def check_probability(p: Any) -> float:

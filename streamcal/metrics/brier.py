@@ -8,10 +8,16 @@ from streamcal.metrics.base import Metric
 
 
 class Brier(Metric):
-    """Mean squared error of the probabilities: Σ w (p − y)² / Σ w, in [0, 1], lower is better.
+    """Mean squared error of the probabilities: Σ w (p − y)² / Σ w, in [0, 1]; lower is better.
 
-    Reference: G. W. Brier, Verification of forecasts expressed in terms of probability, 1950 (for one of
-    two classes).
+    Notes
+    -----
+    Cost: `update`, `revert`, `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review 78, 1950 (here for
+    one of two classes).
 
     Examples
     --------
@@ -26,7 +32,7 @@ class Brier(Metric):
 
     @property
     def value(self) -> float | None:
-        """Mean squared error; `None` if nothing was observed."""
+        """Mean squared error; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:

@@ -1,4 +1,4 @@
-"""The calibration ratio: clicks predicted per click that came."""
+"""The calibration ratio: predicted positives per observed positive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from streamcal.metrics.base import Metric
 
 
 class CalibrationRatio(Metric):
-    """Predicted positives per positive: Σ w p / Σ w y. Above 1 the probabilities are too high on the whole.
+    """Predicted positives per observed positive: Σ w p / Σ w y, in [0, ∞].
 
-    The number advertisers watch (predicted clicks / clicks). It says nothing about single probabilities:
-    the base rate given to everybody has ratio 1.
+    1 is best; above 1 the mean probability is too high. In advertising: predicted clicks / clicks. It measures
+    calibration in the large only: predicting the base rate for everybody has ratio 1.
+
+    Notes
+    -----
+    Cost: `update`, `revert`, `merge` and `value` O(1); two sums and a count in memory.
 
     Examples
     --------
@@ -24,7 +28,7 @@ class CalibrationRatio(Metric):
 
     @property
     def value(self) -> float | None:
-        """The ratio; infinite without a positive label, `None` if only zeros were predicted by then."""
+        """The ratio; infinite while no label is positive, `None` while the predicted positives are 0 as well."""
         if self._positives:
             return self._predicted / self._positive if self._positive > 0.0 else None
         return math.inf if self._predicted > 0.0 else None
@@ -32,8 +36,7 @@ class CalibrationRatio(Metric):
     def _clear(self) -> None:
         self._predicted = 0.0
         self._positive = 0.0
-        # Counted beside the weight: a sum of floats reverted to nothing may keep a remainder that looks
-        # like a label.
+        # An exact count beside the weight: after reverts a float sum may keep a rounding error that is not 0.
         self._positives = 0
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:

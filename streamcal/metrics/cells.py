@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Cells per unit of log odds. Two probabilities in one cell differ by at most 0.2 % of p (1 − p).
+#: Cells per unit of log-odds. Two probabilities in one cell differ by at most 0.2 % of p (1 − p).
 CELLS_PER_LOGIT = 512
-#: Log odds beyond ± this limit (p below 3.8e-11, p above 1 − 3.8e-11) share the two outermost cells.
+#: Log-odds beyond ± this limit (p below 3.8e-11, p above 1 − 3.8e-11) share the two outermost cells.
 LOGIT_LIMIT = 24.0
 _LAST = int(LOGIT_LIMIT * CELLS_PER_LOGIT)
 
 
 @dataclass(slots=True)
 class Cell:
-    """What is kept of the observations in one cell.
+    """The sums of the observations in one cell.
 
     Invariants: count ≥ 1; 0 ≤ low ≤ p ≤ high ≤ 1 for every probability held. After a `take` the range [low,
-    high] may be wider than what is held; it never gets narrower than that.
+    high] may be wider than that of the observations held, and never narrower.
     """
 
     low: float
@@ -31,10 +31,13 @@ class Cell:
 
 
 class ProbabilityCells:
-    """Sums (Σw, Σw², Σwp, Σwy) of observations by cell of the log odds of p; adds up and takes back.
+    """Sums (Σw, Σw², Σwp, Σwy) of observations by cell of the log-odds of p.
 
-    At most 2 ⋅ 24 ⋅ 512 + 1 = 24,577 cells, made when first needed: about 7 MB at most, and 2 MB for
-    typical streams. The sums are those of the observations themselves, not of cell centres.
+    Notes
+    -----
+    At most 2 ⋅ 24 ⋅ 512 + 1 = 24,577 cells, made when first needed: about 7 MB at most, and 2 MB for typical streams.
+    The sums are those of the observations themselves, not of cell centres. Cost: `add` and `take` O(1); `merge` O(c)
+    for c occupied cells of `other`; iteration O(c log c).
     """
 
     def __init__(self) -> None:
@@ -57,9 +60,9 @@ class ProbabilityCells:
         cell.positive += w * y
 
     def take(self, p: float, y: float, w: float) -> bool:
-        """Take back one earlier `add`; False, and no change, if its cell holds nothing.
+        """Remove one earlier `add`; False, and no change, if its cell is empty.
 
-        What is left beside a much larger weight is rounding, and may be 0 or less.
+        Sums that remain beside a much larger removed weight are rounding errors, and may be 0 or less.
         """
         key = _key(p)
         cell = self._cells.get(key)
@@ -76,7 +79,7 @@ class ProbabilityCells:
         return True
 
     def holds(self, p: float) -> bool:
-        """Whether the cell of p holds anything, that is, whether `take` would."""
+        """Whether the cell of p is occupied, so that `take` would succeed."""
         return _key(p) in self._cells
 
     def merge(self, other: ProbabilityCells) -> None:
@@ -91,7 +94,7 @@ class ProbabilityCells:
             ours.positive += theirs.positive
 
     def __iter__(self) -> Iterator[Cell]:
-        """The cells in the order of their probabilities, but those whose weight rounding has taken (see `take`)."""
+        """The cells in ascending order of probability, except those left without weight by rounding (see `take`)."""
         return (cell for _, cell in sorted(self._cells.items()) if cell.weight > 0.0)
 
     def _check(self) -> None:
@@ -103,14 +106,14 @@ class ProbabilityCells:
 
 
 def effective_number(cells: list[Cell]) -> float:
-    """(Σ w)²/Σ w² of all observations in cells of weight above 0: from 1 to their number, whatever rounding left."""
+    """(Σ w)²/Σ w² of all observations in cells of weight > 0, kept between 1 and their number despite rounding."""
     weight, squared = math.fsum(cell.weight for cell in cells), math.fsum(cell.squared for cell in cells)
     count = sum(cell.count for cell in cells)
     return count if squared * count <= weight * weight else max(weight * weight / squared, 1.0)
 
 
 def _key(p: float) -> int:
-    """The number of the cell of p: ⌊512 ⋅ log(p / (1 − p))⌋, limited on both sides."""
+    """The index of the cell of p: ⌊512 ⋅ log(p / (1 − p))⌋, clipped at both ends."""
     if p <= 0.0:
         return -_LAST
     if p >= 1.0:

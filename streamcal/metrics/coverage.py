@@ -1,26 +1,42 @@
-"""The coverage of central intervals."""
+"""The coverage of central prediction intervals."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete
 
 
 class IntervalCoverage(DistributionMetric):
-    """Share of outcomes in the central interval of a level, [F⁻¹((1 − level)/2), F⁻¹((1 + level)/2)], ends included.
+    """Share of outcomes in the central interval of a level, [F⁻¹((1 − level)/2), F⁻¹((1 + level)/2)] with its ends.
 
-    Near `level` for calibrated distributions, and more where outcomes repeat. `width` is the mean width: of two
-    predictors of equal coverage the narrower says more.
+    It is close to `level` for calibrated distributions, and above it where outcomes repeat. `width` is the mean width
+    of the intervals, in the unit of y: of two forecasts with equal coverage, the one with the narrower intervals is
+    sharper.
 
     Parameters
     ----------
     level : float
         Above 0 and below 1, default 0.9.
+
+    Raises
+    ------
+    InputError
+        For another level; by `update`, where the interval of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: `update` and `revert` two quantiles of the distribution; `merge`, `value` and `width` O(1); two sums in
+    memory.
+
+    References
+    ----------
+    T. Gneiting, F. Balabdaoui and A. E. Raftery, Probabilistic forecasts, calibration and sharpness, Journal of the
+    Royal Statistical Society B 69, 2007.
 
     Examples
     --------
@@ -39,19 +55,19 @@ class IntervalCoverage(DistributionMetric):
 
     @property
     def value(self) -> float | None:
-        """The share; `None` if nothing was observed."""
+        """The share of outcomes inside, in [0, 1]; `None` before the first observation."""
         return self._covered / self._weight if self._weight > 0.0 else None
 
     @property
     def width(self) -> float | None:
-        """Mean width of the intervals; `None` if nothing was observed."""
+        """Mean width of the intervals; `None` before the first observation."""
         return self._width / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
         self._covered = self._width = 0.0
 
     def _term(self, distribution: Distribution, y: float) -> float:
-        # The width, negative where the outcome is outside; −0.0 of a point that was missed.
+        # The width, with a negative sign where the outcome is outside; −0.0 for an interval of width 0.
         low, high = complete(distribution).interval(self.level)
         if not math.isfinite(high - low):
             raise InputError(f"the interval of {distribution!r} is ({low!r}, {high!r}); its ends must be finite")

@@ -1,11 +1,11 @@
-"""The continuous ranked probability score, and the pinball loss of one quantile, of which it is an integral."""
+"""The continuous ranked probability score, and the pinball loss of one quantile."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete
@@ -16,7 +16,7 @@ class _MeanTerm(DistributionMetric):
 
     @property
     def value(self) -> float | None:
-        """The mean; `None` if nothing was observed."""
+        """The mean; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
@@ -30,12 +30,26 @@ class _MeanTerm(DistributionMetric):
 
 
 class CRPS(_MeanTerm):
-    """Mean continuous ranked probability score: ∫ (F(t) − 1[y ≤ t])² dt, in the unit of y; lower is better.
+    """Mean continuous ranked probability score: ∫ (F(t) − 1[y ≤ t])² dt, ≥ 0 in the unit of y; lower is better.
 
-    It is a proper score like the log-likelihood, and unlike it finite for every bounded distribution and outcome. Of a
-    distribution that says y for certain it is the absolute error.
+    It is a proper scoring rule, like the log-likelihood, and in contrast to it finite for every bounded distribution
+    and outcome. For a point forecast it is the absolute error.
 
-    References: Matheson and Winkler 1976; Gneiting and Raftery 2007, §4.2.
+    Raises
+    ------
+    InputError
+        By `update`, where the score of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: `update` and `revert` one `crps` of the distribution, a closed formula for those of this package and otherwise
+    an integral by quadrature; `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    J. E. Matheson and R. L. Winkler, Scoring rules for continuous probability distributions, Management Science 22,
+    1976; T. Gneiting and A. E. Raftery, Strictly proper scoring rules, prediction, and estimation, Journal of the
+    American Statistical Association 102, 2007, §4.2.
 
     Examples
     --------
@@ -51,14 +65,27 @@ class CRPS(_MeanTerm):
 
 
 class Pinball(_MeanTerm):
-    """Mean pinball loss of the quantile q at a level α: α(y − q) where y ≥ q, (1 − α)(q − y) below; lower is better.
+    """Mean pinball loss of the quantile q at a level α: α (y − q) if y ≥ q, (1 − α)(q − y) otherwise; lower is better.
+
+    It is ≥ 0, in the unit of y. Twice its integral over all levels is the CRPS.
 
     Parameters
     ----------
     level : float
         α, above 0 and below 1.
 
-    Reference: Koenker and Bassett 1978. Twice its integral over all levels is the CRPS.
+    Raises
+    ------
+    InputError
+        For another level; by `update`, where the quantile of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: `update` and `revert` one quantile of the distribution; `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    R. Koenker and G. Bassett, Regression quantiles, Econometrica 46, 1978.
 
     Examples
     --------
@@ -84,6 +111,7 @@ class Pinball(_MeanTerm):
 
 
 def _finite(value: float, what: str, distribution: Distribution) -> float:
+    """`value` itself; `InputError` where it is not finite."""
     if not math.isfinite(value):
         raise InputError(f"the {what} of {distribution!r} is {value!r}; it must be finite")
     return value

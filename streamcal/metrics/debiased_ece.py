@@ -1,4 +1,4 @@
-"""The calibration error less what chance adds to it, and the size below which it is nothing but chance."""
+"""The calibration error without its sampling bias, and the level below which it is not distinguishable from 0."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from streamcal.metrics.cells import Cell, effective_number
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.reliability import equal_mass
 
-#: A calibrated model stays below the floor with a probability of .95: the quantile of a normal distribution.
+#: The 95 % quantile of the standard normal distribution.
 ONE_SIDED_95 = 1.6448536269514722
-#: A bin that holds less than this effective number of observations is a single one, up to rounding.
+#: A bin with less than this effective number of observations holds a single one, up to rounding.
 ONE = 1.0 + 1e-9
 
 
 class _Bin(NamedTuple):
+    """The terms of one bin."""
+
     weight: float
     gap: float  #: mean probability − frequency
     by_labels: float  #: variance of the frequency, estimated from the labels
@@ -23,22 +25,30 @@ class _Bin(NamedTuple):
 
 
 class DebiasedECE(EqualMassECE):
-    """Root of the debiased squared calibration error over bins of equal mass.
+    """Root of the debiased squared calibration error over bins of equal mass, in [0, 1]; lower is better.
 
-    The squared gap of a bin, (mean p − frequency f)², is on average too large by the variance of f. So
+    The squared gap of a bin, (mean probability p̄ − frequency f)², overestimates the squared error by the variance of
+    f. So
 
         value² = max(0, Σ_b W_b/W ⋅ [(p̄_b − f_b)² − f_b (1 − f_b)/(n_b − 1)]),
 
-    n_b = (Σ w)²/Σ w² being the effective number of observations. A bin of a single observation says nothing, and counts
-    nothing. The estimate itself still has an error: below `floor` a value cannot be told from 0. Bins, cells and the
-    edges between them are those of `EqualMassECE`, and `error_bound` is that of its value, not of this.
+    where n_b = (Σ w)²/Σ w² is the effective number of observations. A bin with a single observation has no estimate of
+    its variance and is left out. The value itself has a sampling error: below `floor` it cannot be distinguished from
+    0. Bins and cells are those of `EqualMassECE`; `error_bound` refers to the value of that class, not of this one.
 
     Parameters
     ----------
-    bins
+    bins : int
         Number of bins, at least 1, default 15.
 
-    Reference: A. Kumar, P. Liang and T. Ma, Verified Uncertainty Calibration, NeurIPS 2019, §4.
+    Notes
+    -----
+    Cost: `update` and `revert` O(1), 2 µs; `value` and `floor` O(c log c) for c occupied cells (2 to 3 ms for 3,000);
+    `merge` O(c). Memory as in `EqualMassECE`.
+
+    References
+    ----------
+    A. Kumar, P. Liang and T. Ma, Verified uncertainty calibration, NeurIPS 2019, §4.
 
     Examples
     --------
@@ -50,7 +60,7 @@ class DebiasedECE(EqualMassECE):
 
     @property
     def value(self) -> float | None:
-        """The error, in [0, 1]; `None` if nothing was observed."""
+        """The error, in [0, 1]; `None` before the first observation. O(c log c)."""
         if self._weight <= 0.0:
             return None
         squared = math.fsum(b.weight * (b.gap * b.gap - b.by_labels) for b in self._bins()) / self._weight
@@ -58,11 +68,11 @@ class DebiasedECE(EqualMassECE):
 
     @property
     def floor(self) -> float | None:
-        """What a calibrated model stays below with probability .95, about; `None` if nothing was observed.
+        """The 95 % quantile of `value` for a calibrated model, approximately; `None` before the first observation.
 
         √(1.645 σ), where σ² = Σ_b (W_b/W)² ⋅ 2 v_b² is the variance of value² for gaps that are normal with variance
-        v_b = Σ w² p(1 − p) / W_b². Where fewer than a few positive labels are expected in a bin, gaps are not normal,
-        and the floor is a guide.
+        v_b = Σ w² p(1 − p) / W_b². With fewer than a few expected positives in a bin the gaps are not normal, and the
+        floor is only indicative. O(c log c).
         """
         if self._weight <= 0.0:
             return None
@@ -74,7 +84,7 @@ class DebiasedECE(EqualMassECE):
 
 
 def _bin(group: list[Cell]) -> _Bin | None:
-    """What is needed of a bin; None where it is but one observation."""
+    """The terms of a bin; None for a single observation."""
     weight = math.fsum(cell.weight for cell in group)
     effective = effective_number(group)
     if effective < ONE:

@@ -1,4 +1,4 @@
-"""`DistributionMetric`: the contract of a measure of predictive distributions against real outcomes."""
+"""`DistributionMetric`: the contract of a metric of predictive distributions against real outcomes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,41 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from streamcal.base import InputError
-from streamcal.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
+from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import check_distributions
 
 
 class DistributionMetric(Summed):
-    """A measure of distributions against the outcomes that followed: takes observations one by one or back, adds up.
+    """A metric of predictive distributions against the outcomes that followed.
 
-    A distribution is whatever a calibrator takes or gives; of one that is not ours, quantiles and scores are
-    found as `streamcal.regression.recalibrated.Recalibrated` finds them. An observation of weight 0 is checked and
-    then changes nothing.
+    A distribution is any object that a calibrator of `streamcal.regression` takes or returns. For distributions from
+    other packages, quantiles and scores are computed as in `streamcal.regression.recalibrated.Recalibrated`. An
+    observation of weight 0 is checked and then ignored.
+
+    Notes
+    -----
+    Cost: O(1) beside what the distribution takes for its `cdf`, `ppf` or score; see each class.
     """
 
     def update(self, distribution: Distribution, y: float, w: float = 1.0) -> None:
-        """Add the distribution that was given to the outcome `y`, with weight `w` ≥ 0.
+        """Add one observation.
 
-        `InputError`, and no change, where one of them is not allowed.
+        Parameters
+        ----------
+        distribution : Distribution
+            The predictive distribution.
+        y : float
+            The outcome, finite.
+        w : float
+            Weight ≥ 0.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; the metric is then unchanged.
         """
         outcome, weight = check_outcome(y), check_weight(w)
         self._take(self._term(distribution, outcome), weight)
@@ -33,7 +49,22 @@ class DistributionMetric(Summed):
     def update_many(
         self, distributions: Sequence[Distribution], y: npt.ArrayLike, w: npt.ArrayLike | None = None
     ) -> None:
-        """Add n of them: the same state as a loop of `update`. On an error nothing is added."""
+        """Add n observations: the same state as a loop of `update`.
+
+        Parameters
+        ----------
+        distributions : sequence of n Distribution
+            The predictive distributions.
+        y : array-like of shape (n,)
+            The outcomes.
+        w : array-like of shape (n,), optional
+            Weights ≥ 0; 1 without it.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid; nothing is added then.
+        """
         given = check_distributions(distributions)
         outcomes, weights = check_outcomes(y, w)
         if len(given) != len(outcomes):
@@ -43,9 +74,15 @@ class DistributionMetric(Summed):
             self._take(term, weight)
 
     def revert(self, distribution: Distribution, y: float, w: float = 1.0) -> None:
-        """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held.
+        """Remove one earlier `update` with the same arguments.
 
-        Whether this very observation was among those held is known only to the caller.
+        Raises
+        ------
+        InputError
+            Where an argument is invalid.
+        RetractionError
+            Where no observation is held. Whether this very observation is among those held is not checked: sums cannot
+            tell.
         """
         outcome, weight = check_outcome(y), check_weight(w)
         term = self._term(distribution, outcome)
@@ -55,6 +92,7 @@ class DistributionMetric(Summed):
             self._released(weight)
 
     def _take(self, term: float, w: float) -> None:
+        """Add a term of weight w ≥ 0."""
         if w:
             self._count += 1
             self._weight += w
@@ -62,8 +100,8 @@ class DistributionMetric(Summed):
 
     @abstractmethod
     def _term(self, distribution: Distribution, y: float) -> float:
-        """What the measure reads of an observation."""
+        """The number that the metric keeps of an observation."""
 
     @abstractmethod
     def _add(self, term: float, w: float, sign: int) -> None:
-        """Add (`sign` 1) or take back (−1) what was read of one observation of weight w > 0."""
+        """Add (`sign` 1) or remove (`sign` −1) the term of one observation of weight w > 0."""

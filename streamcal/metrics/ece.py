@@ -5,29 +5,46 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError, RetractionError
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import ProbabilityCells
 from streamcal.metrics.reliability import ReliabilityData, equal_mass, reliability_data
 
 
 class EqualMassECE(Metric):
-    """Expected calibration error over bins of equal mass: Σ_b |Σ_{i∈b} wᵢ (pᵢ − yᵢ)| / Σ wᵢ.
+    """Expected calibration error over bins of equal mass: Σ_b |Σ_{i∈b} wᵢ (pᵢ − yᵢ)| / Σ wᵢ, in [0, 1].
 
-    The bins are cut from the distinct probabilities in order, so that each holds about the same weight;
-    ties are never split: a distinct probability goes to the bin its middle falls into
-    (`reliability.equal_mass`). Exactly that would need every prediction. Kept instead are the sums of
-    24,577 cells at most, 1/512 wide in log odds, and the bins are cut between cells. The sums in a bin are
-    exact; only its edges may lie up to one cell away, and `error_bound` says how much this can matter on
-    the data held.
+    Lower is better. The bins are cut from the distinct probabilities in order, so that each holds about the same
+    weight. Ties are never split: a distinct probability belongs to the bin that contains its middle
+    (`reliability.equal_mass`). To do this exactly would need every prediction. Instead the sums of at most 24,577 cells
+    are kept, 1/512 wide in log-odds, and the bins are cut between cells. The sums of a bin are exact; only its edges
+    may be off by one cell, and `error_bound` bounds the effect on the value for the data held.
 
-    A calibrated model has an ECE above 0 too: with k observations in a bin each bin contributes about
+    A calibrated model has an ECE above 0 as well: with k observations in a bin, each bin contributes about
     √(2 p (1 − p) / π k) by chance. Compare values only between models on the same labels.
 
     Parameters
     ----------
-    bins
+    bins : int
         Number of bins, at least 1, default 15.
+
+    Raises
+    ------
+    InputError
+        For another number of bins.
+    RetractionError
+        By `revert`, where no observation is held in the cell of that probability.
+
+    Notes
+    -----
+    Cost: `update` and `revert` O(1), 2 µs; `value`, `error_bound` and `reliability` O(c log c) for c occupied cells (2
+    ms for 3,000); `merge` O(c). Memory: at most 24,577 cells, about 7 MB; 2 MB for typical streams.
+
+    References
+    ----------
+    M. P. Naeini, G. F. Cooper and M. Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI
+    2015 (the error); K. Nguyen and B. O'Connor, Posterior calibration and exploratory analysis for natural language
+    processing models, EMNLP 2015 (bins of equal mass).
 
     Examples
     --------
@@ -45,7 +62,7 @@ class EqualMassECE(Metric):
 
     @property
     def value(self) -> float | None:
-        """The error, in [0, 1]; `None` if nothing was observed. Cost: a sort of the occupied cells."""
+        """The error, in [0, 1]; `None` before the first observation. O(c log c) for c occupied cells."""
         if self._weight <= 0.0:
             return None
         gaps = (math.fsum(c.predicted - c.positive for c in group) for group in equal_mass(self._cells, self.bins))
@@ -53,15 +70,15 @@ class EqualMassECE(Metric):
 
     @property
     def error_bound(self) -> float:
-        """How far `value` can be from the ECE of the same rule on the distinct probabilities themselves.
+        """Bound on the difference between `value` and the ECE with bins cut from the distinct probabilities themselves.
 
-        Only probabilities in a cell that contains a cut between two bins can be in another bin than they
-        should be. Moving a set M of observations between bins changes the sum by at most 2 Σ_M w |p − y|,
-        and Σ_M w |p − y| ≤ min(Σ w, Σ w p + Σ w y) over the cell. So the bound is
+        Only probabilities in a cell that contains a cut between two bins can be in the wrong bin. Moving a set M of
+        observations between bins changes the sum by at most 2 Σ_M w |p − y|, and Σ_M w |p − y| ≤ min(Σ w, Σ w p + Σ w
+        y) over the cell. So the bound is
 
             2 Σ_{cells with a cut inside} min(Σ w, Σ w p + Σ w y) / Σ w ,
 
-        where a cell with a single distinct probability counts nothing. It is small for rare labels too.
+        where a cell with a single distinct probability does not count. It is small for rare labels too. O(c log c).
         """
         below, moved = 0.0, []
         for cell in self._cells:
@@ -72,8 +89,24 @@ class EqualMassECE(Metric):
         return 2.0 * math.fsum(moved) / self._weight if moved else 0.0
 
     def reliability(self, confidence: float = 0.95) -> ReliabilityData:
-        """The bins with mean probability, frequency and its interval; `InputError` if nothing was observed.
+        """The data of a reliability diagram over these bins. O(c log c).
 
+        Parameters
+        ----------
+        confidence : float
+            Level of the pointwise intervals of the frequencies, above 0 and below 1, default 0.95.
+
+        Returns
+        -------
+        ReliabilityData
+
+        Raises
+        ------
+        InputError
+            For another confidence, and before the first observation.
+
+        Examples
+        --------
         >>> ece = EqualMassECE(bins=1)
         >>> ece.update_many([0.5, 0.7], [True, False])
         >>> ece.reliability().bins[0].frequency
@@ -86,7 +119,7 @@ class EqualMassECE(Metric):
         return reliability_data(self._cells, self.bins, confidence)
 
     def holds(self, p: float) -> bool:
-        """Whether anything is held that `revert` could take for an observation of probability `p`."""
+        """Whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""
         return self._cells.holds(p)
 
     def _clear(self) -> None:

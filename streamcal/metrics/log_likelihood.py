@@ -1,11 +1,11 @@
-"""The log-likelihood of densities."""
+"""The mean log-likelihood of predictive densities."""
 
 from __future__ import annotations
 
 import math
 from typing import Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete
@@ -14,11 +14,23 @@ from streamcal.regression.recalibrated import complete
 class LogLikelihood(DistributionMetric):
     """Mean log density of the outcomes in nats: Σ w log f(y) / Σ w; higher is better.
 
-    One outcome where the density is 0 makes it −∞, and nothing after it can mend that. So these are counted
-    (`impossible`), as are outcomes with a mass of their own, whose density is infinite (`certain`); `finite` is the
-    mean over the others. Compare `finite` only where both counts are 0, or said.
+    A single outcome with density 0 makes it −∞ for ever. Such outcomes are counted (`impossible`), as are outcomes with
+    a point mass, whose density is infinite (`certain`); `finite` is the mean over the others. Compare `finite` only
+    where both counts are 0, or report them with it.
 
-    Paper 004, §6. The unit of the outcome matters: in another unit the value moves by a constant.
+    Raises
+    ------
+    InputError
+        By `update`, where a log density is not a number.
+
+    Notes
+    -----
+    A change of the unit of y shifts the value by a constant. Cost: `update` and `revert` one log density of the
+    distribution; `merge` and `value` O(1); two sums and two counts in memory.
+
+    References
+    ----------
+    Paper 004, §6.
 
     Examples
     --------
@@ -34,7 +46,7 @@ class LogLikelihood(DistributionMetric):
 
     @property
     def value(self) -> float | None:
-        """The mean; −∞ or ∞ where there is one such term; `None` if nothing was observed, or terms of both signs."""
+        """The mean; ±∞ with an infinite term, `None` with terms of both signs or before the first observation."""
         if self._impossible and self._certain:
             return None
         if self._impossible or self._certain:
@@ -49,12 +61,12 @@ class LogLikelihood(DistributionMetric):
 
     @property
     def impossible(self) -> int:
-        """Number of outcomes whose density was 0."""
+        """Number of outcomes with density 0."""
         return self._impossible
 
     @property
     def certain(self) -> int:
-        """Number of outcomes whose density was infinite."""
+        """Number of outcomes with infinite density."""
         return self._certain
 
     def _clear(self) -> None:

@@ -5,27 +5,40 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from streamcal.base import InputError
+from streamcal.errors import InputError
 from streamcal.metrics.base import Metric
 
-#: The probability given to what happened counts as at least this much. A wrong certainty would cost an
-#: infinite loss; capped, it costs a number that this constant decides and not the model, so it is kept
-#: small: 13.8 nats. Click and conversion probabilities are far above 1e-6 and are not touched.
+#: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
+#: clipped, it has a loss that this constant determines and not the model: 13.8 nats. Typical click and conversion
+#: probabilities are far above 1e-6 and not affected.
 LOG_LOSS_CLIP = 1e-6
 
 
 class LogLoss(Metric):
-    """Mean logarithmic loss in nats: Σ w ℓ / Σ w; ℓ = −log max(q, clip), q = p if y = 1 and 1 − p if y = 0.
+    """Mean logarithmic loss in nats: Σ w ℓ / Σ w with ℓ = −log max(q, clip), q = p if y = 1 and 1 − p if y = 0.
 
-    A loss is thus at most −log(clip), and that of a right certainty is exactly 0. `infinite` counts the
-    observations whose loss without the cap would be infinite: p = 0 before a positive label, p = 1 before a
-    negative one. Where it is not 0, the value depends on `clip`.
+    Lower is better. A loss lies between 0 and −log(clip). `infinite` counts the observations whose loss would be
+    infinite without the clip: p = 0 before a positive label, p = 1 before a negative one. Where it is not 0, the value
+    depends on `clip`.
 
     Parameters
     ----------
-    clip
-        Probability in (0, 1), default `LOG_LOSS_CLIP`. scikit-learn clips at 2.2e-16 and River at 1e-15;
-        give these to compare.
+    clip : float
+        Probability above 0 and below 1, default `LOG_LOSS_CLIP`. scikit-learn clips at 2.2e-16 and River at 1e-15; give
+        these to compare.
+
+    Raises
+    ------
+    InputError
+        For another clip.
+
+    Notes
+    -----
+    Cost: `update`, `revert`, `merge` and `value` O(1); one sum and a count in memory.
+
+    References
+    ----------
+    I. J. Good, Rational decisions, Journal of the Royal Statistical Society B 14, 1952.
 
     Examples
     --------
@@ -45,12 +58,12 @@ class LogLoss(Metric):
 
     @property
     def value(self) -> float | None:
-        """Mean loss in nats; `None` if nothing was observed."""
+        """Mean loss in nats; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     @property
     def infinite(self) -> int:
-        """Number of observations that were certain (p is 0 or 1) and wrong."""
+        """Number of observations with p = 0 and a positive label, or p = 1 and a negative one."""
         return self._infinite
 
     def _clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Which of two series of probabilities has the lower log loss, with an interval that is valid at every moment."""
+"""The difference of the log losses of two series of probabilities, with an interval that is valid at every time."""
 
 from __future__ import annotations
 
@@ -10,46 +10,60 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
 
-from streamcal.base import InputError, Label, MergeError
-from streamcal.inputs import check_batch, check_label
+from streamcal.errors import InputError, MergeError
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
+from streamcal.parameters.inputs import check_batch, check_label
+from streamcal.parameters.types import Label
 
-#: The sum of squared deviations, in nats², about which the interval is tightest: 100,000 differences of deviation 0.1.
-#: It has to be fixed before the data. With the default clip, sums a hundred times larger or smaller get intervals wider
-#: by less than a third than if this had been chosen for them.
+#: The sum of squared deviations, in nats², at which the interval is tightest: 100,000 differences of deviation 0.1. It
+#: has to be fixed before the data. With the default clip, intervals at sums a hundred times larger or smaller are less
+#: than a third wider than with a constant chosen for them.
 TIGHTEST_AT = 1_000.0
 
 
 class LogLossDifference:
     """Mean difference of the log losses of two series of probabilities, with a confidence sequence.
 
-    With the losses of `LogLoss`, capped at −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `value` is Σ δᵢ / n: below 0
-    where the first series, p, is better. `interval` is value ± u(V)/n, where V = Σ (δᵢ − mᵢ)², mᵢ is the mean of the
+    With the losses of `LogLoss`, at most −log(clip), and δᵢ = ℓ(pᵢ, yᵢ) − ℓ(qᵢ, yᵢ), `value` is Σ δᵢ / n: below 0 where
+    the first series, p, is better. `interval` is value ± u(V)/n, where V = Σ (δᵢ − mᵢ)², mᵢ is the mean of the
     differences before δᵢ (0 for the first), and u is the gamma-exponential boundary, the root s > 0 of
 
         ∫ exp{λ s − ψ(λ) V} dF(λ) = 2/α,   ψ(λ) = (−log(1 − cλ) − cλ)/c²,   c = −2 log(clip),  α = 1 − confidence,
 
-    F being a truncated gamma distribution of 1 − cλ. With probability at least `confidence` the intervals at all
-    n together cover the means of the *expected* differences, Σ E[δᵢ | what was known before yᵢ] / n: one may look after
-    every outcome, and stop when it suits. Nothing is assumed about the outcomes, which may drift; both
-    probabilities must be fixed before their outcome. Where the interval leaves out 0, one series is better.
+    where F is a truncated gamma distribution of 1 − cλ. With probability at least `confidence` the intervals for all n
+    together cover the means of the *expected* differences, Σ E[δᵢ | all that was known before yᵢ] / n. The interval may
+    therefore be read after every outcome, and used to decide when to stop. Nothing is assumed about the outcomes, which
+    may drift; both probabilities must be fixed before their outcome. Where 0 lies outside the interval, one series is
+    better.
 
     Parameters
     ----------
     confidence : float
-        Between 0 and 1, default 0.95.
+        Above 0 and below 1, default 0.95.
     clip : float
-        Probability in (0, 1), default `LOG_LOSS_CLIP`, as in `LogLoss`. No interval is shorter than some
-        −15 log(clip)/n, for a difference of −log(clip) may come at any time.
+        Probability above 0 and below 1, default `LOG_LOSS_CLIP`, as in `LogLoss`. No interval is shorter than some
+        −15 log(clip)/n, since a difference of −log(clip) may come at any time.
+
+    Raises
+    ------
+    InputError
+        For other parameters.
 
     Notes
     -----
-    O(1) per observation; the interval takes some tens of microseconds. Observations have no weights, since these would
-    have no bound. Y. J. Choe and A. Ramdas, Comparing Sequential Forecasters, 2021 (Operations Research 2024), theorem
-    2; the boundary: S. R. Howard, A. Ramdas, J. McAuliffe and J. Sekhon, Time-uniform, nonparametric, nonasymptotic
-    confidence sequences, Annals of Statistics 2021, proposition 9.
+    Observations have no weights, since weighted differences would not be bounded, and there is no `revert`, since V
+    depends on the order. Cost: `update`, `merge` and `value` O(1), about 1.5 µs; `interval` a root search, some tens of
+    microseconds; two sums and a count in memory.
 
+    References
+    ----------
+    Y. J. Choe and A. Ramdas, Comparing sequential forecasters, 2021 (Operations Research 2024), theorem 2; for the
+    boundary S. R. Howard, A. Ramdas, J. McAuliffe and J. Sekhon, Time-uniform, nonparametric, nonasymptotic confidence
+    sequences, Annals of Statistics 2021, proposition 9.
+
+    Examples
+    --------
     >>> difference = LogLossDifference()
     >>> difference.update_many([0.9] * 900 + [0.1] * 100, [0.5] * 1000, [True] * 900 + [False] * 100)
     >>> round(difference.value, 3)
@@ -73,17 +87,17 @@ class LogLossDifference:
 
     @property
     def n(self) -> int:
-        """Number of outcomes seen."""
+        """Number of outcomes observed."""
         return self._count
 
     @property
     def value(self) -> float | None:
-        """Mean difference of the losses in nats, below 0 where the first is better; `None` if nothing was seen."""
+        """Mean difference of the losses in nats, below 0 where the first is better; `None` before the first outcome."""
         return self._sum / self._count if self._count else None
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the mean of the expected differences is; all it can be if nothing was seen."""
+        """The interval for the mean of the expected differences; ±(−log clip) before the first outcome."""
         if not self._count:
             return -self._cap, self._cap
         centre = self._sum / self._count
@@ -91,15 +105,37 @@ class LogLossDifference:
         return max(centre - radius, -self._cap), min(centre + radius, self._cap)
 
     def update(self, p: float, q: float, y: Label) -> None:
-        """Add the probabilities `p` and `q` in [0, 1] that were given to the label `y`.
+        """Add one outcome.
 
-        `InputError`, and no change, where one of them is not allowed.
+        Parameters
+        ----------
+        p, q : float
+            Probabilities of the first and of the second series, in [0, 1].
+        y : bool, 0 or 1
+            The label.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; nothing is changed then.
         """
         self._add(check_probability(p), check_probability(q), check_label(y))
 
     def update_many(self, p: npt.ArrayLike, q: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Add arrays of shape (n,), in the order of the outcomes: the state a loop of `update` leaves. On an error
-        nothing is added."""
+        """Add n outcomes in their order: the same state as a loop of `update`.
+
+        Parameters
+        ----------
+        p, q : array-like of shape (n,)
+            Probabilities of the two series.
+        y : array-like of shape (n,)
+            Labels.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid; nothing is added then.
+        """
         first, labels, _ = check_batch(p, y, None)
         second, _, _ = check_batch(q, y, None)
         for probabilities in (first, second):
@@ -110,11 +146,15 @@ class LogLossDifference:
             self._add(*row)
 
     def merge(self, other: Self) -> None:
-        """Add all that `other` saw; `other` is left as it was.
+        """Add all that `other` holds; `other` is not changed.
 
-        Value and interval are then those of both streams together, and as valid; but V is the sum of theirs, whose mᵢ
-        started anew, so that the interval is not to the digit that of one long stream. `MergeError` unless
-        `other` has the same parameters.
+        Value and interval are then those of both streams together, and as valid. V is the sum of both, whose mᵢ started
+        separately, so that the interval differs slightly from that of one long stream.
+
+        Raises
+        ------
+        MergeError
+            Unless `other` has the same class and parameters.
         """
         if type(other) is not type(self) or (other.confidence, other.clip) != (self.confidence, self.clip):
             raise MergeError(f"{self!r} cannot take {other!r}: give one of the same class and parameters")
@@ -134,9 +174,9 @@ class LogLossDifference:
 
 
 def boundary(v: float, c: float, alpha: float) -> float:
-    """The sum that a sub-exponential process of scale c and variance v exceeds ever, with probability alpha at most.
+    """The level that a sub-exponential process of scale c and variance v ever exceeds with probability at most alpha.
 
-    The s > 0 at which `log_mixture` reaches log(1/alpha); it grows with s.
+    It is the s > 0 at which `log_mixture`, which increases with s, is log(1/alpha).
     """
     # Howard and others, §3.5: nearly the ρ whose boundary is lowest at this variance.
     twice = 2.0 * math.log(1.0 / alpha)

@@ -1,4 +1,4 @@
-"""Measures of the probabilities of many classes: log loss, Brier score and classwise calibration error."""
+"""Metrics of the probabilities of several classes: log loss, Brier score and classwise calibration error."""
 
 from __future__ import annotations
 
@@ -9,24 +9,42 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.base import InputError, RetractionError
-from streamcal.inputs import check_weight
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
+from streamcal.parameters.inputs import check_weight
 
 
 class MulticlassMetric(Summed):
-    """A measure of probabilities by label against the label that came: the contract of `Metric`, for many classes.
+    """A metric of class probabilities against the label that occurred: the contract of `Metric`, for several classes.
 
-    An observation is a dict label → probability, each in [0, 1] and together 1 up to 0.01, and the label y that came;
-    where y is not in the dict, its probability was 0. Order does not matter, `merge` is one long stream, and `revert`
-    undoes `update`. An observation of weight 0 is checked and then changes nothing.
+    An observation is a dict label → probability, each in [0, 1] and summing to 1 up to 0.01, and the label y that
+    occurred; where y is not in the dict, its probability was 0. An observation of weight 0 is checked and then ignored.
+
+    Notes
+    -----
+    Cost: O(K) for K labels of an observation, unless a class states otherwise.
     """
 
     def update(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
-        """Add the probabilities that were given before the label `y` came, with weight `w` ≥ 0."""
+        """Add one observation.
+
+        Parameters
+        ----------
+        p : dict of label to float
+            The predicted probabilities.
+        y : label
+            The label that occurred.
+        w : float
+            Weight ≥ 0.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; the metric is then unchanged.
+        """
         self._update(read_scores(p, True), check_class(y), check_weight(w))
 
     def update_many(
@@ -37,12 +55,37 @@ class MulticlassMetric(Summed):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
-        """Add probabilities of shape (n, K), whose columns are those of `labels`; on an error nothing is added."""
+        """Add n observations: the same state as a loop of `update`.
+
+        Parameters
+        ----------
+        P : array-like of shape (n, K)
+            Predicted probabilities.
+        y : sequence of n labels
+            The labels that occurred.
+        w : array-like of shape (n,), optional
+            Weights ≥ 0; 1 without it.
+        labels : sequence of K labels
+            The label of each column of P.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid; nothing is added then.
+        """
         for row in read_batch(P, y, w, labels, True).one_by_one():
             self._update(*row)
 
     def revert(self, p: ClassScores, y: ClassLabel, w: float = 1.0) -> None:
-        """Take back one earlier `update` of the same arguments; `RetractionError` where nothing is held."""
+        """Remove one earlier `update` with the same arguments.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid.
+        RetractionError
+            Where no observation is held.
+        """
         scores, label, weight = read_scores(p, True), check_class(y), check_weight(w)
         if not weight:
             return
@@ -58,7 +101,7 @@ class MulticlassMetric(Summed):
 
     @abstractmethod
     def _add(self, p: dict[ClassLabel, float], y: ClassLabel, w: float, sign: int) -> None:
-        """Add (`sign` 1) or take back (−1) one checked observation of weight w > 0."""
+        """Add (`sign` 1) or remove (`sign` −1) one checked observation of weight w > 0."""
 
 
 class _Mean(MulticlassMetric):
@@ -66,7 +109,7 @@ class _Mean(MulticlassMetric):
 
     @property
     def value(self) -> float | None:
-        """The mean loss; `None` if nothing was observed."""
+        """The mean loss; `None` before the first observation."""
         return self._sum / self._weight if self._weight > 0.0 else None
 
     def _clear(self) -> None:
@@ -84,13 +127,28 @@ class _Mean(MulticlassMetric):
 
 
 class MulticlassLogLoss(_Mean):
-    """Mean of −log max(p_y, clip) in nats, p_y being the probability of the label that came.
+    """Mean of −log max(p_y, clip) in nats, where p_y is the probability of the label that occurred; lower is better.
 
     Parameters
     ----------
-    clip
-        Probability in (0, 1), default that of `LogLoss`: a loss is at most −log(clip).
+    clip : float
+        Probability above 0 and below 1, default `LOG_LOSS_CLIP`: a loss is at most −log(clip).
 
+    Raises
+    ------
+    InputError
+        For another clip.
+
+    Notes
+    -----
+    Cost: `update` and `revert` O(K), to check the probabilities; `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    I. J. Good, Rational decisions, Journal of the Royal Statistical Society B 14, 1952.
+
+    Examples
+    --------
     >>> loss = MulticlassLogLoss()
     >>> loss.update({"a": 0.5, "b": 0.25, "c": 0.25}, "b")
     >>> round(loss.value, 3)
@@ -111,8 +169,20 @@ class MulticlassLogLoss(_Mean):
 
 
 class MulticlassBrier(_Mean):
-    """Mean of Σ_L (p_L − [L came])², in [0, 2]: for two classes twice the Brier score of one. Brier 1950.
+    """Mean of Σ_L (p_L − [y = L])² over the labels L, in [0, 2]; lower is better.
 
+    For two classes it is twice `Brier`.
+
+    Notes
+    -----
+    Cost: `update` and `revert` O(K); `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review 78, 1950.
+
+    Examples
+    --------
     >>> brier = MulticlassBrier()
     >>> brier.update({"a": 0.5, "b": 0.25, "c": 0.25}, "a")
     >>> brier.value
@@ -125,16 +195,35 @@ class MulticlassBrier(_Mean):
 
 
 class ClasswiseECE(MulticlassMetric):
-    """Classwise calibration error: the mean over the labels of `EqualMassECE` of (p_L, L came).
+    """Classwise calibration error: the mean over the labels L of `EqualMassECE` of (p_L, y = L), in [0, 1].
 
-    The error of a label is over the observations that gave it a probability, or in which it came. Kull and others 2019,
-    who cut bins of equal width; these hold equal weight.
+    Lower is better. The error of a label is computed over the observations that predicted it or in which it occurred.
+    The source uses bins of equal width; these have equal mass.
 
     Parameters
     ----------
-    bins
-        Number of bins of each label, at least 1, default 15.
+    bins : int
+        Number of bins for each label, at least 1, default 15.
 
+    Raises
+    ------
+    InputError
+        For another number of bins.
+    RetractionError
+        By `revert`, where a label has no observation in the cell of its probability; nothing is changed then.
+
+    Notes
+    -----
+    Cost: `update` and `revert` O(K); `value` O(c log c) for c occupied cells in all; `merge` O(c). Memory: one
+    `EqualMassECE` for each label, at most 7 MB each.
+
+    References
+    ----------
+    M. Kull and others, Beyond temperature scaling: obtaining well-calibrated multiclass probabilities with Dirichlet
+    calibration, NeurIPS 2019.
+
+    Examples
+    --------
     >>> ece = ClasswiseECE(bins=1)
     >>> ece.update_many([[0.5, 0.5], [0.75, 0.25]], ["a", "b"], labels=["a", "b"])
     >>> ece.value, sorted(ece.by_label())
@@ -147,12 +236,12 @@ class ClasswiseECE(MulticlassMetric):
 
     @property
     def value(self) -> float | None:
-        """The mean error, in [0, 1]; `None` if nothing was observed."""
+        """The mean error, in [0, 1]; `None` before the first observation."""
         values = self.by_label().values()
         return math.fsum(values) / len(values) if values else None
 
     def by_label(self) -> dict[ClassLabel, float]:
-        """The error of each label."""
+        """The error of each label. O(c log c)."""
         found = {label: ece.value for label, ece in self._by_label.items()}
         return {label: value for label, value in found.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""The PIT histogram, and the e-process that bets against its being flat."""
+"""The PIT histogram, and an e-process against its uniformity."""
 
 from __future__ import annotations
 
@@ -8,40 +8,55 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, RetractionError
+from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.distribution import DistributionMetric
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import pit
 
-#: The bets are a mixture over all histograms by Jeffreys' prior (Krichevsky and Trofimov 1981): against whichever
-#: histogram turns out, they lose ½·(bins − 1)·log n and a constant.
+#: Jeffreys' prior over the histograms of the mixture (Krichevsky and Trofimov 1981): relative to the best histogram in
+#: hindsight, log e is smaller by ½·(bins − 1)·log n and a constant.
 PRIOR_COUNT = 0.5
 
 
 class PITHistogram(DistributionMetric):
-    """Histogram of the probability integral transforms u = F(y), flat where distributions are calibrated.
+    """Histogram of the probability integral transforms u = F(y), uniform where the distributions are calibrated.
 
-    `value` is the mean over the inner edges of |share of u ≤ edge − edge|, from 0 to ½: how far, on average,
-    the stated level of a quantile is from the share of outcomes below it.
+    `value` is the mean over the inner bin edges of |share of u ≤ edge − edge|, from 0 to ½: the mean distance between
+    the stated level of a quantile and the share of outcomes below it; lower is better.
 
-    `log_e_value` is the logarithm of a test martingale. With k_b observations of n in bin b of M,
+    `log_e_value` is the logarithm of a test martingale. With k_b of n observations in bin b of M,
 
         e = Mⁿ · ∏_b Γ(k_b + ½)/Γ(½) · Γ(M/2)/Γ(n + M/2),
 
-    the likelihood of the bins under a mixture of all histograms, against that under the flat one. If PITs come
-    independent and uniform, e is, whenever you look, and looking as often as you like, above 1/δ with probability at
-    most δ (Ville's inequality). It depends on the counts alone, so that it adds up and takes back as they do;
-    weights do not count in it.
+    the likelihood of the bins under a mixture of all histograms, relative to that of the uniform histogram. If PITs are
+    independent and uniform, the probability that e ever exceeds 1/δ is at most δ (Ville's inequality), so that it may
+    be read after every observation. It is a function of the counts alone, so that it can be merged and reverted;
+    weights do not enter it.
 
     Parameters
     ----------
     bins : int
         M, at least 2, default 20.
 
+    Raises
+    ------
+    InputError
+        For another number of bins.
+    RetractionError
+        By `revert`, where the bin of the observation is empty.
+
     Notes
     -----
-    A cdf with jumps has no uniform PIT: use it for continuous distributions. A bin is closed at its right end, as a cdf
-    counts, and the first at both. Dawid 1984; Ramdas, Grünwald, Vovk and Shafer 2023 on e-processes.
+    A cdf with jumps has no uniform PIT: use this metric for continuous distributions. A bin includes its right end, as
+    a cdf does, and the first bin both ends. Cost: `update` and `revert` one `cdf` of the distribution; `merge`, `value`
+    and `log_e_value` O(M); O(M) memory.
+
+    References
+    ----------
+    A. P. Dawid, Statistical theory: the prequential approach, Journal of the Royal Statistical Society A 147, 1984; A.
+    Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-theoretic statistics and safe anytime-valid inference, Statistical
+    Science 38, 2023, for e-processes; R. E. Krichevsky and V. K. Trofimov 1981 for the mixture.
 
     Examples
     --------
@@ -63,7 +78,7 @@ class PITHistogram(DistributionMetric):
 
     @property
     def value(self) -> float | None:
-        """The mean distance between levels and shares; `None` if nothing was observed."""
+        """The mean distance between levels and shares, in [0, ½]; `None` before the first observation."""
         if self._weight <= 0.0:
             return None
         edges = np.arange(1, self.bins) / self.bins
@@ -81,7 +96,7 @@ class PITHistogram(DistributionMetric):
 
     @property
     def log_e_value(self) -> float:
-        """The logarithm of the e-process; 0 before anything was observed."""
+        """The logarithm of the e-process; 0 before the first observation."""
         n, bins = self._count, self.bins
         inside = math.fsum(math.lgamma(k + PRIOR_COUNT) - math.lgamma(PRIOR_COUNT) for k in self._counts.tolist() if k)
         outside = math.lgamma(bins * PRIOR_COUNT) - math.lgamma(n + bins * PRIOR_COUNT)

@@ -1,4 +1,4 @@
-"""The data of a reliability diagram: equal-mass bins with an interval for the frequency; no drawing."""
+"""The data of a reliability diagram: bins of equal mass with an interval for each frequency; no drawing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,36 @@ from streamcal.metrics.cells import Cell, ProbabilityCells, effective_number
 class ReliabilityBin:
     """One bin of a reliability diagram.
 
-    `frequency` is Σ w y / Σ w; `lower` and `upper` are Wilson's interval for it (E. B. Wilson 1927),
-    computed with the effective number of observations (Σ w)² / Σ w². It is pointwise: of 20 bins of a
-    calibrated model one is expected to lie outside its 95 % interval. Unlike `frequency ± 2 σ` it is
-    sensible where few or no positives were seen.
+    Attributes
+    ----------
+    low, high : float
+        Smallest and largest probability in the bin.
+    prediction : float
+        Weighted mean of the probabilities.
+    frequency : float
+        Weighted share of positive labels, Σ w y / Σ w.
+    lower, upper : float
+        Wilson's interval for the frequency, with the effective number of observations (Σ w)² / Σ w².
+    weight : float
+        Total weight.
+    count : int
+        Number of observations.
+
+    Notes
+    -----
+    The interval is pointwise: of 20 bins of a calibrated model one is expected to lie outside its 95 % interval. Unlike
+    `frequency ± 2 σ` it is adequate with few positives or none.
+
+    References
+    ----------
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference, Journal of the American
+    Statistical Association 22, 1927.
     """
 
-    low: float  #: smallest probability in the bin
-    high: float  #: largest probability in the bin
-    prediction: float  #: weighted mean of the probabilities
-    frequency: float  #: weighted share of positive labels
+    low: float
+    high: float
+    prediction: float
+    frequency: float
     lower: float
     upper: float
     weight: float
@@ -33,8 +53,19 @@ class ReliabilityBin:
 class ReliabilityData:
     """A reliability diagram as numbers, made by `EqualMassECE.reliability`; `streamcal.plot` draws it.
 
-    `scores` and `weights` are the mean probability and the weight of every occupied cell of the summary, in
-    increasing order: the distribution of the probabilities, fine enough for any histogram.
+    Attributes
+    ----------
+    bins : tuple of ReliabilityBin
+        The bins, in ascending order of probability.
+    confidence : float
+        Level of their intervals.
+    scores, weights : tuple of float
+        Mean probability and weight of every occupied cell of the summary, in ascending order: the distribution of the
+        probabilities, fine enough for any histogram.
+
+    Notes
+    -----
+    Cost: O(c) memory for c occupied cells; `n` O(c), `ece` O(bins).
     """
 
     bins: tuple[ReliabilityBin, ...]
@@ -56,9 +87,9 @@ class ReliabilityData:
 def equal_mass(cells: ProbabilityCells, bins: int) -> list[list[Cell]]:
     """The cells in at most `bins` groups of about equal weight, in order; a cell is never split.
 
-    A cell whose weight fills [a, b] of the total W, counted from below, goes to group ⌊bins ⋅ (a + b) /
-    2W⌋: the one its middle falls into. The rule looks at no other cell's group, so ties stay together and
-    the order of the observations does not matter. Groups that no cell falls into are left out.
+    A cell whose weight occupies [a, b] of the total W, counted from below, belongs to group ⌊bins ⋅ (a + b) / 2W⌋, the
+    one that contains its middle. The rule does not depend on the groups of other cells, so that ties stay together and
+    the order of the observations does not matter. Empty groups are left out.
     """
     ordered = list(cells)
     total = math.fsum(cell.weight for cell in ordered)
@@ -72,7 +103,7 @@ def equal_mass(cells: ProbabilityCells, bins: int) -> list[list[Cell]]:
 
 
 def reliability_data(cells: ProbabilityCells, bins: int, confidence: float) -> ReliabilityData:
-    """The bins of the summary `cells`, with intervals of the given confidence for the frequencies."""
+    """The bins of `cells`, with intervals of this confidence for their frequencies."""
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     ordered = list(cells)
     return ReliabilityData(
@@ -84,12 +115,14 @@ def reliability_data(cells: ProbabilityCells, bins: int, confidence: float) -> R
 
 
 def wilson_interval(frequency: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's interval for a probability of which `frequency` was seen in `n` > 0 trials.
+    """Wilson's interval for a probability whose observed frequency in `n` > 0 trials is `frequency`.
 
-    The p with (frequency − p)² ≤ z² p (1 − p) / n:
+    It contains the p with (frequency − p)² ≤ z² p (1 − p) / n:
 
         (f + z²/2n ± z √(f (1 − f) / n + z²/4n²)) / (1 + z²/n)
 
+    Examples
+    --------
     >>> lower, upper = wilson_interval(0.0, 100, 1.96)
     >>> lower, round(upper, 3)
     (0.0, 0.037)

@@ -9,26 +9,43 @@
 1.0
 """
 
-from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
-from streamcal.multiclass.dirichlet import Dirichlet
-from streamcal.multiclass.one_vs_rest import OneVsRest
-from streamcal.multiclass.online_vector import OnlineVectorScaling
-from streamcal.multiclass.temperature import TemperatureScaling
-from streamcal.multiclass.vector import VectorScaling
-from streamcal.multiclass.venn_abers import MulticlassVennAbers
+from __future__ import annotations
 
-#: The list of methods: name → class.
-METHODS: dict[str, type[MulticlassCalibrator]] = {
-    method.name: method
-    for method in (
-        OneVsRest,
-        TemperatureScaling,
-        VectorScaling,
-        Dirichlet,
-        OnlineVectorScaling,
-        MulticlassVennAbers,
+from typing import TYPE_CHECKING
+
+from streamcal.lazy import Methods, attributes
+
+if TYPE_CHECKING:  # what type checkers and editors see
+    from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap
+    from streamcal.multiclass.dirichlet import Dirichlet
+    from streamcal.multiclass.one_vs_rest import OneVsRest
+    from streamcal.multiclass.online_vector import OnlineVectorScaling
+    from streamcal.multiclass.temperature import TemperatureScaling
+    from streamcal.multiclass.vector import VectorScaling
+    from streamcal.multiclass.venn_abers import MulticlassVennAbers
+
+#: The methods of many classes: name → class, which is imported when it is first asked for.
+#: A new method is one file and one line here.
+METHODS: Methods[type[MulticlassCalibrator]] = Methods(
+    {
+        "one-vs-rest": "streamcal.multiclass.one_vs_rest.OneVsRest",
+        "temperature": "streamcal.multiclass.temperature.TemperatureScaling",
+        "vector": "streamcal.multiclass.vector.VectorScaling",
+        "dirichlet": "streamcal.multiclass.dirichlet.Dirichlet",
+        "online-vector": "streamcal.multiclass.online_vector.OnlineVectorScaling",
+        "venn-abers": "streamcal.multiclass.venn_abers.MulticlassVennAbers",
+    }
+)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(
+        globals(),
+        {
+            **METHODS.by_class,
+            "MulticlassCalibrator": "streamcal.multiclass.base.MulticlassCalibrator",
+            "MulticlassMap": "streamcal.multiclass.base.MulticlassMap",
+        },
     )
-}
 
 __all__ = [
     "METHODS",

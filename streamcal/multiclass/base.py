@@ -4,14 +4,15 @@ additive methods of it share."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner
-from streamcal.base import CapabilityError, FloatArray, Learner, Time
-from streamcal.inputs import check_weight
+from streamcal.errors import CapabilityError
+from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.learner import Learner
 from streamcal.multiclass.labels import (
     ClassLabel,
     ClassScores,
@@ -23,6 +24,8 @@ from streamcal.multiclass.labels import (
     shares_many,
 )
 from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.types import FloatArray, Time
 
 
 class MulticlassMap(ABC):
@@ -30,6 +33,8 @@ class MulticlassMap(ABC):
 
     #: Whether scores must sum to one.
     sums_to_one: ClassVar[bool] = False
+    #: The parameters that an iterative solver found, by name: the next solve may begin there.
+    solution: Mapping[Any, float] = MappingProxyType({})
 
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
         """The probabilities of the labels of `scores`, summing to one."""
@@ -119,13 +124,13 @@ class MulticlassCalibrator(Learner):
         """The present map, immutable."""
 
 
-class AdditiveMulticlassCalibrator(AdditiveLearner[MulticlassMap], MulticlassCalibrator):
+class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
     """A method that is a function of a statistic of whole observations (`observations.coordinate`).
 
     Parameters
     ----------
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
     """
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -156,11 +161,11 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[MulticlassMap], MulticlassCal
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        return self._present(t).predict_one(scores)
+        return self._map_for_predictions(t).predict_one(scores)
 
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
-        return self._present(t).predict_many(P, labels=labels)
+        return self._map_for_predictions(t).predict_many(P, labels=labels)
 
-    def _present(self, t: Time | None) -> MulticlassMap:
+    def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         """What answers as of `t`: the map, or what answers like it and is there already."""
         return self._map_at(t)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray
-from streamcal.forgetting import Forever, Forgetting
 from streamcal.multiclass.base import MulticlassMap
 from streamcal.multiclass.labels import ClassLabel
 from streamcal.multiclass.softmax import DirichletMap, SoftmaxScaling, nonnegative
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import FloatArray
 
 
 class Dirichlet(SoftmaxScaling):

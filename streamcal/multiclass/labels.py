@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError
-from streamcal.inputs import check_batch, check_score, check_scores_matrix
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
+from streamcal.parameters.types import FloatArray
 
 #: What may name a class. As keys of any dict, 1, 1.0 and True are one label; the spelling that came first is kept.
 ClassLabel: TypeAlias = str | int | float | bool

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
 from streamcal.multiclass.labels import Batch, ClassLabel, in_order, with_label
+from streamcal.parameters.types import FloatArray
 
 #: The labels that are texts, those that are numbers, and the scores of both in that order: tuples that can be compared,
 #: counted and sorted whatever the labels are, and that no label which comes later changes.

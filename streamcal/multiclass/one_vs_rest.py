@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from streamcal.base import Calibrator, InputError
-from streamcal.multiclass.binary_questions import BinaryQuestions
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError
+from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.strategies import OneAgainstRest
-from streamcal.registry import REGISTRY
 
 
-class OneVsRest(BinaryQuestions):
+class OneVsRest(BinarySubproblems):
     """One binary calibrator a label: p_L = c_L(s_L) / Σ_M c_M(s_M), c_L having learned (s_M's own score, was it L?).
 
     For every label L of an observation, the one that came among them, the calibrator of L learns (s_L, y = L). So the

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order
-from streamcal.scales import LOGIT_LIMIT
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import ClassTable
 
@@ -108,7 +109,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         Strength ≥ 0 of a normal prior around the identity, in observations of today: ½·prior·‖δ‖² is added to the sum
         of the log losses, δ being the distance of the parameters from those of the identity.
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        As of `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----
@@ -122,20 +123,17 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     def __init__(self, *, prior: float = 1.0, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         self.prior = nonnegative(prior, "prior")
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
-        #: The last solution, by the labels that a parameter belongs to: where the next one starts.
-        self._start: dict[Any, float] = {}
 
-    def _new_statistic(self) -> Statistic:
-        self._table = ClassTable()
-        return self._table
+    def new_statistic(self) -> ClassTable:
+        return ClassTable()
 
-    def _empty_map(self) -> MulticlassMap:
+    def empty_map(self) -> MulticlassMap:
         return VectorSharesMap()
 
     # -- solving -------------------------------------------------------------------------------------------------
 
-    def _solve(self, unit: float) -> MulticlassMap:
-        points = self._table.points()
+    def solve(self, statistic: ClassTable, start: MulticlassMap | None) -> MulticlassMap:
+        points = statistic.points()
         labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
         names = self._parameters(labels)
         place = {name: i for i, name in enumerate(names)}
@@ -145,14 +143,15 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
             features, read = self._features(list(part.labels), logs)
             places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
             parts.append(Part(features, places, logs, part.weights))
-        total = self._table.n
-        penalty = self.prior * unit / total + self._penalty(labels)
-        start = np.array([self._start.get(name, 0.0) for name in names])
-        solution = fit_softmax(parts, penalty, start)
+        penalty = self.prior / statistic.n + self._penalty(labels)
+        earlier = {} if start is None else start.solution
+        initial = np.array([earlier.get(name, 0.0) for name in names])
+        solution = fit_softmax(parts, penalty, initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of {type(self).__name__} ended with status {solution.status!r}")
-        self._start = dict(zip(names, solution.x.tolist(), strict=True))
-        return self._map_of_parameters(labels, solution.x)
+        found = self._map_of_parameters(labels, solution.x)
+        found.solution = dict(zip(names, solution.x.tolist(), strict=True))
+        return found
 
     @abstractmethod
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray
 from streamcal.multiclass.base import MulticlassMap
 from streamcal.multiclass.labels import ClassLabel
 from streamcal.multiclass.softmax import ScaledLogsMap, SoftmaxScaling
+from streamcal.parameters.types import FloatArray
 
 
 class TemperatureScaling(SoftmaxScaling):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from streamcal.base import InputError, Time
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time
-from streamcal.multiclass.binary_questions import BinaryQuestions
+from streamcal.errors import InputError
+from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
-from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Question, Strategy, coupled
+from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Strategy, Subproblem, coupled
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import Time
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
 
 
-class MulticlassVennAbers(BinaryQuestions):
+class MulticlassVennAbers(BinarySubproblems):
     """Inductive Venn-Abers predictors for many classes, from raw score vectors.
 
     `"ovr"`: one predictor a label L, of the score s_L and the answer to "was it L?"; the probabilities are divided by
@@ -39,7 +39,7 @@ class MulticlassVennAbers(BinaryQuestions):
     Scores lie in [0, 1] and need not sum to one. Each predictor costs O(log² k) per observation and prediction for k
     distinct scores. The theorem of Venn-Abers holds for each predictor under its conditions (see `VennAbers`), on the
     observations it learns from; not for what coupling and dividing by the sum make of several. Manokhin 2017; the
-    PyPI package venn-abers predicts the same for scores and labels in the same hands.
+    PyPI package venn-abers predicts the same for the same scores and labels.
 
     >>> cal = MulticlassVennAbers("ovo")
     >>> cal.learn_many([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]], ["a", "b", "c"], labels=["a", "b", "c"])
@@ -67,21 +67,22 @@ class MulticlassVennAbers(BinaryQuestions):
         self.point = point
         self.forgetting = forgetting
         self.resolution = resolution
-        super().__init__(VennAbers(point, forgetting=forgetting, resolution=resolution), STRATEGIES[strategy]())
+        self._venn_abers = VennAbers(point, forgetting=forgetting, resolution=resolution)
+        super().__init__(self._venn_abers, STRATEGIES[strategy]())
 
-    def predict_intervals_one(self, scores: ClassScores, t: Time | None = None) -> dict[Question, tuple[float, float]]:
+    def predict_intervals_one(
+        self, scores: ClassScores, t: Time | None = None
+    ) -> dict[Subproblem, tuple[float, float]]:
         """The multiprobability (p₀, p₁) of each predictor: by (label,), or by (I, J), then in favour of J.
 
         Exact, before anything is coupled or divided. A predictor that holds nothing says (0, 1).
         """
         read = read_scores(scores, self.sums_to_one)
-        held = self._questions.as_of(self._memory.as_of(None if t is None else check_time(t)))
-        return {
-            question: held.get(question, self._questions.blank).predict_interval_one(
-                self._strategy.score(question, read)
-            )
-            for question in self._strategy.questions(list(read))
-        }
+        held, found = self._readers_at(t), {}
+        for key in self._strategy.subproblems(list(read)):
+            predictor: Any = held.get(key) or self._venn_abers.empty_map()
+            found[key] = predictor.interval_at(self._venn_abers.scale.coordinate(self._strategy.score(key, read)))
+        return found
 
     def predict_interval_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, tuple[float, float]]:
         """(p₀, p₁) for each label of `scores`, before dividing by the sum.

@@ -1,33 +1,57 @@
-"""Distributions: a predictive distribution → a calibrated distribution."""
+"""Calibration of regression: a predictive distribution → a calibrated distribution."""
 
-from streamcal.regression.base import DistributionCalibrator, DistributionMap
-from streamcal.regression.conformal_predictive import ConformalPredictive
-from streamcal.regression.distributions import (
-    CalibratedDistribution,
-    Distribution,
-    Normal,
-    Piecewise,
-    Quantiles,
-    Sample,
-)
-from streamcal.regression.empirical_density import EmpiricalDensity
-from streamcal.regression.gaussian_process_cdf import RBF, GaussianProcessCDF
-from streamcal.regression.isotonic_distributional import IsotonicDistributional
-from streamcal.regression.quantile_recalibration import QuantileRecalibration
-from streamcal.regression.venn_abers_regression import VennAbersRegression
+from __future__ import annotations
 
-#: The methods of this room: name → class. A new method is one file and one line here.
-METHODS: dict[str, type[DistributionCalibrator]] = {
-    method.name: method
-    for method in (
-        EmpiricalDensity,
-        QuantileRecalibration,
-        ConformalPredictive,
-        IsotonicDistributional,
-        VennAbersRegression,
-        GaussianProcessCDF,
+from typing import TYPE_CHECKING
+
+from streamcal.lazy import Methods, attributes
+
+if TYPE_CHECKING:  # what type checkers and editors see
+    from streamcal.regression.base import DistributionCalibrator, DistributionMap
+    from streamcal.regression.conformal_predictive import ConformalPredictive
+    from streamcal.regression.distributions import (
+        CalibratedDistribution,
+        Distribution,
+        Normal,
+        Piecewise,
+        Quantiles,
+        Sample,
     )
-}
+    from streamcal.regression.empirical_density import EmpiricalDensity
+    from streamcal.regression.gaussian_process_cdf import RBF, GaussianProcessCDF
+    from streamcal.regression.isotonic_distributional import IsotonicDistributional
+    from streamcal.regression.quantile_recalibration import QuantileRecalibration
+    from streamcal.regression.venn_abers_regression import VennAbersRegression
+
+#: The methods of distributions: name → class, which is imported when it is first asked for.
+#: A new method is one file and one line here.
+METHODS: Methods[type[DistributionCalibrator]] = Methods(
+    {
+        "empirical-density": "streamcal.regression.empirical_density.EmpiricalDensity",
+        "quantile-recalibration": "streamcal.regression.quantile_recalibration.QuantileRecalibration",
+        "conformal-predictive": "streamcal.regression.conformal_predictive.ConformalPredictive",
+        "isotonic-distributional": "streamcal.regression.isotonic_distributional.IsotonicDistributional",
+        "venn-abers-regression": "streamcal.regression.venn_abers_regression.VennAbersRegression",
+        "gaussian-process-cdf": "streamcal.regression.gaussian_process_cdf.GaussianProcessCDF",
+    }
+)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(
+        globals(),
+        {
+            **METHODS.by_class,
+            "CalibratedDistribution": "streamcal.regression.distributions.CalibratedDistribution",
+            "Distribution": "streamcal.regression.distributions.Distribution",
+            "DistributionCalibrator": "streamcal.regression.base.DistributionCalibrator",
+            "DistributionMap": "streamcal.regression.base.DistributionMap",
+            "Normal": "streamcal.regression.distributions.Normal",
+            "Piecewise": "streamcal.regression.distributions.Piecewise",
+            "Quantiles": "streamcal.regression.distributions.Quantiles",
+            "RBF": "streamcal.regression.gaussian_process_cdf.RBF",
+            "Sample": "streamcal.regression.distributions.Sample",
+        },
+    )
 
 __all__ = [
     "METHODS",

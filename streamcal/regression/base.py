@@ -1,22 +1,23 @@
-"""The contract of distribution calibration: a predictive distribution → a calibrated one; and what additive ones share.
+"""The contract of distribution calibration, predictive distribution → calibrated one, and the base of additive methods.
 
-A method keeps of a distribution only the numbers it needs, such as its cdf at fixed thresholds, so that its state is
-plain data whatever objects came in.
+A method keeps only the numbers it needs of a distribution, such as its cdf at fixed thresholds, so that its state is
+plain data for every kind of object.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy.typing as npt
 
-from streamcal.additive import AdditiveLearner
-from streamcal.base import CapabilityError, FloatArray, Learner, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_outcome, check_outcomes, check_weight
-from streamcal.memories.memory import Coordinate
+from streamcal.errors import CapabilityError
+from streamcal.learners.additive import AdditiveLearner
+from streamcal.learners.learner import Learner
+from streamcal.memories.memory import Coordinate, Held
+from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
 
@@ -37,11 +38,16 @@ class DistributionMap(ABC):
 
 
 class DistributionCalibrator(Learner):
-    """A method of regression: it learns which outcome followed a predictive distribution, and corrects later ones.
+    """A calibrator of regression: it learns which outcomes followed predictive distributions, and corrects later ones.
 
-    A distribution is any object whose `cdf` takes floats and arrays: `Normal`, `Quantiles`, `Sample`, a frozen
-    distribution of `scipy.stats`, or your own. `InputError`, and nothing changed, for a cdf that decreases, leaves
-    [0, 1] or is NaN where it is read, for an outcome that is not finite, and for lengths that differ.
+    A distribution is any object whose `cdf` accepts floats and arrays: `Normal`, `Quantiles`, `Sample`, a frozen
+    distribution of `scipy.stats`, or your own.
+
+    Raises
+    ------
+    InputError
+        For a cdf that decreases, leaves [0, 1] or is NaN where it is evaluated, for an outcome that is not finite, and
+        for arrays of different lengths; the calibrator is then unchanged.
     """
 
     @abstractmethod
@@ -56,57 +62,53 @@ class DistributionCalibrator(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        """Learn n distributions and arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an error,
-        nothing."""
+        """Learn n distributions and arrays of shape (n,): the same state as a loop of `learn_one`.
+
+        On an error nothing is learned.
+        """
 
     @abstractmethod
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """The calibrated distribution, as of time `t`. Changes nothing; works before anything was learned."""
+        """The calibrated distribution, as of time `t`; also before the first observation. The state does not change."""
 
     @abstractmethod
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
-        """The calibrated distributions, all as of time `t`. Changes nothing."""
+        """The calibrated distributions, all as of time `t`. The state does not change."""
 
     def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> DistributionMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
 
 
-class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], DistributionCalibrator):
-    """A method that is a function of a statistic of what it reads of distributions and outcomes.
+class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):
+    """A method that is a function of a statistic of what it keeps of distributions and outcomes.
 
-    A subclass says what that is (`_read`, `_read_many`), beside what `AdditiveLearner` asks for.
+    A subclass defines what it keeps (`_read`, `_read_many`), in addition to the methods that `AdditiveLearner`
+    requires.
 
     Parameters
     ----------
     forgetting, refresh_every
-        As of `streamcal.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.AdditiveLearner`.
     """
 
-    def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
-        self._outside = 0
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+    noted = "outside"
 
     @abstractmethod
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
-        """The coordinate and the label that the statistic takes, and whether y lies where the method cannot follow."""
+        """The coordinate and the label for the statistic, and whether y lies outside the range of the method."""
 
     @abstractmethod
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
         """`_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
-
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: outcomes where the method cannot follow (`outside`: see each method),
-        retractions of what forgetting had dropped already (`missed`), and observations that came too late (`late`)."""
-        return {"outside": self._outside, **super().tally()}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -115,7 +117,7 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         x, label, outside = self._read(distribution, outcome)
         if weight > 0.0:
             self._learn(x, label, weight, time)
-            self._outside += outside
+            self._note(outside)
 
     def learn_many(
         self,
@@ -128,16 +130,12 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         times = self._times(t, len(outcomes))
         x, labels, outside = self._read_many(distributions, outcomes)
         self._learn_many(x, labels, weights, times)
-        self._outside += int(outside[weights > 0.0].sum())
+        self._note(int(outside[weights > 0.0].sum()))
 
     def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
         x, label, _ = self._read(distribution, outcome)
         self._unlearn(x, label, weight, time)
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        self._outside += other._outside
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -148,12 +146,3 @@ class AdditiveDistributionCalibrator(AdditiveLearner[DistributionMap], Distribut
         self, distributions: Sequence[Distribution], t: Time | None = None
     ) -> list[CalibratedDistribution]:
         return self._map_at(t).predict_many(distributions)
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def _state(self) -> dict[str, Any]:
-        return {"outside": self._outside, **super()._state()}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._outside = int(state["outside"])
-        super()._restore(state)

@@ -4,44 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.base import FloatArray, Time
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_outcome, check_time
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.inputs import check_outcome
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import PITCalibrator
 from streamcal.regression.reading import pit
 
 
 class ConformalPredictive(PITCalibrator):
-    """Conformal predictive distributions: where the PIT of a new outcome would rank among the PITs held.
+    """Split conformal predictive distributions: the rank of the PIT of a new outcome among the PITs held.
 
     With u = F(t), and n PITs uᵢ held, of weight 1 each, every
 
         Q(t, τ) = (#{uᵢ < u} + τ·(#{uᵢ = u} + 1)) / (n + 1),   τ in [0, 1],
 
-    is between `predict_bounds_one(F, t)` = (Q(t, 0), Q(t, 1)), 1/(n + 1) apart where no PIT is tied.
-    `predict_one` gives a proper cdf between the two: R(F(t)), R being linear through (0, 0), the points
+    lies between the two values of `predict_bounds_one(F, t)` = (Q(t, 0), Q(t, 1)), which differ by 1/(n + 1) where no
+    PIT is tied. `predict_one` gives a proper cdf between the two: R(F(t)), where R is linear through (0, 0), the points
     (u₍ₖ₎, k/(n + 1)) and (1, 1).
 
     Parameters
     ----------
     forgetting, resolution
-        See `PITCalibrator`. On a grid the conformity score is a coarser one, fixed in advance: ties are more, and the
-        bounds further apart, by what a cell holds.
+        See `PITCalibrator`. A grid is a coarser conformity score, fixed in advance: there are more ties, and the bounds
+        differ by the weight of a cell.
 
     Notes
     -----
     Validity: where the observations held and the new one are exchangeable, and the rule that made the distributions
-    was fixed before them, Q(y, τ) at the new outcome, with τ uniform and independent, is uniform on [0, 1]: exactly, in
-    finite samples. If PITs do not tie, the quantile of `predict_one` at level k/(n + 1) is exceeded
-    with probability exactly 1 − k/(n + 1). Weighted observations (weights count in place of numbers, today's unit in
-    place of 1), decay, and a model that goes on learning void the theorem; there it is a method without a guarantee.
+    was fixed before them, Q(y, τ) at the new outcome, with τ uniform and independent, is uniform on [0, 1], exactly, in
+    finite samples. If PITs do not tie, the quantile of `predict_one` at level k/(n + 1) is exceeded with probability
+    exactly 1 − k/(n + 1). The theorem does not hold with weighted observations (weights then replace numbers, and the
+    unit of the present replaces 1), with decay, or with a model that keeps learning; there it is a method without a
+    guarantee.
 
     The conformity score is the PIT, which is a function of (y − mean)/sd for normal distributions and gives the same
-    ranks, up to where F(y) rounds to 0 or 1. Vovk, Shen, Manokhin and Xie, Nonparametric predictive distributions based
-    on conformal prediction, Machine Learning 2019; Vovk, Petej, Nouretdinov, Manokhin and Gammerman, Computationally
-    efficient versions of conformal predictive distributions, Neurocomputing 2020 (the split version).
+    ranks, up to where F(y) rounds to 0 or 1. Cost: that of `PITCalibrator`.
 
+    References
+    ----------
+    Vovk, Shen, Manokhin and Xie, Nonparametric predictive distributions based on conformal prediction, Machine Learning
+    2019; Vovk, Petej, Nouretdinov, Manokhin and Gammerman, Computationally efficient versions of conformal predictive
+    distributions, Neurocomputing 2020 (the split version).
+
+    Examples
+    --------
     >>> from streamcal.regression import Normal
     >>> cal = ConformalPredictive()
     >>> cal.learn_many([Normal(0.0, 1.0)] * 3, [-1.0, 0.0, 1.0])
@@ -56,14 +63,13 @@ class ConformalPredictive(PITCalibrator):
         super().__init__(forgetting=forgetting, resolution=resolution)
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
-        """(Q(y, 0), Q(y, 1)), as of time `t`: between them lies every conformal P(Y ≤ y)."""
+        """(Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
         u = self._coordinate(pit(distribution, check_outcome(y)))
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        held, weight = self._tree.weights()
+        held, weight = self._present(t).weights()
         below = np.concatenate(([0.0], np.cumsum(weight)))
         less, no_more = below[np.searchsorted(held, u)], below[np.searchsorted(held, u, side="right")]
-        total = below[-1] + unit
-        return float(less / total), float((no_more + unit) / total)
+        total = below[-1] + 1.0
+        return float(less / total), float((no_more + 1.0) / total)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
-        return below / (total + unit)
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
+        return below / (total + 1.0)

@@ -1,8 +1,8 @@
-"""Predictive distributions: the contract, and the light ones `Normal`, `Piecewise`, `Quantiles` and `Sample`.
+"""Predictive distributions: the contract, and the lightweight `Normal`, `Piecewise`, `Quantiles` and `Sample`.
 
-A calibrator takes any object with a `cdf` (see `Distribution`), a frozen `scipy.stats` distribution among them. What it
-predicts is a `CalibratedDistribution`, which answers every question. The light distributions here are such too, so that
-a model and its calibration are measured alike.
+A calibrator accepts any object with a `cdf` (see `Distribution`), such as a frozen `scipy.stats` distribution, and
+predicts a `CalibratedDistribution`, which has all methods. The distributions of this module have them too, so that a
+model and its calibration can be measured alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from streamcal.base import FloatArray, InputError
+from streamcal.errors import InputError
+from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 #: The CRPS of the standard normal cdf has this constant: ∫ Φ(z)(1 − Φ(z)) dz.
@@ -23,15 +24,16 @@ INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
 
 
 class Distribution(Protocol):
-    """What a calibrator takes: `cdf` gives P(Y ≤ t) for a float, and an array of them for an array."""
+    """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float, and an array of them for an array."""
 
     def cdf(self, t: Any, /) -> Any: ...
 
 
 class CalibratedDistribution(ABC):
-    """A distribution of a real outcome that answers every question; immutable.
+    """A distribution of a real outcome with cdf, density, quantiles, scores and sampling; immutable.
 
-    Every verb but `interval` and `sample` takes a float and gives a float, or an array and gives one of its shape.
+    Every method but `interval` and `sample` takes a float and returns a float, or takes an array and returns one of its
+    shape.
     """
 
     @property
@@ -120,8 +122,19 @@ class Normal(CalibratedDistribution):
     Parameters
     ----------
     mean, sd : float
-        Finite; `sd` above 0. `InputError` otherwise.
+        Finite; `sd` > 0.
 
+    Raises
+    ------
+    InputError
+        For other parameters.
+
+    Notes
+    -----
+    Every method is O(1).
+
+    Examples
+    --------
     >>> forecast = Normal(10.0, 2.0)
     >>> forecast.cdf(10.0), round(forecast.crps(12.0), 4)
     (0.5, 1.2049)
@@ -175,19 +188,26 @@ class Normal(CalibratedDistribution):
 
 
 class Piecewise(CalibratedDistribution):
-    """A cdf that is linear between knots: uniform density on pieces, and mass on single values where knots repeat.
+    """A cdf that is linear between knots: uniform density on pieces, and point masses where knots repeat.
 
     Parameters
     ----------
-    knots : array, shape (m,)
-        Finite and nondecreasing, at least one; two equal ones are a jump of the cdf.
-    levels : array, shape (m,)
+    knots : array-like of shape (m,)
+        Finite and nondecreasing, at least one; two equal knots are a jump of the cdf.
+    levels : array-like of shape (m,)
         The cdf at the knots: nondecreasing from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        For other knots or levels.
 
     Notes
     -----
-    Every verb is a closed formula; with m knots a question costs O(log m) after O(m). `InputError` for anything else.
+    Every method is a closed formula. Cost: O(m) once, then O(log m) for each value.
 
+    Examples
+    --------
     >>> half = Piecewise([0.0, 1.0, 3.0], [0.0, 0.5, 1.0])
     >>> half.cdf(2.0), half.pdf(2.0), half.mean, half.ppf(0.75)
     (0.75, 0.25, 1.25, 2.0)
@@ -264,20 +284,27 @@ class Piecewise(CalibratedDistribution):
 
 
 class Quantiles(Piecewise):
-    """A predictive distribution given by quantiles, with a uniform density between two neighbours.
+    """A predictive distribution given by quantiles, with a uniform density between neighbouring quantiles.
 
     Parameters
     ----------
-    levels : array, shape (m,)
+    levels : array-like of shape (m,)
         Strictly increasing in [0, 1], two or more.
-    values : array, shape (m,)
-        The quantiles at these levels: finite and nondecreasing. Forecasts that cross must be sorted first.
+    values : array-like of shape (m,)
+        The quantiles at these levels: finite and nondecreasing. Crossing forecasts must be sorted first.
+
+    Raises
+    ------
+    InputError
+        For other levels or values.
 
     Notes
     -----
-    Beyond the first and the last quantile the density of the first and the last piece goes on until the mass is used
-    up. So the support is bounded; an outcome beyond it has PIT 0 or 1.
+    Beyond the first and the last quantile the density of the first and the last piece is continued until the mass is
+    used up. So the support is bounded; an outcome beyond it has PIT 0 or 1. Cost: that of `Piecewise`.
 
+    Examples
+    --------
     >>> forecast = Quantiles([0.25, 0.75], [2.0, 4.0])
     >>> forecast.ppf(0.5), forecast.interval(1.0)
     (3.0, (1.0, 5.0))
@@ -304,14 +331,21 @@ class Sample(Piecewise):
 
     Parameters
     ----------
-    values : array, shape (m,)
+    values : array-like of shape (m,)
         Finite, in any order, one or more.
+
+    Raises
+    ------
+    InputError
+        For other values.
 
     Notes
     -----
-    It has no density: `pdf` is infinite at the values and 0 elsewhere. Give quantiles or a kernel density where the
-    density matters.
+    It has no density: `pdf` is infinite at the values and 0 elsewhere. Use quantiles or a kernel density where the
+    density matters. Cost: a sort, O(m log m), then that of `Piecewise`.
 
+    Examples
+    --------
     >>> ensemble = Sample([3.0, 1.0, 2.0])
     >>> ensemble.mean, round(ensemble.cdf(2.5), 4), round(ensemble.crps(2.0), 4)
     (2.0, 0.6667, 0.2222)
@@ -320,19 +354,19 @@ class Sample(Piecewise):
     def __init__(self, values: npt.ArrayLike) -> None:
         v = _column(values, "values")
         if len(v) == 0:
-            raise InputError("a sample of nothing is no distribution; give one value or more")
+            raise InputError("the sample is empty; give one value or more")
         distinct, count = np.unique(v, return_counts=True)
         levels = np.concatenate(([0.0], np.cumsum(count) / len(v)))
         super().__init__(np.repeat(distinct, 2), np.column_stack((levels[:-1], levels[1:])).ravel())
 
 
 def _squared(width: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-    """∫ of the square of a line from a to b over `width`."""
+    """∫ of the square of a linear function from a to b over `width`."""
     return width * (a * a + a * b + b * b) / 3.0
 
 
 def _each(function: Any, given: Any, what: str) -> Any:
-    """The function of a float or an array that holds no NaN: a float for a float."""
+    """The function of a float or an array without NaN: a float for a float."""
     values = _as_floats(given, what)
     if np.isnan(values).any():
         raise InputError(f"{what} {given!r} is not a number; give floats without NaN")

@@ -9,10 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, FloatArray, InputError
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
-from streamcal.inputs import check_scores
-from streamcal.registry import REGISTRY
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at
@@ -23,39 +25,42 @@ MARGIN = 0.5
 
 
 class EmpiricalDensity(ThresholdCalibrator):
-    """The empirical approach: qᵢ = cᵢ(pᵢ) / Σⱼ cⱼ(pⱼ), pᵢ = F(tᵢ) − F(tᵢ₋₁) being the mass on segment (tᵢ₋₁, tᵢ].
+    """Calibrated masses of segments: qᵢ = cᵢ(pᵢ) / Σⱼ cⱼ(pⱼ), where pᵢ = F(tᵢ) − F(tᵢ₋₁) is the mass on (tᵢ₋₁, tᵢ].
 
     Each cᵢ is a binary calibrator, which learns that the score pᵢ was followed by the label 1[tᵢ₋₁ < y ≤ tᵢ]. The
-    calibrated distribution has the mass qᵢ on segment i, spread evenly.
+    calibrated distribution has the mass qᵢ on segment i, with a uniform density.
 
     Parameters
     ----------
     calibrator : str or Calibrator
         The binary method of every segment: a name of the registry, such as "platt" (e-logistic; of the log-odds of pᵢ,
-        see `Platt`) or "beta" (e-beta, the default), or a calibrator. What is forgotten, and what the method can do
-        (merge, unlearn), is the calibrator's matter: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`. It has
-        no prior.
-    thresholds : int or array
+        see `Platt`) or "beta" (e-beta, the default), or a calibrator without a prior. Its forgetting policy and its
+        capabilities (merge, unlearn) are those of this method: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`.
+    thresholds : int or array-like of shape (K − 1,)
         K, for K segments of equal width; or the K − 1 thresholds between them, strictly inside the support.
     support : (float, float)
-        The ends lo < hi of the first and the last segment. The paper takes those of the training outcomes, widened by
-        half their range on both sides: see `from_sample`.
+        The ends lo < hi of the first and the last segment, in the unit of y. The paper uses the range of the training
+        outcomes, extended by half of it on both sides: see `from_sample`.
 
     Notes
     -----
-    The first segment also takes the mass below `lo`, the last that above `hi`, of predictions and of outcomes alike
-    (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the masses stay
-    as they came.
+    The first segment includes the mass below `lo`, the last that above `hi`, of predictions and of outcomes alike
+    (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the predicted
+    masses are kept.
 
-    A stream sees the mass of its segment alone: distributions that lie above the segment and below it can put the same
-    mass there, and are corrected alike. Where that matters, choose `IsotonicDistributional` or `VennAbersRegression`,
-    which read medians.
+    A binary subproblem uses the mass of its segment alone: distributions above the segment and below it can have the
+    same mass there, and are corrected alike. Where that matters, use `IsotonicDistributional` or `VennAbersRegression`,
+    which use medians.
 
-    With K segments, learning and predicting cost K times those of the binary method, and so does memory; a window
-    holds K masses for each observation. Thresholds are fixed: see `ThresholdCalibrator`.
+    Cost: with K segments, learning, predicting and memory are K times those of the binary method; a window holds K
+    masses for each observation. Thresholds are fixed: see `ThresholdCalibrator`.
 
+    References
+    ----------
     Song, Kull and Flach; paper 004, §4.
 
+    Examples
+    --------
     >>> cal = EmpiricalDensity("beta", thresholds=4, support=(-2.0, 2.0))
     >>> from streamcal.regression import Normal
     >>> cal.learn_many([Normal(0.0, 1.0)] * 100, [-0.5, 0.5] * 50)
@@ -83,10 +88,12 @@ class EmpiricalDensity(ThresholdCalibrator):
     def from_sample(cls, y: npt.ArrayLike, calibrator: str | Calibrator = "beta", thresholds: int = 16) -> Self:
         """Segments of equal mass in a warm-up sample of outcomes, fixed from then on.
 
-        The thresholds are the sample's quantiles, and the support is its range, widened by half of it on both
-        sides. Equal quantiles, of tied outcomes, are one threshold. Keep the parameters where streams are to be merged:
-        two samples give two sets of thresholds.
+        The thresholds are the sample's quantiles, and the support is its range, extended by half of it on both
+        sides. Equal quantiles, of tied outcomes, become one threshold. Streams that are to be merged need the same
+        parameters, and so the same sample.
 
+        Examples
+        --------
         >>> EmpiricalDensity.from_sample([0.0, 1.0, 2.0, 4.0], thresholds=2).params()["thresholds"]
         (1.5,)
         """
@@ -108,12 +115,12 @@ class EmpiricalDensity(ThresholdCalibrator):
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return EmpiricalDensityMap(self._edges, streams)
 
-    def _empty_map(self) -> DistributionMap:
-        return self._solve(1.0)
+    def empty_map(self) -> DistributionMap:
+        return self._map_of_streams([self._method.map()] * self._size)
 
 
 class EmpiricalDensityMap(DistributionMap):
-    """The masses of segments between `edges`, each sent through its own map."""
+    """The masses of segments between `edges`, each mapped by its own map."""
 
     def __init__(self, edges: FloatArray, maps: list[Any]) -> None:
         self.edges = edges
@@ -135,7 +142,7 @@ class EmpiricalDensityMap(DistributionMap):
 
 
 def check_binary(calibrator: Any) -> Calibrator:
-    """A binary method by its name in the registry, or a clone of one; `InputError` for what cannot learn masses."""
+    """A binary method by its name in the registry, or a clone of one; `InputError` for one that cannot learn masses."""
     if isinstance(calibrator, str):
         if calibrator not in REGISTRY:
             raise InputError(f"calibrator={calibrator!r} is not a method; known are {', '.join(REGISTRY)}")
@@ -145,7 +152,7 @@ def check_binary(calibrator: Any) -> Calibrator:
     if isinstance(calibrator, CrossVennAbers):
         raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
     if calibrator.params().get("prior") is not None:
-        raise InputError(f"calibrator={calibrator!r} has a prior, which has no place in K streams; give prior=None")
+        raise InputError(f"calibrator={calibrator!r} has a prior, which K subproblems cannot share; give prior=None")
     return calibrator.clone()
 
 

@@ -1,4 +1,4 @@
-"""`GaussianProcessCDF`: P(Y ≤ t) by a Gaussian process classifier over the predicted probability of it and t."""
+"""`GaussianProcessCDF`: P(Y ≤ t) by a Gaussian process classifier over the predicted P(Y ≤ t) and t."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.additive import require
-from streamcal.base import FloatArray, InputError, SolverError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError, SolverError
 from streamcal.kernels.logistic import logits, sigmoids
+from streamcal.learners.additive import require
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Logit, Scale
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, segment_edges
-from streamcal.scales import Logit, Scale
-from streamcal.settings import Setting
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
 from streamcal.statistics.threshold_tables import ThresholdTables
 
-#: More observations than this count as so many. At 10⁷ the prior weighs 1e-7 of what was seen and says next to nothing;
-#: with weights of 1e60 it would be lost in the rounding of the precision matrix, and with it the answer.
+#: More observations than this are weighted as this many. At 10⁷ the prior has a share of 1e-7 and next to no influence;
+#: with weights of 1e60 it would be lost in the rounding of the precision matrix, which would be singular.
 MOST_WEIGHT = 1e7
-#: Lengths outside of this are refused: a shorter one needs hundreds of inducing inputs and more thresholds than anybody
-#: has, one beyond the largest is a constant.
+#: Lengths outside of this are refused: a shorter one needs hundreds of inducing inputs and thresholds, a longer one
+#: gives a constant process.
 LENGTHS = (0.02, 10.0)
-#: And variances: below, a process is its mean; above, it allows log-odds of ±100, and the mode is lost in rounding.
+#: Variances outside of this are refused: below, a process is its mean; above, log-odds of ±100 are likely, and the mode
+#: is lost in rounding.
 VARIANCES = (1e-9, 1e3)
-#: ℓₜ is at least so many of the widest gap between two thresholds. In between there are no labels: a shorter process
-#: falls back to its mean there, which makes a staircase of the cdf, and no evidence speaks against it.
+#: ℓₜ is at least this multiple of the widest gap between two thresholds. In between there are no labels: a shorter
+#: process returns to its mean there, which makes the cdf a staircase, without an effect on the evidence.
 GAPS = 1.1
-#: Nodes of the Gauss-Hermite rule for the mean of a sigmoid under a normal distribution: right to 2e-4 at a standard
+#: Nodes of the Gauss-Hermite rule for the mean of a sigmoid under a normal distribution: accurate to 2e-4 at a standard
 #: deviation of 4, to 2e-7 at 2.
 NODES = 32
 
@@ -45,12 +47,17 @@ class RBF(Setting):
     Parameters
     ----------
     variance : float
-        σ², from 1e-9 to 1,000: how far, squared and in log-odds, the cdf may be expected from the prior mean.
+        σ², from 1e-9 to 1,000: the prior variance, in log-odds, of the cdf around the prior mean.
     q_length : float
         ℓᵤ, along the predicted probability, as a share of the width of its scale; from 0.02 to 10.
     t_length : float
-        ℓₜ, along the outcome, as a share of the width of the support; from 0.02 to 10. Where that is less than 1.1
-        times the widest gap between two thresholds, it is so much.
+        ℓₜ, along the outcome, as a share of the width of the support; from 0.02 to 10. It is raised to 1.1 times the
+        widest gap between two thresholds where it is shorter.
+
+    Raises
+    ------
+    InputError
+        For other values.
     """
 
     variance: float = 4.0
@@ -65,55 +72,61 @@ class RBF(Setting):
             object.__setattr__(self, name, float(value))
 
 
-#: The kernels that are tried by default: little and much freedom, on coarse, middle and fine lengths.
+#: The default kernels: small and large variance, with long, medium and short lengths.
 KERNELS = (RBF(2.0, 0.5, 0.3), RBF(2.0, 0.25, 0.15), RBF(16.0, 0.5, 0.3), RBF(16.0, 0.25, 0.15), RBF(16.0, 0.15, 0.07))
 
 
-class GaussianProcessCDF(AdditiveDistributionCalibrator):
-    """P(Y ≤ t | q) = 1/(1 + exp(−m − g)), g a Gaussian process over (u, t): u the predicted q(t) on a scale, t itself.
+class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
+    """P(Y ≤ t | q) = 1/(1 + exp(−m − g)) with a Gaussian process g over (u, t): u the predicted q(t) on a scale, and t.
 
     Every observation is K + 1 labels 1[y ≤ tⱼ] at the points (q(tⱼ), tⱼ). The statistic is a table of labels by cells
     of u for each threshold; the posterior given all labels, by Laplace's method, is a function of it.
 
     Parameters
     ----------
-    thresholds : int or array
+    thresholds : int or array-like of shape (K − 1,)
         K, for K + 1 equidistant tⱼ from one end of the support to the other, or the tⱼ strictly between the ends.
     support : (float, float)
-        Where calibrated distributions live, fixed in advance: all outcomes that may come, and some room.
+        The support of calibrated distributions, in the unit of y, fixed in advance; it should contain all possible
+        outcomes with some margin.
     kernel : RBF or tuple of RBF
-        The covariance; of several, the one of the largest evidence (marginal likelihood), chosen at every refresh.
+        The covariance; of several, the one with the largest evidence (marginal likelihood), chosen at every refresh.
     mean : {"base", "zero"}
-        m: the log-odds of q(t), so that what is not known better is what was predicted; or 0, as in the paper.
+        m: the log-odds of q(t), so that the prediction is kept where there are no data; or 0, as in the paper.
     point : {"mode", "mean"}
         1/(1 + e^−f) at the mode of f, or its mean under the posterior of f, as in the paper. See Notes.
     scale : Scale
-        From q to u. The paper has `Probability()`, where all tails are one point.
+        From q to u. The paper has `Probability()`, on which all tails are a single point.
     resolution : int or None
-        Cells of each table. None keeps every q: the paper's classifier on all of its points, without choosing any.
+        Cells of each table. None keeps every q: the paper's classifier on all of its points, without subsampling.
     points : int
-        Equidistant knots over the support, two or more; calibrated distributions are uniform between two of them.
+        Equidistant knots over the support, two or more; calibrated densities are uniform between two of them.
     forgetting, refresh_every
-        See `AdditiveLearner`. A solve takes tens of milliseconds a kernel: on a stream give `refresh_every=100`.
+        See `AdditiveLearner`. A solve takes tens of milliseconds for each kernel: on a stream give `refresh_every=100`.
 
     Notes
     -----
     *Exact*: with `resolution=None` this is the classifier of the paper with all N (K + 1) points, on features that
-    leave less than 2e-7 of the prior variance open. *Rounded*: the labels of a cell stand at their mean coordinates,
-    one for each label; the error is of second order in the width of a cell (seen: 5e-4 in a cdf with 256 cells of the
-    default scale, a quarter of it with twice as many). *Laplace*: the posterior of f is taken to be normal. *From the
-    paper*: the labels of one observation count as independent, which they are not, so that the posterior is too
-    narrow; `point="mode"` does not read its width. More than 10⁷ observations count as 10⁷.
+    represent all but 2e-7 of the prior variance. *Rounded*: the labels of a cell are placed at their mean coordinates,
+    one for each label; the error is of second order in the width of a cell (observed: 5e-4 in a cdf with 256 cells of
+    the default scale, a quarter of it with twice as many). *Laplace*: the posterior of f is approximated as normal.
+    *From the paper*: the labels of one observation are treated as independent, which they are not, so that the
+    posterior is too narrow; `point="mode"` does not use its width. More than 10⁷ observations are weighted as 10⁷.
 
-    Nothing makes the classifier monotone in t. Its values at the knots are put in order, which is the rearrangement of
-    Chernozhukov, Fernández-Val and Galichon (2009): never farther from any cdf than before, in every mean (Lp), and,
-    other than isotonic regression, without flat pieces, where the density would be 0. The mass beyond the support lies
-    in the first and the last piece.
+    The classifier need not be monotone in t. Its values at the knots are sorted, which is the rearrangement of
+    Chernozhukov, Fernández-Val and Galichon (2009): in every mean (Lp) it is at least as close to any cdf as before,
+    and, unlike isotonic regression, it has no flat pieces, where the density would be 0. The mass beyond the support is
+    added to the first and the last piece.
 
-    An observation costs O(K), a solve O(α² cells K + (αβ)³) with α and β features along u and t, at most 115 and K + 1,
-    whatever has been learned. A prediction costs O(α · points).
+    Cost: an observation O(K), a solve O(α² cells K + (αβ)³) with α and β features along u and t, at most 115 and K + 1,
+    whatever the number of observations. A prediction costs O(α · points).
+
+    References
+    ----------
     Paper 004, §5; Rasmussen & Williams 2006, §3.4.
 
+    Examples
+    --------
     >>> from streamcal.regression import Normal
     >>> cal = GaussianProcessCDF(support=(-10.0, 10.0))
     >>> cal.learn_many([Normal(0.0, 1.0)] * 200, [-3.0, 3.0] * 100)  # two modes, which no normal distribution has
@@ -165,12 +178,10 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         self._knots = np.linspace(*self.support, points)
         self._knots.flags.writeable = False
         self._axes = [self._axes_of(one) for one in self._kernels]
-        self._modes = [np.zeros(along_q.size * along_t.size) for along_q, along_t in self._axes]
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
-    def _new_statistic(self) -> Statistic:
-        self._tables = ThresholdTables(len(self._thresholds), self.scale, self.resolution)
-        return self._tables
+    def new_statistic(self) -> ThresholdTables:
+        return ThresholdTables(len(self._thresholds), self.scale, self.resolution)
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
         x = self.scale.coordinates(cdf_at(distribution, self._thresholds))
@@ -189,38 +200,32 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
 
     # -- the solve -----------------------------------------------------------------------------------------------
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return GaussianProcessMap(self._knots, self.scale, None)
 
-    def _solve(self, unit: float) -> DistributionMap:
-        x, neg, pos, ends = self._points(unit)
+    def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
+        x, neg, pos, ends = points_of(statistic)
         units, offset = self.scale.units(x), self._prior_mean(x)
         thresholds = self._shares(self._thresholds)
-        candidates = []
+        earlier = start.modes if isinstance(start, GaussianProcessMap) else ()
+        candidates, modes = [], []
         for i, (kernel, (along_q, along_t)) in enumerate(zip(self._kernels, self._axes, strict=True)):
             columns = math.sqrt(kernel.variance) * along_t.features(thresholds)
             problem = LaplaceProblem(along_q.features(units), ends, columns, offset, neg, pos)
-            solution = problem.mode(self._modes[i])
+            solution = problem.mode(earlier[i] if earlier else np.zeros(along_q.size * along_t.size))
             if not solution.solved:
                 raise SolverError(f"the mode under {kernel!r} was not found: status {solution.status!r}")
-            self._modes[i] = solution.x
+            modes.append(solution.x)
             evidence = problem.log_evidence(solution.x) if len(self._kernels) > 1 else 0.0
             candidates.append((evidence, i, problem))
         _, chosen, problem = max(candidates, key=lambda one: one[0])  # the first of equals
-        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem))
-
-    def _points(self, unit: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
-        """Coordinates, negative and positive weights of all thresholds, in today's units; where each threshold ends."""
-        parts = [table.points() for table in self._tables.tables]
-        x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
-        share = min(1.0, MOST_WEIGHT * unit / self._tables.n) / unit
-        return x, share * neg, share * pos, np.cumsum([len(part[0]) for part in parts])
+        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem, modes[chosen]), tuple(modes))
 
     def _prior_mean(self, x: FloatArray) -> FloatArray:
         return self.scale.logits(x) if self.mean == "base" else np.zeros(len(x))
 
     def _axes_of(self, kernel: RBF) -> tuple[Axis, Axis]:
-        """Inducing inputs over the whole scale; and at the thresholds, where all labels are: there nothing is lost."""
+        """Inducing inputs over the whole scale, and at the thresholds, where all labels are: that axis is exact."""
         cuts = self._shares(self._thresholds)
         length = max(kernel.t_length, GAPS * float(np.diff(cuts).max()))
         return axis_over(0.0, 1.0, kernel.q_length), axis_through(cuts, length)
@@ -229,24 +234,32 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator):
         """Outcomes as shares of the support."""
         return (t - self.support[0]) / (self.support[1] - self.support[0])
 
-    def _latent(self, i: int, problem: LaplaceProblem) -> Latent:
+    def _latent(self, i: int, problem: LaplaceProblem, found: FloatArray) -> Latent:
         """The posterior of the latent process under a kernel, at the knots."""
         (along_q, along_t), variance = self._axes[i], self._kernels[i].variance
         features = along_t.features(self._shares(self._knots))  # (points, β)
-        mode = math.sqrt(variance) * self._modes[i].reshape(along_q.size, -1) @ features.T
+        mode = math.sqrt(variance) * found.reshape(along_q.size, -1) @ features.T
         if self.point == "mode":
             return Latent(along_q, self.mean == "base", mode, variance, None)
         shape = along_q.size, along_t.size
-        posterior = covariance(problem.precision(self._modes[i])).reshape(*shape, *shape)
+        posterior = covariance(problem.precision(found)).reshape(*shape, *shape)
         spread = np.einsum("tb,abcd,td->tac", features, posterior, features, optimize=True)
         spread -= np.square(features).sum(axis=1)[:, None, None] * np.eye(along_q.size)
         return Latent(along_q, self.mean == "base", mode, variance, variance * spread)
 
 
+def points_of(tables: ThresholdTables) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.intp]]:
+    """Coordinates, negative and positive weights of all thresholds; where each threshold ends."""
+    parts = [table.points() for table in tables.parts.values()]
+    x, neg, pos = (np.concatenate(column) for column in zip(*parts, strict=True))
+    share = min(1.0, MOST_WEIGHT / tables.n)
+    return x, share * neg, share * pos, np.cumsum([len(part[0]) for part in parts])
+
+
 class Latent(NamedTuple):
     """The latent process at (u, t) for each of m values of t, given a(u) of shape (α,).
 
-    Its mean is m + a·mode[:, t], with m the log-odds of the base where `from_base`; its variance, where it is read,
+    Its mean is m + a·mode[:, t], with m the log-odds of the base where `from_base`; its variance, where it is needed,
     variance + aᵀ spread[t] a.
     """
 
@@ -258,31 +271,36 @@ class Latent(NamedTuple):
 
 
 class GaussianProcessMap(DistributionMap):
-    """The classifier at fixed knots, or, with no latent process, what was predicted.
+    """The classifier at fixed knots or, without a latent process, the predicted distribution.
 
     Parameters
     ----------
-    knots : array, shape (m,)
-        Of the calibrated distributions, from one end of the support to the other.
+    knots : ndarray of shape (m,)
+        Knots of the calibrated distributions, from one end of the support to the other.
     scale : Scale
         From q(t) to u.
     latent : Latent or None
         At the knots.
+    modes : tuple of ndarray
+        The mode of the weights under each kernel: the warm start of the next solve.
     """
 
-    def __init__(self, knots: FloatArray, scale: Scale, latent: Latent | None) -> None:
+    def __init__(
+        self, knots: FloatArray, scale: Scale, latent: Latent | None, modes: tuple[FloatArray, ...] = ()
+    ) -> None:
         self.knots = knots
         self.scale = scale
         self._latent = latent
+        self.modes = modes
 
     def predict_one(self, distribution: Distribution) -> Piecewise:
-        """The calibrated distribution: the probabilities at the knots in order, 0 at the first and 1 at the last."""
+        """The calibrated distribution: the sorted probabilities at the knots, 0 at the first and 1 at the last."""
         levels = np.sort(self.probabilities(cdf_at(distribution, self.knots)))
         levels[0], levels[-1] = 0.0, 1.0
         return Piecewise(self.knots, levels)
 
     def probabilities(self, q: FloatArray) -> FloatArray:
-        """The classifier itself, which need not be monotone: P(Y ≤ t) for predicted q(t) at each knot t, shape (m,)."""
+        """The classifier before rearrangement: P(Y ≤ t) for predicted q(t) at each knot t, shape (m,)."""
         if self._latent is None:
             return q
         axis, from_base, mode, variance, spread = self._latent

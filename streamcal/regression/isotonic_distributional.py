@@ -6,40 +6,44 @@ from typing import Any
 
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
 from streamcal.calibrators.isotonic import Isotonic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Interval
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import check_support, median
 from streamcal.regression.thresholds import MedianCalibrator, levels_of
-from streamcal.scales import Interval
 
 
 class IsotonicDistributional(MedianCalibrator):
-    """Isotonic distributional regression: P(Y > t) is, at each threshold t, the isotonic fit of 1[y > t] in the median.
+    """Isotonic distributional regression: at each threshold t, P(Y > t) is the isotonic fit of 1[y > t] on the median.
 
-    Of a predicted distribution only its median is read. Among all families of cdfs that rise stochastically with it,
-    this one has the smallest mean CRPS on the data held, summed over the thresholds; it needs no parameters.
+    Only the median of a predicted distribution is used. Among all families of cdfs that increase stochastically with
+    it, this one has the smallest mean CRPS on the data held, summed over the thresholds; it needs no parameters.
 
     Parameters
     ----------
     thresholds, support
-        As of `EmpiricalDensity`: K segments of the support, at whose inner ends the fit is exact; within a segment the
-        mass is even.
+        As for `EmpiricalDensity`: K segments of the support, at whose inner ends the fit is exact; the density within a
+        segment is uniform.
     forgetting : Forgetting
-        What is kept of the past.
+        The forgetting policy, default `Forever()`.
     resolution : int or None
         Cells of a grid over the support to which medians are rounded; None keeps every distinct one.
 
     Notes
     -----
-    Fits of labels that fall with t fall with t themselves, so that the predicted values are a cdf without repair.
-    Between medians held the fit is linear, outside them constant; see `MedianCalibrator`. Learning costs O(log² k) a
-    threshold for k distinct medians, and so does predicting.
+    Fits of labels that decrease with t decrease with t themselves, so that the predicted values are a cdf without
+    repair. Between medians held the fit is linear, beyond them constant; see `MedianCalibrator`. Cost: learning and
+    predicting take O(log² k) for each threshold and k distinct medians; memory O(k) for each threshold.
 
+    References
+    ----------
     Henzi, Ziegel and Gneiting, Isotonic distributional regression, JRSS B 2021, at fixed thresholds.
 
+    Examples
+    --------
     >>> from streamcal.regression import Normal
     >>> cal = IsotonicDistributional([0.0], support=(-2.0, 2.0))
     >>> cal.learn_many([Normal(m, 1.0) for m in (-1.0, -0.5, 0.5, 1.0)], [-1.0, 1.0, -0.5, 1.5])
@@ -67,7 +71,7 @@ class IsotonicDistributional(MedianCalibrator):
 
 
 class IsotonicDistributionalMap(DistributionMap):
-    """The median → 1 − P(Y > t) at the thresholds inside of `edges`."""
+    """The median → 1 − P(Y > t) at the thresholds inside `edges`."""
 
     def __init__(self, edges: FloatArray, maps: list[Any]) -> None:
         self.edges = edges

@@ -1,4 +1,4 @@
-"""`PITCalibrator`: the methods that keep only where outcomes fell in the cdfs that were predicted for them."""
+"""`PITCalibrator`: methods that keep only the probability integral transforms of the outcomes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError, Statistic
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import pit, pits
@@ -19,7 +20,7 @@ from streamcal.regression.recalibrated import IDENTITY, recalibrated
 from streamcal.statistics.score_tree import ScoreTree
 
 
-class PITCalibrator(AdditiveDistributionCalibrator):
+class PITCalibrator(AdditiveDistributionCalibrator[ScoreTree]):
     """A method of the probability integral transforms uᵢ = Fᵢ(yᵢ), the PIT: it predicts the cdf R(F(t)).
 
     R is a continuous cdf on [0, 1], linear between its knots, with R(0) = 0 and R(1) = 1.
@@ -27,18 +28,18 @@ class PITCalibrator(AdditiveDistributionCalibrator):
     Parameters
     ----------
     forgetting : Forgetting
-        What is kept of the past.
+        The forgetting policy, default `Forever()`.
     resolution : int or None
-        None (default): the knots of R are the distinct PITs held, in (0, 1), and memory grows with them. A number M of
-        cells, at least 2: PITs count at the upper end of their cell of width 1/M, and the knots are the ends of cells,
+        None (default): the knots of R are the distinct PITs held, in (0, 1), and memory grows with them. With M cells,
+        at least 2, PITs are rounded up to the end of their cell of width 1/M, and the knots are the ends of the cells,
         in fixed memory.
 
     Notes
     -----
-    A PIT of 0 or 1 is that of an outcome where no mass, or a float's nothing, was predicted (`tally()["outside"]`). No
-    proper cdf R(F(t)) can put mass there: it is spread over the piece next to it.
+    A PIT of 0 or 1 belongs to an outcome to which no mass, or a mass below rounding, was predicted
+    (`tally()["outside"]`). No proper cdf R(F(t)) can have mass there: it is spread over the adjacent piece.
 
-    Learning costs O(log k) for k distinct PITs; a prediction after it O(k), in compiled loops.
+    Cost: learning O(log k) for k distinct PITs; a prediction after it O(k), in compiled loops.
     """
 
     def __init__(self, *, forgetting: Forgetting = Forever(), resolution: int | None = None) -> None:
@@ -49,10 +50,10 @@ class PITCalibrator(AdditiveDistributionCalibrator):
         self.resolution = resolution
         super().__init__(forgetting=forgetting)
 
-    def _new_statistic(self) -> Statistic:
-        self._tree = ScoreTree()
-        self._tree.bounded = self.resolution is not None
-        return self._tree
+    def new_statistic(self) -> ScoreTree:
+        tree = ScoreTree()
+        tree.bounded = self.resolution is not None
+        return tree
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -72,8 +73,8 @@ class PITCalibrator(AdditiveDistributionCalibrator):
 
     # -- the map -------------------------------------------------------------------------------------------------
 
-    def _solve(self, unit: float) -> DistributionMap:
-        u, weight = self._tree.weights()
+    def solve(self, statistic: ScoreTree, start: DistributionMap | None) -> DistributionMap:
+        u, weight = statistic.weights()
         below = np.cumsum(weight)
         if self.resolution is None:
             inside = (u > 0.0) & (u < 1.0)
@@ -81,15 +82,15 @@ class PITCalibrator(AdditiveDistributionCalibrator):
         else:
             knots = np.arange(1, self.resolution) / self.resolution
             weight_below = np.concatenate(([0.0], below))[np.searchsorted(u, knots, side="right")]
-        levels = self._levels(knots, weight_below, below[-1], unit)
+        levels = self._levels(knots, weight_below, below[-1])
         ramp = Piecewise(np.concatenate(([0.0], knots, [1.0])), np.concatenate(([0.0], levels, [1.0])))
         return RecalibrationMap(ramp)
 
     @abstractmethod
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
-        """R at the PITs `u`, up to each of which the weight `below` of `total` lies."""
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
+        """R at the PITs `u`, where `below` of the weight `total` lies at or below each."""
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return RecalibrationMap(IDENTITY)
 
 

@@ -1,39 +1,44 @@
-"""`QuantileRecalibration`: predicted levels become the frequencies with which outcomes fell below them."""
+"""`QuantileRecalibration`: predicted levels are replaced by the observed frequencies of outcomes below them."""
 
 from __future__ import annotations
 
 import math
 
-from streamcal.base import FloatArray, InputError
-from streamcal.forgetting import Forever, Forgetting
+from streamcal.errors import InputError
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.pit_calibrator import PITCalibrator
 
 
 class QuantileRecalibration(PITCalibrator):
-    """Quantile recalibration: the cdf R(F(t)), R(u) being the frequency of outcomes with Fᵢ(yᵢ) ≤ u.
+    """Quantile recalibration: the cdf R(F(t)), where R(u) is the frequency of outcomes with Fᵢ(yᵢ) ≤ u.
 
-    Kuleshov, Fenner and Ermon fit R by isotonic regression to the pairs (uᵢ, share of PITs ≤ uᵢ). These rise together
-    already, so that isotonic regression leaves them as they are: R is the empirical cdf of the PITs, at the PITs, and
-    linear between them, from (0, 0) to (1, 1). That is exact on a stream.
+    Kuleshov, Fenner and Ermon fit R by isotonic regression to the pairs (uᵢ, share of PITs ≤ uᵢ). These increase
+    together already, so that isotonic regression does not change them: R is the empirical cdf of the PITs, at the PITs,
+    and linear between them, from (0, 0) to (1, 1). It is exact on a stream.
 
     Parameters
     ----------
     smoothing : float
-        s ≥ 0: R becomes (W·R(u) + s·u)/(W + s), W being the weight held. Pseudo-weight along the identity, for a gentle
-        start, and a density above 0 everywhere. Default 0: the paper's R.
+        s ≥ 0: R becomes (W·R(u) + s·u)/(W + s), where W is the weight held: a pseudo-weight along the identity, for a
+        stable start and a density above 0 everywhere. Default 0: the paper's R.
     forgetting, resolution
         See `PITCalibrator`.
 
     Notes
     -----
-    R corrects levels on average over all distributions; it does not look at which distribution it corrects.
+    R corrects levels on average over all distributions, and does not depend on the distribution it corrects.
     With smoothing=0 the density above the largest PIT held is 0, and on a grid also in empty cells: there the
-    log-likelihood is −∞. `ConformalPredictive` keeps 1/(n + 1) of the mass there. Between exact PITs the density is
-    rough: for densities give a `resolution`.
+    log-likelihood is −∞. `ConformalPredictive` keeps a mass of 1/(n + 1) there. Between exact PITs the density is
+    rough: for densities give a `resolution`. Cost: that of `PITCalibrator`.
 
+    References
+    ----------
     Kuleshov, Fenner and Ermon, Accurate uncertainties for deep learning using calibrated regression, ICML 2018,
     algorithm 1.
 
+    Examples
+    --------
     >>> from streamcal.regression import Normal
     >>> cal = QuantileRecalibration()
     >>> cal.learn_many([Normal(0.0, 1.0)] * 4, [-2.0, -1.0, 1.0, 2.0])
@@ -53,6 +58,5 @@ class QuantileRecalibration(PITCalibrator):
         self.smoothing = smoothing
         super().__init__(forgetting=forgetting, resolution=resolution)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float, unit: float) -> FloatArray:
-        extra = self.smoothing * unit
-        return (below + extra * u) / (total + extra)
+    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
+        return (below + self.smoothing * u) / (total + self.smoothing)

@@ -1,4 +1,4 @@
-"""Reading predictive distributions: the one place where their cdfs are checked, and turned into plain numbers."""
+"""Validation of predictive distributions, whose cdfs, medians and PITs are turned into plain numbers here."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from streamcal.base import FloatArray, InputError
-from streamcal.inputs import check_scores
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution, Normal
 
-#: A cdf that is a sum of parts may miss [0, 1], or fall, by its rounding: a thousand parts of 1e-16 each, and room.
+#: A cdf that is a sum may leave [0, 1], or decrease, by its rounding: a thousand terms of 1e-16 each, with a margin.
 CDF_ROUNDING = 1e-12
-#: The search for a quantile doubles its bracket at most so often: from ±1 to the end of the floats.
+#: Limit of doublings of the bracket in the search for a quantile: from ±1 to the largest float.
 DOUBLINGS = 1023
 
 
@@ -27,7 +28,7 @@ def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
 
 
 def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> FloatArray:
-    """`cdf_at` for each of n distributions, shape (n, m). Normals are read all at once."""
+    """`cdf_at` for each of n distributions, shape (n, m). Normal distributions are vectorised."""
     given = check_distributions(distributions)
     if not given:
         return np.empty((0, len(thresholds)))
@@ -39,14 +40,14 @@ def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> Fl
 
 
 def pit(distribution: Distribution, y: float) -> float:
-    """The probability integral transform F(y), in [0, 1]; `InputError` where the cdf says something else."""
+    """The probability integral transform F(y), in [0, 1]; `InputError` where the cdf returns something else."""
     if type(distribution) is Normal:  # which needs no check
         return float(ndtr((y - distribution.mean) / distribution.sd))
     return float(_in_range(_called(distribution, y), distribution))
 
 
 def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
-    """`pit` of each distribution at its outcome, shape (n,). Normals are read all at once."""
+    """`pit` of each distribution at its outcome, shape (n,). Normal distributions are vectorised."""
     given = check_distributions(distributions)
     if len(given) != len(y):
         raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
@@ -58,9 +59,9 @@ def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
 
 
 def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
-    """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, where it has none, by bisection of its cdf.
+    """The quantiles at levels in [0, 1]: by the distribution's `ppf` or, without one, by bisection of its cdf.
 
-    Beyond what the cdf reaches they are infinite, and so is a searched one at level 0.
+    They are infinite beyond the range of the cdf; with bisection also at level 0.
     """
     ppf = getattr(distribution, "ppf", None)
     if callable(ppf):
@@ -86,7 +87,7 @@ def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
 
 
 def check_distribution(distribution: Any) -> Distribution:
-    """Anything with a `cdf` to be called; `InputError` otherwise."""
+    """Any object with a callable `cdf`; `InputError` otherwise."""
     if not callable(getattr(distribution, "cdf", None)):
         raise InputError(
             f"distribution {distribution!r} has no cdf; give Normal(mean, sd), Quantiles(levels, values), "
@@ -99,7 +100,7 @@ def check_distribution(distribution: Any) -> Distribution:
 def check_distributions(distributions: Any) -> list[Distribution]:
     """A list of distributions; `InputError` for anything else."""
     if callable(getattr(distributions, "cdf", None)) or not hasattr(distributions, "__iter__"):
-        raise InputError(f"distributions {distributions!r} are no sequence; give a list of distributions")
+        raise InputError(f"distributions {distributions!r} are not a sequence; give a list of distributions")
     return [check_distribution(one) for one in distributions]
 
 
@@ -132,6 +133,8 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
 
     `thresholds` is K, for segments of equal width, or the K − 1 thresholds between the segments, strictly inside.
 
+    Examples
+    --------
     >>> segment_edges(4, (0.0, 2.0)).tolist(), segment_edges([0.5], (0.0, 2.0)).tolist()
     ([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 0.5, 2.0])
     """

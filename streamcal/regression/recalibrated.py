@@ -8,24 +8,25 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from streamcal.base import CapabilityError, FloatArray
+from streamcal.errors import CapabilityError
+from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.reading import check_distribution, quantiles_of
 
-#: Integrals over levels are cut here, at the normal cdf of −8 (6e-16), −7¾, …, 8, so that pieces stay smooth where
+#: Integrals over levels are split here, at the normal cdf of −8 (6e-16), −7¾, …, 8, so that pieces are smooth where
 #: quantiles grow like those of a normal distribution or faster.
 _Z = np.linspace(-8.0, 8.0, 65)
 CUTS = np.concatenate(([0.0], Normal(0.0, 1.0).cdf(_Z[_Z <= 0.0]), 1.0 - Normal(0.0, 1.0).cdf(-_Z[_Z > 0.0]), [1.0]))
 #: Gauss-Legendre nodes in each piece.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
-#: Levels as they are.
+#: The identity map of levels.
 IDENTITY = Piecewise([0.0, 1.0], [0.0, 1.0])
 
 
 def recalibrated(distribution: Distribution, ramp: Piecewise) -> CalibratedDistribution:
-    """The distribution of cdf R(F(t)), R the cdf of `ramp`, which has no jumps and lives on [0, 1].
+    """The distribution with the cdf R(F(t)), where R is the cdf of `ramp`, on [0, 1] and without jumps.
 
-    Of a `Piecewise` distribution it is one again, exactly. Of any other it asks `pdf` and `ppf` as they are needed.
+    For a `Piecewise` distribution the result is one again, exactly; for others `pdf` and `ppf` are called when needed.
     """
     if isinstance(distribution, Piecewise):
         return _piecewise(distribution, ramp)
@@ -33,7 +34,7 @@ def recalibrated(distribution: Distribution, ramp: Piecewise) -> CalibratedDistr
 
 
 def complete(distribution: Distribution) -> CalibratedDistribution:
-    """A distribution that answers every question with what the given one can say, itself if it does so already."""
+    """The distribution itself if it has all methods of `CalibratedDistribution`; else one that derives them."""
     if isinstance(distribution, CalibratedDistribution):
         return distribution
     return Recalibrated(check_distribution(distribution), IDENTITY)
@@ -49,23 +50,32 @@ def _piecewise(base: Piecewise, ramp: Piecewise) -> Piecewise:
 
 
 class Recalibrated(CalibratedDistribution):
-    """The distribution with the cdf R(F(t)): the base F, seen through a piecewise linear map R of levels.
+    """The distribution with the cdf R(F(t)), for a base F and a piecewise linear map R of levels.
 
     Parameters
     ----------
     base : Distribution
-        `pdf` needs its `pdf` (or `logpdf`); what asks for quantiles uses its `ppf`, or else searches its cdf.
+        `pdf` needs its `pdf` (or `logpdf`); quantiles use its `ppf`, or else bisection of its cdf.
     ramp : Piecewise
         R: the distribution of the calibrated PIT, on [0, 1], without jumps.
+
+    Raises
+    ------
+    CapabilityError
+        By a method for which the base lacks a method.
 
     Notes
     -----
     cdf, pdf and ppf are exact: R(F(t)), R′(F(t))·f(t), F⁻¹(R⁻¹(q)); so is the mean of a `Normal`. Other means,
     ∫ F⁻¹(u) dR(u), and the CRPS, 2∫ (1[u ≥ F(y)] − R(u))·(F⁻¹(u) − y) dR(u), are sums of Gauss-Legendre quadratures
-    between the knots of R: right to 1e-10 of the standard deviation for normal distributions, and to less where
-    quantiles grow faster at the ends. Where quantiles jump, as those of counts, they are right to some 1e-2 of it only
-    (1.1e-2 seen, for Poisson distributions): give such a one as `Piecewise`, with every value twice, which is exact.
+    between the knots of R: accurate to 1e-10 of the standard deviation for normal distributions, and less accurate
+    where quantiles grow faster at the ends. Where quantiles jump, as those of counts, the accuracy is only some 1e-2 of
+    it (1.1e-2 observed, for Poisson distributions): represent such a distribution as `Piecewise`, with every value
+    twice, which is exact. Cost: cdf, pdf and ppf one call of the base and O(log m) for m knots of R; mean and CRPS a
+    vectorised call of its quantile function at O(m) nodes.
 
+    Examples
+    --------
     >>> ramp = Piecewise([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])
     >>> skewed = Recalibrated(Normal(0.0, 1.0), ramp)
     >>> skewed.cdf(0.0), round(skewed.mean, 6)
@@ -87,7 +97,7 @@ class Recalibrated(CalibratedDistribution):
         return float(np.sum(share * self._quantiles(u)))
 
     def _mean_of_standard_normal(self) -> float:
-        """∫ Φ⁻¹(u) dR(u): between two knots the mean of z is −Δφ/Δu, and rounding must not move it out of them."""
+        """∫ Φ⁻¹(u) dR(u): between two knots the mean of z is −Δφ/Δu, clipped to the interval against rounding."""
         z = ndtri(self.ramp.knots)
         inside = -np.diff(Normal(0.0, 1.0).pdf(z)) / np.diff(self.ramp.knots)
         return float(np.sum(np.diff(self.ramp.levels) * np.clip(inside, z[:-1], z[1:])))
@@ -117,7 +127,7 @@ class Recalibrated(CalibratedDistribution):
         return float(2.0 * np.sum(share * below * (y - self._quantiles(u))))
 
     def _levels(self, extra: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Nodes u in (0, 1) and weights of a quadrature of ∫ g(u) dR(u), smooth pieces ending at `extra` too."""
+        """Nodes u in (0, 1) and weights of a quadrature of ∫ g(u) dR(u); its smooth pieces also end at `extra`."""
         ends = np.unique(np.concatenate((CUTS, self.ramp.knots, extra)))
         middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
         u = np.clip(middle[:, np.newaxis] + half[:, np.newaxis] * NODES, ends[:-1, np.newaxis], ends[1:, np.newaxis])
@@ -139,7 +149,7 @@ class Recalibrated(CalibratedDistribution):
     def _of_base(self, verb: str) -> Callable[[Any], Any]:
         found = getattr(self.base, verb, None)
         if not callable(found):
-            raise CapabilityError(f"{self.base!r} has no {verb}, which this question needs; give it one")
+            raise CapabilityError(f"{self.base!r} has no {verb}, which is needed here; add one")
         called: Callable[[Any], Any] = found
         return called
 

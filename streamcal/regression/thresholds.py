@@ -1,6 +1,7 @@
-"""The methods that learn a binary calibrator at each of some thresholds, fixed in advance.
+"""Methods that calibrate a binary subproblem at each of several thresholds, fixed in advance.
 
-`ThresholdCalibrator` is any of them; `MedianCalibrator` those that read of a distribution its median alone.
+`ThresholdCalibrator` is the base of all of them, `MedianCalibrator` of those that use only the median of a
+distribution.
 """
 
 from __future__ import annotations
@@ -13,26 +14,28 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import Calibrator, FloatArray, InputError, Time
-from streamcal.inputs import check_time
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
+from streamcal.errors import InputError
 from streamcal.memories.memory import Coordinate
-from streamcal.questions import Answers, Asking, Column, QuestionsLearner
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
+from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subproblems
 
 #: Segment of the outcome, stream → whether the outcome is positive in it; for arrays of segments too.
 Relation = Callable[[Any, int], Any]
 
 
-class ThresholdCalibrator(QuestionsLearner[DistributionMap], AdditiveDistributionCalibrator):
-    """Streams of one binary method at thresholds t₁ < … < t_{K−1} that cut the support [lo, hi] into K segments.
+class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistributionCalibrator[Any]):
+    """One binary subproblem for each threshold t₁ < … < t_{K−1} that divides the support [lo, hi] into K segments.
 
-    Thresholds are parameters, and never follow the data: what a stream has learned is about its threshold, so that
-    moved ones would mix answers to other questions, and merging would have no meaning.
+    Thresholds are parameters, and never follow the data: a binary subproblem is defined by its threshold, so that
+    moving it would mix outcomes of different events, and merging would have no meaning.
 
-    An outcome below `lo` counts in the first segment and one above `hi` in the last (`tally()["outside"]`). What is
-    predicted has its mass between `lo` and `hi`: the density of an outcome outside is 0.
+    An outcome below `lo` belongs to the first segment and one above `hi` to the last (`tally()["outside"]`).
+    Predictions have their mass between `lo` and `hi`: the density of an outcome outside is 0.
     """
 
     #: Which streams an outcome in segment 0 … K − 1 is positive in; and by how many there are fewer than segments.
@@ -52,7 +55,7 @@ class ThresholdCalibrator(QuestionsLearner[DistributionMap], AdditiveDistributio
 
     @abstractmethod
     def _scores(self, distribution: Distribution) -> Coordinate:
-        """The scores the streams see of a distribution: a tuple of them, or one for all."""
+        """The scores of a distribution for the binary subproblems: a tuple of them, or one for all."""
 
     @abstractmethod
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
@@ -75,54 +78,54 @@ class ThresholdCalibrator(QuestionsLearner[DistributionMap], AdditiveDistributio
 
     @abstractmethod
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
-        """The map that asks these, calibrators or their maps."""
+        """The map that reads these, maps or what answers like them, one at each threshold."""
 
-    def _streams(self, unit: float) -> list[Any]:
-        """The calibrators in order, where an observation of today weighs `unit`."""
-        held = self._questions.as_of(unit)
-        return [held.get(i, self._questions.blank) for i in range(self._size)]
+    def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
+        maps = self._maps_of(statistic)
+        return self._map_of_streams([maps[i] for i in range(self._size)])
 
-    def _solve(self, unit: float) -> DistributionMap:
-        return self._map_of_streams([stream.map() for stream in self._streams(unit)])
+    def _live_streams(self, t: Time | None) -> list[Any] | None:
+        """What answers at each threshold as of `t`, until the next change; None where nothing is held."""
+        readers = self._readers_at(t)
+        streams = [readers.get(i) for i in range(self._size)]
+        return None if None in streams else streams
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         if self.refresh_every > 1:
             return super().predict_one(distribution, t)
-        # By the calibrators themselves, of which some need no map to answer.
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        if self._memory.statistic.n <= 0.0:
-            return self._empty_map().predict_one(distribution)
-        return self._map_of_streams(self._streams(unit)).predict_one(distribution)
+        streams = self._live_streams(t)  # some need no map
+        map = self.empty_map() if streams is None else self._map_of_streams(streams)
+        return map.predict_one(distribution)
 
 
-class AtThresholds(Asking):
-    """Questions 0 … size − 1. x is a tuple of their scores, or one score for all, and y the segment of the outcome."""
+class AtThresholds(Routing):
+    """Subproblems 0 … size − 1. x is a tuple of their scores, or one score for all; y is the segment of the outcome."""
 
     constant = True
 
     def __init__(self, size: int, relation: Relation) -> None:
         self._relation = relation
         self._places = range(size)
-        #: The answers by segment, as they are first asked for: as many as there are segments at most.
+        #: The labels by segment, as they are first needed: as many as there are segments at most.
         self._positive: dict[float, list[bool]] = {}
 
-    def answers(self, x: float | tuple[float, ...], y: float) -> Answers:
+    def route(self, x: float | tuple[float, ...], y: float) -> Routed:
         positive = self._positive.get(y)
         if positive is None:
             positive = self._positive[y] = [self._relation(y, place) for place in self._places]
         return self._places, x, positive
 
-    def answers_many(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+    def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
         for i in self._places:
             scores = x[:, i].copy() if x.ndim == 2 else x
             yield i, slice(None), scores, self._relation(y, i)
 
 
 class MedianCalibrator(ThresholdCalibrator):
-    """Streams at the K − 1 thresholds, which see the median of a distribution; an outcome is positive where y > t.
+    """Binary subproblems at the K − 1 thresholds, scored by the median; an outcome is positive where y > t.
 
-    Medians outside of the support count at its end. Before anything was learned a distribution keeps its masses in the
-    segments.
+    Medians outside of the support are moved to its end. Before the first observation a distribution keeps its masses in
+    the segments.
     """
 
     _relation = operator.gt
@@ -134,12 +137,12 @@ class MedianCalibrator(ThresholdCalibrator):
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
         return medians(distributions)
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return SegmentsMap(self._edges)
 
 
 class SegmentsMap(DistributionMap):
-    """The masses between `edges` as they are, spread evenly."""
+    """The predicted masses between `edges`, each spread uniformly."""
 
     def __init__(self, edges: FloatArray) -> None:
         self.edges = edges
@@ -149,6 +152,6 @@ class SegmentsMap(DistributionMap):
 
 
 def levels_of(inner: npt.ArrayLike) -> FloatArray:
-    """A cdf at K + 1 edges from its values at the K − 1 inner ones, which may fall by rounding alone."""
+    """A cdf at K + 1 edges from its values at the K − 1 inner ones, which may decrease by rounding alone."""
     rising = np.maximum.accumulate(np.clip(inner, 0.0, 1.0))
     return np.concatenate(([0.0], rising, [1.0]))

@@ -7,16 +7,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, Time
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.forgetting import Forever, Forgetting
-from streamcal.inputs import check_time
-from streamcal.portable import POINTS
+from streamcal.maps.points import POINTS
+from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Interval
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_support, median
 from streamcal.regression.thresholds import MedianCalibrator, levels_of
-from streamcal.scales import Interval
 
 
 class VennAbersRegression(MedianCalibrator):
@@ -28,29 +27,34 @@ class VennAbersRegression(MedianCalibrator):
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        What makes one probability of a pair: see `VennAbers`. Each rises with p₀ and p₁, so that a cdf comes out.
+        How a pair is reduced to one probability: see `VennAbers`. Each increases with p₀ and p₁, so that the result is
+        a cdf.
     thresholds, support
-        As of `EmpiricalDensity`: K segments of the support; within a segment the mass is even.
+        As for `EmpiricalDensity`: K segments of the support; the density within a segment is uniform.
     forgetting : Forgetting
-        What is kept of the past.
+        The forgetting policy, default `Forever()`.
     resolution : int or None
         Cells of a grid over the support to which medians are rounded; None keeps every distinct one.
 
     Notes
     -----
-    Validity, at each threshold for itself: where the rule that made the distributions was fixed in advance, the
+    Validity, separately at each threshold: where the rule that made the distributions was fixed in advance, the
     observations held and the new one are exchangeable and weights are 1, the one of p₀ and p₁ that belongs to the
-    outcome (p₁ where y > t) is perfectly calibrated. Nothing is said of the single cdf between them, nor of
-    several thresholds at once. A model that goes on learning, decay or unequal weights void it.
+    outcome (p₁ where y > t) is perfectly calibrated. The theorem does not cover the single cdf between them, nor
+    several thresholds jointly, nor a model that keeps learning, decay or unequal weights.
 
-    Fits of labels that fall with t fall with t, and so both ends are cdfs without repair. The published
+    Fits of labels that decrease with t decrease with t, so that both ends are cdfs without repair. The published
     method takes every outcome held as a threshold, and a run of isotonic regressions for each; on a stream the
-    thresholds are fixed. Learning and predicting cost O(log² k) a threshold for k distinct medians. See
-    `MedianCalibrator` for medians outside of the support, and for the start.
+    thresholds are fixed. Cost: learning and predicting take O(log² k) for each threshold and k distinct medians; memory
+    O(k) for each threshold. See `MedianCalibrator` for medians outside of the support, and for the start.
 
+    References
+    ----------
     Nouretdinov, Volkhonskiy, Lim, Toccaceli and Gammerman, Inductive Venn-Abers predictive distribution, COPA 2018
     (PMLR 91).
 
+    Examples
+    --------
     >>> from streamcal.regression import Normal
     >>> cal = VennAbersRegression(thresholds=[0.0], support=(-2.0, 2.0))
     >>> cal.learn_many([Normal(m, 1.0) for m in (-1.0, -0.5, 0.5, 1.0)], [-1.0, -0.2, 0.5, 1.5])
@@ -78,29 +82,28 @@ class VennAbersRegression(MedianCalibrator):
         super().__init__(method, thresholds, support)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        unit = self._memory.as_of(None if t is None else check_time(t))
-        if self._memory.statistic.n <= 0.0:
-            return self._empty_map().predict_one(distribution)
-        centre = median(distribution)
-        pairs = [stream.predict_interval_one(centre) for stream in self._streams(unit)]
-        return between(self._edges, pairs, self.point)
+        streams = self._live_streams(t)
+        if streams is None:
+            return self.empty_map().predict_one(distribution)
+        x = self._method.scale.coordinate(median(distribution))  # type: ignore[attr-defined]
+        return between(self._edges, [stream.interval_at(x) for stream in streams], self.point)
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return VennAbersRegressionMap(self._edges, streams, self.point)
 
-    def _empty_map(self) -> DistributionMap:
+    def empty_map(self) -> DistributionMap:
         return VacuousMap(self._edges)
 
 
 class VennAbersDistribution(Piecewise):
-    """A cdf with the two between which it lies.
+    """A cdf, with the lower and the upper cdf around it.
 
     Parameters
     ----------
-    edges : array, shape (K + 1,)
+    edges : ndarray of shape (K + 1,)
         The ends of the segments.
-    inner, lower, upper : array, shape (K − 1,)
-        The cdf, and the one below and above it, at the inner edges.
+    inner, lower, upper : ndarray of shape (K − 1,)
+        The cdf, the lower and the upper cdf at the inner edges.
     """
 
     def __init__(self, edges: FloatArray, inner: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
@@ -110,7 +113,7 @@ class VennAbersDistribution(Piecewise):
 
 
 class VennAbersRegressionMap(DistributionMap):
-    """The median → Venn-Abers pairs at the thresholds inside of `edges`."""
+    """The median → Venn-Abers pairs at the thresholds inside `edges`."""
 
     def __init__(self, edges: FloatArray, maps: list[Any], point: str) -> None:
         self.edges = edges
@@ -123,7 +126,7 @@ class VennAbersRegressionMap(DistributionMap):
 
 
 class VacuousMap(DistributionMap):
-    """The masses between `edges` as they are, between cdfs that say nothing."""
+    """The predicted masses between `edges`, with bounds of 0 and 1."""
 
     def __init__(self, edges: FloatArray) -> None:
         self.edges = edges

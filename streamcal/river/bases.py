@@ -7,7 +7,9 @@ from typing import Any
 
 from river import base, compose
 
-from streamcal.base import Calibrator, InputError, Time
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import InputError
+from streamcal.parameters.types import Time
 
 #: What is predicted where the base has no opinion: it returned {}, as some do before they have learned.
 NO_OPINION = 0.5

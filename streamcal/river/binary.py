@@ -8,11 +8,13 @@ from typing import Any
 
 from river import base, linear_model, preprocessing
 
-from streamcal.base import Calibrator, InputError, Label, Time
+from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.platt import Platt
-from streamcal.inputs import check_label, check_weight
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_OPINION, asked_for, both, fresh, score_of, takes
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from river import base, linear_model, naive_bayes, preprocessing
 
-from streamcal.base import InputError, Label, Time
+from streamcal.errors import InputError
 from streamcal.fusion import BernsteinFusion, Fusion
-from streamcal.inputs import check_label, check_weight
+from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_OPINION, asked_for, both, score_of, takes
 
 

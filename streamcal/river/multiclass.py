@@ -7,10 +7,11 @@ from typing import Any
 
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
-from streamcal.base import InputError, Time
-from streamcal.inputs import check_weight
+from streamcal.errors import InputError
 from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
+from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.types import Time
 from streamcal.river.bases import asked_for, probabilities_of, takes
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from river import base, linear_model, preprocessing
 
-from streamcal.base import InputError, Time
-from streamcal.inputs import check_outcome, check_weight
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import check_outcome, check_weight
+from streamcal.parameters.types import Time
 from streamcal.regression import CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
 from streamcal.river.bases import asked_for, takes, takes_to_predict
 

@@ -1,1 +1,1 @@
-"""Solvers: arrays in, a `Solution` with a status out."""
+"""Numerical solvers: arrays in, a `Solution` with a status out. They import kernels only."""

@@ -1,4 +1,13 @@
-"""Monotone Bernstein least squares, exactly: the active-set kernel with its status in words."""
+"""Monotone Bernstein least squares by the primal active-set kernel, with its status in words.
+
+Symbols:
+
+    n       degree of the polynomial; B_0 … B_n the Bernstein basis on [0, 1]
+    V       V_ji = B_i(u_j), a row for every observation (u_j, y_j) of weight w_j
+    W       Σ w
+    Q, r    VᵀV/W and Vᵀy/W (weighted); Q follows from the 2n + 1 weighted sums of the basis of degree 2n
+    c       the n + 1 Bernstein coefficients of the fitted polynomial
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +19,18 @@ from streamcal.solvers.solution import Solution
 class MonotoneLeastSquares:
     """min ½cᵀQc − rᵀc + ½ ridge Σ(c_j − c_{j−1})² over 0 <= c_0 <= … <= c_n <= 1, warm-started.
 
-    Q = VᵀV/W and r = Vᵀy/W are given by the moments of `BernsteinSums`. The KKT residual of the answer is
-    around 1e-15. O(n²) while the set of active constraints stays as it was, plus O(m³) for m free ones.
+    Parameters
+    ----------
+    degree : int
+        n, from 1 to 50.
+    ridge : float
+        Penalty on squared differences of neighbouring coefficients, > 0. It makes the solution unique where the data
+        do not.
 
-    Args:
-        degree: n, 1..50.
-        ridge: the penalty that makes the answer unique where the data do not.
+    Notes
+    -----
+    The residual of the optimality conditions (KKT) is around 1e-15. Cost of a solve: O(n²) while the active set stays
+    the same, plus O(m³) for m free coefficients when it changes; O(n²) memory.
     """
 
     def __init__(self, degree: int, ridge: float = RIDGE) -> None:
@@ -23,14 +38,31 @@ class MonotoneLeastSquares:
 
     @property
     def degree(self) -> int:
+        """n."""
         return int(self.kernel.degree)
 
     @property
     def ridge(self) -> float:
+        """The penalty on squared differences of neighbouring coefficients."""
         return float(self.kernel.ridge)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
+        """Solve for the sums held, starting from the active set of the previous solve.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (2n + 1,)
+            Σ w B_i(u), for the basis of degree 2n.
+        cross : ndarray of shape (n + 1,)
+            Σ w y B_i(u), for the basis of degree n.
+        weight : float
+            W > 0.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (n + 1,).
+        """
         kernel = self.kernel
         status = kernel.solve(moments, cross, weight)
         return Solution(
@@ -42,5 +74,5 @@ class MonotoneLeastSquares:
         )
 
     def reset(self) -> None:
-        """Forget the active set: the next solve starts cold."""
+        """Drop the active set, so that the next solve is a cold start."""
         self.kernel.set_active_set([], False)

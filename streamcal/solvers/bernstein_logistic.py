@@ -1,4 +1,4 @@
-"""Monotone Bernstein logistic regression: Newton steps whose quadratic programs are monotone least squares.
+"""Monotone Bernstein logistic regression: Newton steps, each of which is a monotone least-squares problem.
 
 Symbols:
 
@@ -9,9 +9,11 @@ Symbols:
 
     min  F(c) = S Σ w log(1 + exp η) − a η  +  ½ ridge Σ (c_j − c_{j−1})²,      S = 1 / LIMIT²
 
-At the point c the quadratic model of F has the Hessian 4 VᵀDV, which is the Gram matrix of the basis under the weights
-4D. So its minimum over the constraints is a monotone Bernstein least-squares problem, given by 2n + 1 moments, and the
-solvers of that serve. S keeps its numbers below 1, for which those are made.
+The quadratic model of F at c has the Hessian 4 VᵀDV: the Gram matrix of the basis under the weights 4D. Its minimum
+over the constraints is therefore a monotone Bernstein least-squares problem, given by 2n + 1 moments, and is solved by
+the solvers of that problem. The factor S keeps its entries below 1, the range for which their tolerances are set.
+
+Source: paper 001 for the bounds of the log-odds; the Newton step is derived above.
 """
 
 from typing import NamedTuple, Protocol
@@ -30,15 +32,15 @@ LIMIT = 15.0
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 40
-#: Newton converges quadratically: after a full step that moves no log-odds by more than this, the next would change
-#: nothing in the last place.
+#: Newton converges quadratically: after a full step that changes no log-odds by more than this, the next step would be
+#: below rounding.
 LAST_STEP = 1e-8
-#: The loss per unit of weight that may be left, by the bound of `_Problem.gap`.
+#: Accepted suboptimality: the log loss per unit of weight that may remain, by the bound of `_Problem.gap`.
 ACCEPTED_GAP = 1e-11
 
 
 class QuadraticProgram(Protocol):
-    """What `MonotoneLeastSquares` and `WarmOSQP` do."""
+    """A solver of monotone Bernstein least squares: `MonotoneLeastSquares` or `WarmOSQP`."""
 
     @property
     def ridge(self) -> float: ...
@@ -47,7 +49,7 @@ class QuadraticProgram(Protocol):
 
 
 class _Point(NamedTuple):
-    """c, Vc, the terms of the log loss there, and F."""
+    """One iterate: c, Vc, the terms of the log loss at c, and F(c)."""
 
     c: Array
     height: Array
@@ -58,18 +60,31 @@ class _Point(NamedTuple):
 def fit_bernstein_logistic(
     u: Array, neg: Array, pos: Array, quadratic: QuadraticProgram, start: Array, degree: int
 ) -> Solution:
-    """Minimise F; the solution's x holds the coefficients of the log-odds, LIMIT (2c − 1), shape (degree + 1,).
+    """Minimise F by damped Newton steps.
 
-    The steps are damped: F is convex and every step goes towards the minimum of a model that is strictly convex, so
-    that they converge from any start. The residual is a bound on the log loss per unit of weight that is left.
+    Parameters
+    ----------
+    u : ndarray of shape (k,)
+        Distinct scores in [0, 1].
+    neg, pos : ndarray of shape (k,)
+        Weight of the negatives and of the positives at each score, ≥ 0.
+    quadratic : QuadraticProgram
+        Solver of the quadratic programs, made for this degree.
+    start : ndarray of shape (n + 1,)
+        Coefficients of the log-odds to start from, used if they are better than the best constant.
+    degree : int
+        n.
 
-    Args:
-        u: distinct scores on [0, 1], shape (k,).
-        neg: weight of the negatives at each, shape (k,).
-        pos: weight of the positives at each, shape (k,).
-        quadratic: the solver of the quadratic programs, for this degree.
-        start: coefficients to start from, used if they are better than the best constant.
-        degree: n.
+    Returns
+    -------
+    Solution
+        `x` holds the coefficients of the log-odds, LIMIT (2c − 1), shape (n + 1,). `residual` bounds the log loss per
+        unit of weight that could still be gained.
+
+    Notes
+    -----
+    F is convex, and each step goes towards the minimum of a strictly convex model, so that the damped steps converge
+    from any start. Cost of a step: O(k n) and one quadratic program; O(k n) memory.
     """
     total = float(neg.sum() + pos.sum())
     if not total > 0.0:
@@ -91,7 +106,7 @@ def fit_bernstein_logistic(
 
 
 class _Problem:
-    """One table, per unit of weight."""
+    """The data of one fit, with weights that sum to 1."""
 
     def __init__(self, u: Array, weight: Array, positive: Array, degree: int, ridge: float) -> None:
         self.basis = basis_matrix(degree, u)
@@ -101,6 +116,7 @@ class _Problem:
         self.ridge = ridge
 
     def at(self, c: Array, height: Array) -> _Point:
+        """The iterate at c, where `height` is Vc."""
         terms = log_loss_terms(_log_odds(height), self.weight, self.positive)
         rise = np.diff(c)
         return _Point(c, height, terms, float(terms.loss.sum()) / LIMIT**2 + 0.5 * self.ridge * float(rise @ rise))
@@ -114,15 +130,19 @@ class _Problem:
         return min((self.at(c, self.basis @ c) for c in (constant, warm)), key=lambda point: point.loss)
 
     def model(self, point: _Point) -> tuple[Array, Array]:
-        """Moments and cross sums of the least-squares problem that is the quadratic model of F at the point."""
+        """Moments (2n + 1,) and cross sums (n + 1,) of the least-squares problem that models F at this iterate."""
         curvature = 4.0 * point.terms.curvature
         pull = curvature * point.height - (2.0 / LIMIT) * point.terms.excess
         return curvature @ self.products, pull @ self.basis
 
     def search(self, point: _Point, goal: Array) -> tuple[_Point, float, bool]:
-        """The first of the full, halved … steps to the goal that gains enough.
+        """Backtracking: the first of the full, halved, quartered … steps to `goal` that decreases F sufficiently.
 
-        With it, by how much the full one moves a log-odds, and whether its gain is lost in the rounding of F.
+        Returns
+        -------
+        tuple of (_Point, float, bool)
+            The new iterate; the largest change of a log-odds by the full step; whether the decrease it promises is
+            below the rounding of F.
         """
         step = goal - point.c
         slope = float(self.gradient(point) @ _increments(step))
@@ -144,17 +164,18 @@ class _Problem:
         return gradient
 
     def gap(self, point: _Point) -> float:
-        """A bound on the log loss that is left, whatever the way here (Frank and Wolfe).
+        """An upper bound on F(c) − min F, in units of the log loss (the Frank-Wolfe gap).
 
-        F is convex, so it lies above its tangent, which over d >= 0, Σd <= 1 is least at a corner: 0 or one d_j = 1.
+        F is convex and lies above its tangent. Over the increments d >= 0, Σd <= 1, the tangent is least at a
+        corner: at 0 or at one d_j = 1.
         """
         gradient = self.gradient(point)
         return LIMIT**2 * (float(gradient @ _increments(point.c)) - min(float(gradient.min()), 0.0))
 
 
 def basis_matrix(degree: int, u: Array) -> Array:
-    """B_i(u_j), shape (k, degree + 1)."""
-    basis = np.ones((degree + 1, len(u)))  # a row for each i: long loops, and no temporary of this size
+    """The Bernstein basis at the points u, B_i(u_j), of shape (k, degree + 1). O(k · degree)."""
+    basis = np.ones((degree + 1, len(u)))  # one row per i: the loops run along memory, without large temporaries
     for i in range(degree):
         np.multiply(basis[i], u, out=basis[i + 1])
     falling, v = np.ones(len(u)), 1.0 - u
@@ -165,8 +186,10 @@ def basis_matrix(degree: int, u: Array) -> Array:
 
 
 def _increments(c: Array) -> Array:
+    """d_0 = c_0, d_j = c_j − c_{j−1}."""
     return np.diff(c, prepend=0.0)
 
 
 def _log_odds(c: Array) -> Array:
+    """Coefficients of the log-odds from coefficients in [0, 1]."""
     return LIMIT * (2.0 * c - 1.0)

@@ -1,4 +1,4 @@
-"""Eight families of copulas: log densities that neither overflow nor cancel, and their fit by likelihood.
+"""Eight families of copulas: log densities that neither overflow nor cancel, and their fit by maximum likelihood.
 
 Symbols: u, v in (0, 1); c(u, v) = ∂²C/∂u∂v. Parameters are those of Nelsen, "An Introduction to Copulas", and Joe,
 "Dependence Modeling with Copulas":
@@ -9,9 +9,10 @@ Symbols: u, v in (0, 1); c(u, v) = ∂²C/∂u∂v. Parameters are those of Nels
     gumbel      C = exp(−(x^θ + y^θ)^(1/θ)),  x = −log u, y = −log v    θ ≥ 1
     frank       C = −log(1 + (e^(−θu) − 1)(e^(−θv) − 1)/(e^−θ − 1)) / θ      θ ≠ 0
     plackett    (C (1 − u − v + C)) / ((u − C)(v − C)) = θ              θ > 0
-    rotated-…   c(1 − u, 1 − v), the survival copula
+    rotated-…   c(1 − u, 1 − v), the survival copula (rotation by 180°)
 
-Frank at −θ and Plackett at 1/θ are the same copulas with 1 − v for v, by which negative dependence is computed.
+Frank at −θ and Plackett at 1/θ are the same copulas with 1 − v in place of v; negative dependence is computed this way.
+Every density costs O(k) for k points of two scores, and O(k M²) for the elliptical families in M scores.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
-#: Degrees of freedom that are tried, since a quantile function is slow: near enough that the best of them loses about
-#: 1e-4 of mean log likelihood to the best of all.
+#: Degrees of freedom that are tried. A continuous search would be slow, since it needs new quantiles at each step; the
+#: best of these loses about 1e-4 of mean log likelihood to the best of all.
 DEGREES = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.5, 9.0, 14.0, 25.0)
-#: Probabilities are kept this far from 0 and 1: no sample says more of a corner, and the densities grow without bound.
+#: Probabilities are clipped to [EDGE, 1 − EDGE]: densities are unbounded in the corners, where samples are empty.
 EDGE = 1e-6
-#: What a smaller eigenvalue of a matrix of pairwise correlations is raised to.
+#: Smaller eigenvalues of a matrix of pairwise correlations are raised to this.
 SMALLEST_EIGENVALUE = 1e-3
-#: A mean log likelihood this much below the best is as good; then the family named first is taken, whatever was
-#: rounded, since several families hold the independence copula or come near it.
+#: Mean log likelihoods that differ by less than this are equal, and the family named first is taken: several families
+#: contain the independence copula or come near it, and rounding must not decide between them.
 TIED = 1e-9
 #: The search ends at this width of the parameter, on the scale of `_PAIRS`: a likelihood is flat to 1e-12 there.
 WIDTH = 1e-6
@@ -44,7 +45,21 @@ WIDTH = 1e-6
 
 
 def log_elliptical(x: Array, correlation: Array, degrees: float) -> Array:
-    """The Gaussian (ν = ∞) or Student's t copula at the quantiles `x` of its margins, shape (k, M)."""
+    """Log density of the Gaussian (ν = ∞) or Student's t copula.
+
+    Parameters
+    ----------
+    x : ndarray of shape (k, M)
+        Quantiles of the margins, Φ⁻¹(u) or t_ν⁻¹(u).
+    correlation : ndarray of shape (M, M)
+        R, positive definite.
+    degrees : float
+        ν > 0, or ∞.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+    """
     width = x.shape[1]
     root = np.linalg.cholesky(correlation)
     square = np.sum(np.linalg.solve(root, x.T) ** 2, axis=0)
@@ -57,7 +72,7 @@ def log_elliptical(x: Array, correlation: Array, degrees: float) -> Array:
 
 
 def log_clayton(u: Array, v: Array, theta: float) -> Array:
-    """log((1 + θ) (uv)^(−1−θ) (u^−θ + v^−θ − 1)^(−2−1/θ)), the sum taken relative to its largest term."""
+    """log((1 + θ) (uv)^(−1−θ) (u^−θ + v^−θ − 1)^(−2−1/θ)) at shapes (k,), the sum relative to its largest term."""
     a, b = -theta * np.log(u), -theta * np.log(v)
     top = np.maximum(a, b)
     # e^a + e^b − 1 = e^top (1 + e^−top (e^low − 1)): nothing cancels, also where θ is small
@@ -66,7 +81,7 @@ def log_clayton(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_gumbel(u: Array, v: Array, theta: float) -> Array:
-    """log(C (xy)^(θ−1) A^(1−2θ) (A + θ − 1) / uv) with A = (x^θ + y^θ)^(1/θ)."""
+    """log(C (xy)^(θ−1) A^(1−2θ) (A + θ − 1) / uv) with A = (x^θ + y^θ)^(1/θ), at shapes (k,)."""
     x, y = -np.log(u), -np.log(v)
     log_x, log_y = np.log(x), np.log(y)
     log_a = np.logaddexp(theta * log_x, theta * log_y) / theta
@@ -75,7 +90,7 @@ def log_gumbel(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_frank(u: Array, v: Array, theta: float) -> Array:
-    """log(θ (1 − e^−θ) e^(−θ(u+v)) / D²), D = e^(−θu) (1 − e^(−θv)) + e^(−θv) (1 − e^(−θ(1−v)))."""
+    """log(θ (1 − e^−θ) e^(−θ(u+v)) / D²), D = e^(−θu) (1 − e^(−θv)) + e^(−θv) (1 − e^(−θ(1−v))), at shapes (k,)."""
     if theta < 0.0:
         return log_frank(u, 1.0 - v, -theta)
     theta = max(theta, 1e-9)  # the independence copula, to a share of as much
@@ -85,7 +100,7 @@ def log_frank(u: Array, v: Array, theta: float) -> Array:
 
 
 def log_plackett(u: Array, v: Array, theta: float) -> Array:
-    """log(θ (1 + η s) / (1 + 2 η s + η² (u − v)²)^(3/2)), η = θ − 1 and s = u + v − 2uv."""
+    """log(θ (1 + η s) / (1 + 2 η s + η² (u − v)²)^(3/2)), η = θ − 1 and s = u + v − 2uv, at shapes (k,)."""
     if theta < 1.0:
         return log_plackett(u, 1.0 - v, 1.0 / theta)
     eta, s = theta - 1.0, u * (1.0 - v) + v * (1.0 - u)
@@ -94,7 +109,7 @@ def log_plackett(u: Array, v: Array, theta: float) -> Array:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A family of two scores: its density, and its parameter as a function of the variable of the search."""
+    """A family of two scores: its log density, and its parameter as a function of the variable of the search."""
 
     log_density: Callable[[Array, Array, float], Array]
     parameter: Callable[[float], float]
@@ -132,10 +147,20 @@ ANY_WIDTH = tuple(_ELLIPTICAL)
 
 @dataclass(frozen=True, eq=False)
 class Copula:
-    """A copula with its parameters: θ, or the correlations (M, M) and ν; `family` "independence" has none.
+    """A fitted copula.
 
-    Attributes:
-        log_likelihood: the mean log density over the sample it was fitted to.
+    Attributes
+    ----------
+    family : str
+        One of FAMILIES, or "independence", which has no parameter.
+    theta : float
+        θ of the families of two scores.
+    correlation : ndarray of shape (M, M) or None
+        R of the elliptical families.
+    degrees : float
+        ν of the Student copula, ∞ for the Gaussian one.
+    log_likelihood : float
+        Mean log density over the sample it was fitted to.
     """
 
     family: str
@@ -145,7 +170,17 @@ class Copula:
     log_likelihood: float = 0.0
 
     def log_density(self, u: Array) -> Array:
-        """log c at probabilities of shape (k, M), kept EDGE from 0 and 1."""
+        """Log density of the copula.
+
+        Parameters
+        ----------
+        u : ndarray of shape (k, M)
+            Probabilities, clipped to [EDGE, 1 − EDGE].
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
         u = np.clip(u, EDGE, 1.0 - EDGE)
         if self.correlation is not None:
             return log_elliptical(_quantiles(u, self.degrees), self.correlation, self.degrees)
@@ -160,11 +195,28 @@ class Copula:
 
 
 def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> Copula:
-    """The copula of the largest likelihood for probabilities of shape (k, M) with weights above 0, shape (k,).
+    """The copula of the largest likelihood.
 
-    For M > 2 the families of ANY_WIDTH alone, their correlations fitted pair by pair and, where no M variables have
-    such correlations, moved to some that exist. A search has no way to fail: it ends inside the bounds of the parameter
-    or at one of them.
+    Parameters
+    ----------
+    u : ndarray of shape (k, M)
+        Probabilities (ranks) of the scores, clipped to [EDGE, 1 − EDGE].
+    weight : ndarray of shape (k,)
+        Weights, > 0.
+    families : sequence of str
+        Candidates, of FAMILIES. For M > 2 only those of ANY_WIDTH are tried.
+
+    Returns
+    -------
+    Copula
+        "independence" for a single score, and where no family is better by more than TIED.
+
+    Notes
+    -----
+    For M > 2 the correlations are fitted pair by pair, and moved to a positive definite matrix where they do not form
+    one. A search cannot fail: it ends inside the bounds of the parameter or at one of them. Cost: some 10 to 15
+    evaluations of a density, O(k) each, for every parameter that is searched; the Student copula is searched for every
+    ν of DEGREES.
     """
     share = weight / weight.sum()
     width = u.shape[1]
@@ -181,6 +233,7 @@ def fit_copula(u: Array, weight: Array, families: Sequence[str] = FAMILIES) -> C
 
 
 def _fit_pair(u: Array, share: Array, family: str) -> Copula:
+    """The member of a family of two scores with the largest likelihood."""
     pair = _PAIRS[family]
     u = np.clip(u, EDGE, 1.0 - EDGE)
     first, second = (1.0 - u if family.startswith("rotated-") else u).T
@@ -189,6 +242,7 @@ def _fit_pair(u: Array, share: Array, family: str) -> Copula:
 
 
 def _fit_elliptical(u: Array, share: Array, family: str, degrees: float) -> Copula:
+    """The Gaussian or Student copula of these degrees of freedom, its correlations fitted pair by pair."""
     x = _quantiles(np.clip(u, EDGE, 1.0 - EDGE), degrees)
     width = x.shape[1]
     correlation = np.eye(width)
@@ -211,17 +265,18 @@ def _correlation(x: Array, share: Array, degrees: float) -> float:
 
 
 def _largest(function: Callable[[float], float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Where a function is largest, and its value there."""
+    """Where a function of one variable is largest within bounds, and its value there."""
     found = minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": WIDTH})
     return float(found.x), -float(found.fun)
 
 
 def _quantiles(u: Array, degrees: float) -> Array:
+    """Standard normal or Student quantiles of the probabilities `u`."""
     return np.asarray(ndtri(u) if degrees == np.inf else stdtrit(degrees, u), dtype=np.float64)
 
 
 def _repaired(correlation: Array) -> Array:
-    """The same matrix, or one without eigenvalues below SMALLEST_EIGENVALUE and again with a unit diagonal."""
+    """The same matrix, or one with eigenvalues raised to SMALLEST_EIGENVALUE and rescaled to a unit diagonal."""
     values, vectors = np.linalg.eigh(correlation)
     if values[0] >= SMALLEST_EIGENVALUE or len(values) == 2:
         return correlation

@@ -3,14 +3,14 @@
     labels      P(b = 1 | f) = 1/(1 + e^−f), f = m + g
     process     g(u, t) ~ GP(0, σ² k((u − u')/ℓᵤ) k((t − t')/ℓₜ)), k(d) = exp(−d²/2)
 
-With inducing inputs Z along one axis, k(Z, Z) = U Λ Uᵀ, and features a(u) = Λ^−½ Uᵀ k(Z, u), a(u)·a(u') is the
-covariance of what g(Z) says of g(u) and g(u'). So g(u, t) = σ a(u)ᵀ C b(t) with a matrix C of independent standard
-normal entries, and a remainder of variance σ² (1 − |a(u)|² |b(t)|²) of which no label says anything. Where both axes
-have their inducing inputs at all the points that have labels, this is the process itself.
+With inducing inputs Z along one axis, k(Z, Z) = U Λ Uᵀ, and features a(u) = Λ^−½ Uᵀ k(Z, u), the product a(u)·a(u') is
+the part of the covariance of g(u) and g(u') that g(Z) explains. So g(u, t) = σ a(u)ᵀ C b(t) with a matrix C of
+independent standard normal entries, and a remainder of variance σ² (1 − |a(u)|² |b(t)|²) that is independent of every
+label. Where both axes have inducing inputs at all points with labels, the features represent the process exactly.
 
 The mode of C given the labels is a logistic regression with a ridge of 1, found by Newton's method (Rasmussen and
-Williams 2006, Algorithm 3.1, in the space of the features). The posterior is taken to be normal around it, its
-precision H the second derivatives there, and the evidence that of their eq. (3.32).
+Williams 2006, Algorithm 3.1, in the space of the features). The posterior is approximated by a normal distribution
+around the mode, whose precision H is the matrix of second derivatives there, and the evidence by their eq. (3.32).
 """
 
 from typing import NamedTuple
@@ -24,28 +24,38 @@ from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
 
-#: Eigenvalues of k(Z, Z) below this share of the largest are left out. It is the share of the prior variance that is
-#: lost at most for each of them; and Λ^−½ magnifies the rounding of k no further than from 1e-16 to 1e-11.
+#: Eigenvalues of k(Z, Z) below this share of the largest are left out. Each of them carries at most this share of the
+#: prior variance; with the others Λ^−½ magnifies the rounding of k from 1e-16 to 1e-11 at most.
 NEGLIGIBLE = 1e-10
-#: Inducing inputs over an interval are this share of a length apart and go on for one length beyond both ends. Then
-#: they leave less than 2e-7 of the prior variance open anywhere between.
+#: Inducing inputs over an interval are this share of a length apart and extend one length beyond both ends. Inside the
+#: interval they then explain all but 2e-7 of the prior variance.
 SPACING = 0.4
-#: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
-#: largest of them, the next would move them by its square.
+#: Newton converges quadratically: after a step that changes no log-odds by more than this, relative to 1 and to the
+#: largest of them, the next step would change them by the square of it.
 LAST_STEP = 1e-8
-#: A loss rounds by this much of itself; a smaller gain cannot be seen in it. So many full steps in a row without one
-#: are enough, too: where millions of labels stand against a ridge of 1, rounding moves the mode by more than that for
-#: ever.
+#: Relative rounding of the loss: a smaller decrease cannot be measured. QUIET_STEPS full steps in a row without a
+#: measurable decrease also end the search: with millions of labels against a ridge of 1, rounding changes the mode by
+#: more than LAST_STEP at every step.
 ROUNDING = 1e-14
 QUIET_STEPS = 3
-#: More weight than this at a threshold, times σ², and the ridge of 1 is lost in the rounding of the precision.
+#: With more weight than this at a threshold, times σ², the ridge of 1 is below the rounding of the precision.
 LARGEST = 1e12
 MAX_ITERATIONS = 100
 MAX_HALVINGS = 60
 
 
 class Axis(NamedTuple):
-    """The features of one input: inducing inputs, shape (m,), and what turns covariances with them into features."""
+    """The features of one input.
+
+    Attributes
+    ----------
+    inducing : ndarray of shape (m,)
+        Inducing inputs Z.
+    length : float
+        ℓ > 0, in the unit of the input.
+    whitening : ndarray of shape (m, size)
+        Λ^−½ U, which turns covariances with Z into features.
+    """
 
     inducing: Array
     length: float
@@ -63,14 +73,43 @@ class Axis(NamedTuple):
 
 
 def axis_through(inducing: Array, length: float) -> Axis:
-    """The features of an input with these inducing inputs, all different."""
+    """The features of an input with these inducing inputs.
+
+    Parameters
+    ----------
+    inducing : ndarray of shape (m,)
+        Distinct inducing inputs.
+    length : float
+        ℓ > 0.
+
+    Returns
+    -------
+    Axis
+
+    Notes
+    -----
+    Cost: O(m³), an eigendecomposition.
+    """
     values, vectors = eigh(_correlation(inducing, inducing, length))
     kept = values > NEGLIGIBLE * values[-1]
     return Axis(inducing, length, vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def axis_over(low: float, high: float, length: float) -> Axis:
-    """The features of an input that may lie anywhere in an interval."""
+    """The features of an input that may lie anywhere in [low, high].
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval.
+    length : float
+        ℓ > 0.
+
+    Returns
+    -------
+    Axis
+        With inducing inputs SPACING · ℓ apart.
+    """
     number = int(np.ceil((high - low + 2.0 * length) / (SPACING * length))) + 1
     return axis_through(np.linspace(low - length, high + length, number), length)
 
@@ -82,15 +121,20 @@ def _correlation(x: Array, z: Array, length: float) -> Array:
 
 
 class LaplaceProblem:
-    """The labels of one statistic. C is a flat array of shape (αβ,) throughout.
+    """The posterior of C given labels at points (u, t). C is a flat array of shape (αβ,) throughout.
 
-    Args:
-        rows: a(u) of the points, those of the first threshold first, shape (n, α).
-        ends: where the points of each of K thresholds end, shape (K,).
-        columns: σ b(t) of the thresholds, shape (K, β).
-        offset: m at the points, shape (n,).
-        neg: weight of the labels 0, shape (n,).
-        pos: weight of the labels 1, shape (n,).
+    Parameters
+    ----------
+    rows : ndarray of shape (n, α)
+        a(u) of the points, sorted by threshold.
+    ends : ndarray of shape (K,)
+        Where the points of each of the K thresholds end.
+    columns : ndarray of shape (K, β)
+        σ b(t) of the thresholds.
+    offset : ndarray of shape (n,)
+        Prior mean m at the points.
+    neg, pos : ndarray of shape (n,)
+        Weight of the labels 0 and of the labels 1 at each point.
     """
 
     def __init__(
@@ -106,9 +150,22 @@ class LaplaceProblem:
         self._squares = np.einsum("jk,jl->jkl", columns, columns).reshape(len(columns), -1)  # (K, β²)
 
     def mode(self, start: Array) -> Solution:
-        """The C of the largest posterior density. Any finite `start` leads to the same answer.
+        """The C of the largest posterior density.
 
-        The objective is convex and its curvature at least 1, so that a full or halved Newton step always gains.
+        Parameters
+        ----------
+        start : ndarray of shape (αβ,)
+            Where to start; any finite value leads to the same solution.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (αβ,).
+
+        Notes
+        -----
+        The objective is convex with curvature of at least 1, so that a full or halved Newton step always decreases it.
+        A step costs O(n α² + K α² β²) for the Hessian and O((αβ)³) for its factor.
         """
         if float(self.weight.sum()) * float(np.square(self.columns).sum(axis=1).max()) > LARGEST * len(self.columns):
             return Solution(start, "too much weight", False, 0, np.inf)
@@ -128,11 +185,11 @@ class LaplaceProblem:
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
 
     def precision(self, point: Array) -> Array:
-        """H at C, shape (αβ, αβ). O(n α² + K α² β²), where a matrix of all features would cost O(n α² β²)."""
+        """H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
         return self._curvature(self._assess(point)[0])
 
     def log_evidence(self, mode: Array) -> float:
-        """Laplace's approximation of the log marginal likelihood."""
+        """Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
         factor, _ = cho_factor(self.precision(mode), check_finite=False)
         return -self._assess(mode)[1] - float(np.log(np.diag(factor)).sum())
 
@@ -147,6 +204,7 @@ class LaplaceProblem:
         return terms, float(terms.loss.sum()) + 0.5 * float(point @ point)
 
     def _gradient(self, point: Array, terms: Terms) -> Array:
+        """Derivatives of the objective at C, shape (αβ,)."""
         by_threshold = np.stack([terms.excess[part] @ self.rows[part] for part in self._parts])  # (K, α)
         gradient: Array = (by_threshold.T @ self.columns).reshape(-1) + point
         return gradient
@@ -162,7 +220,10 @@ class LaplaceProblem:
         return hessian
 
     def _search(self, point: Array, value: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        """Backtracking: the first of the full, halved, quartered … steps that decreases the objective sufficiently.
+
+        The last value returned is whether it was the full step.
+        """
         share = 1.0
         for _ in range(MAX_HALVINGS):
             trial = point + share * step

@@ -1,4 +1,7 @@
-"""Logistic regression of few parameters on a table of scores, with lower bounds: Newton steps over the box."""
+"""Logistic regression with few parameters and lower bounds, on a table of scores: projected Newton steps.
+
+Symbols: η = offset + features δ the log-odds; p = 1/(1 + e^−η); w the weight of a score and a that of its positives.
+"""
 
 from itertools import product
 from typing import NamedTuple
@@ -11,26 +14,26 @@ from streamcal.solvers.solution import Solution
 Array = NDArray[np.float64]
 
 RIDGE = 1e-9
-"""A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the answer finite and unique where the likelihood alone does
-not: labels that are perfectly separated end at log-odds in the tens, a direction the scores leave open at 0. Where the
-curvature per unit of weight is h, it moves a parameter by RIDGE/h of its distance from 0."""
+"""A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the solution finite and unique where the likelihood alone does
+not: perfectly separated labels end at log-odds in the tens, and a direction that the scores do not determine at 0.
+Where the curvature per unit of weight is h, it shrinks a parameter by RIDGE/h of its distance from 0."""
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 60
-#: Newton converges quadratically: after a step that moves no log-odds by more than this, relative to 1 and to the
-#: largest of them, the next would change nothing in the last place.
+#: Newton converges quadratically: after a step that changes no log-odds by more than this, relative to 1 and to the
+#: largest of them, the next step would be below rounding.
 LAST_STEP = 1e-9
-#: Where the ridge alone decides, rounding moves log-odds by more than that for ever. So many full steps in a row whose
-#: gain is lost in the rounding of the loss are enough, too.
+#: Where only the ridge determines the solution, rounding changes log-odds by more than LAST_STEP at every step. This
+#: many full steps in a row, each with a decrease below the rounding of the loss, also end the search.
 QUIET_STEPS = 3
-#: And the slope of the loss that is then left, per unit of weight and of the largest feature.
+#: Accepted violation of the optimality conditions, per unit of weight and of the largest feature.
 ACCEPTED_VIOLATION = 1e-12
-#: A loss rounds by this much of itself; a smaller gain cannot be seen in it.
+#: Relative rounding of the loss: a smaller decrease cannot be measured.
 ROUNDING = 1e-14
 
 
 class Terms(NamedTuple):
-    """Log loss and its first two derivatives in the log-odds, entry by entry; shapes (k,)."""
+    """Log loss and its first two derivatives in the log-odds, one entry for each score; shapes (k,)."""
 
     loss: Array
     excess: Array
@@ -38,7 +41,22 @@ class Terms(NamedTuple):
 
 
 def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
-    """w log(1 + exp η) − a η, w p − a and w p (1 − p), each to the last digits of the smaller of p and 1 − p."""
+    """The log loss w log(1 + exp η) − a η, and its derivatives w p − a and w p (1 − p).
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (k,)
+        η.
+    weight : ndarray of shape (k,)
+        w ≥ 0.
+    positive : ndarray of shape (k,)
+        a, from 0 to w.
+
+    Returns
+    -------
+    Terms
+        Accurate relative to the smaller of p and 1 − p. O(k).
+    """
     e = np.exp(-np.abs(log_odds))
     tail = e / (1.0 + e)
     up = log_odds > 0.0
@@ -51,17 +69,29 @@ def log_loss_terms(log_odds: Array, weight: Array, positive: Array) -> Terms:
 def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: Array, start: Array) -> Solution:
     """min Σ w log(1 + exp η) − pos η + ½ RIDGE Σw ‖δ‖², η = offset + features δ, δ >= lower; w = neg + pos.
 
-    Damped Newton: each step goes to the minimum of the quadratic model over the box, found by trying every set of
-    active bounds. The loss is convex, the model positive definite and the box convex, so that a full or halved step
-    always gains; `solved` means that the last of them changed nothing any more.
+    Parameters
+    ----------
+    features : ndarray of shape (k, m)
+        m of at most 3 or so.
+    offset : ndarray of shape (k,)
+        Log-odds at δ = 0.
+    neg, pos : ndarray of shape (k,)
+        Weight of the negatives and of the positives, ≥ 0.
+    lower : ndarray of shape (m,)
+        Lower bounds of δ, < 0, or −inf for none.
+    start : ndarray of shape (m,)
+        δ to start from, used if it is better than 0.
 
-    Args:
-        features: shape (k, m), m <= 3 or so.
-        offset: the log-odds at δ = 0, shape (k,).
-        neg: weight of the negatives, shape (k,).
-        pos: weight of the positives, shape (k,).
-        lower: bounds, −inf for none, shape (m,); 0 lies above them.
-        start: δ to start from; used if it is better than 0.
+    Returns
+    -------
+    Solution
+        `x` is δ, shape (m,).
+
+    Notes
+    -----
+    Damped Newton: each step goes to the minimum of the quadratic model over the bounds, found by trying every active
+    set. Loss and bounds are convex and the model is positive definite, so that a full or halved step always decreases
+    the loss; `solved` means that the last step changed nothing above rounding. Cost of a step: O(k m² + 2ᵐ m³).
     """
     total = float(neg.sum() + pos.sum())
     if not total > 0.0:
@@ -84,7 +114,7 @@ def fit_logistic(features: Array, offset: Array, neg: Array, pos: Array, lower: 
 
 
 class _Problem:
-    """One table, per unit of weight."""
+    """The data of one fit, with weights that sum to 1."""
 
     def __init__(self, features: Array, offset: Array, weight: Array, positive: Array, lower: Array) -> None:
         self.features = features
@@ -94,18 +124,21 @@ class _Problem:
         self.lower = lower
 
     def log_odds(self, delta: Array) -> Array:
+        """η at δ, shape (k,)."""
         return self.offset + self.features @ delta
 
     def assess(self, delta: Array) -> tuple[Terms, float]:
+        """The terms of the log loss at δ, and the objective."""
         terms = log_loss_terms(self.log_odds(delta), self.weight, self.positive)
         return terms, float(terms.loss.sum()) + 0.5 * RIDGE * float(delta @ delta)
 
     def better_of(self, cold: Array, warm: Array) -> tuple[Array, Terms, float]:
+        """The better of a cold and a warm start, with its terms and its objective."""
         points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
         return min(points, key=lambda point: point[2])
 
     def newton_step(self, delta: Array, terms: Terms) -> tuple[Array, float]:
-        """The step to the minimum of the quadratic model over the box, and the slope of the loss along it, ≤ 0."""
+        """The step to the minimum of the quadratic model over the bounds, and the slope of the loss along it, ≤ 0."""
         gradient = self.gradient(delta, terms)
         hessian = self.features.T @ (terms.curvature[:, None] * self.features) + RIDGE * np.eye(len(delta))
         step, best = np.zeros_like(delta), 0.0
@@ -117,10 +150,11 @@ class _Problem:
         return step, float(gradient @ step)
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, Terms, float, bool]:
-        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one.
+        """Backtracking: the first of the full, halved, quartered … steps that decreases the loss sufficiently.
 
-        Where the gain to be expected is lost in the rounding of the loss, the loss is no judge, and it is the full one:
-        parameters in the hundreds that all but cancel make log-odds, and so the loss, round by more than they are.
+        Where the expected decrease is below the rounding of the loss, the loss cannot be used for the comparison and
+        the full step is taken: parameters in the hundreds that nearly cancel give log-odds, and so a loss, with
+        rounding errors larger than the values themselves. The last value returned is whether the step was the full one.
         """
         share = 1.0
         blur = ROUNDING * (loss + self.cancelling(delta))
@@ -133,11 +167,12 @@ class _Problem:
         return point, terms, found, share == 1.0
 
     def cancelling(self, delta: Array) -> float:
-        """What the loss would change by if all that makes up the log-odds were lost."""
+        """A first-order bound on the change of the loss if every term of the log-odds changed by its own size."""
         terms, _ = self.assess(delta)
         return float(np.abs(terms.excess) @ (np.abs(self.features) @ np.abs(delta)))
 
     def gradient(self, delta: Array, terms: Terms) -> Array:
+        """Derivatives of the objective at δ, shape (m,)."""
         gradient: Array = terms.excess @ self.features + RIDGE * delta
         return gradient
 

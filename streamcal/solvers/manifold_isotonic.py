@@ -1,19 +1,21 @@
-"""Isotonic least squares on a partial order with a price on differences between near points.
+"""Isotonic least squares on a partial order, with a penalty on differences between nearby points.
 
 Symbols, after paper 000, eq. (6), per unit of weight:
 
     s_i, y_i    share of the weight and mean label of the i-th point, x_i
+    λ           the argument `penalty`
     k_ij        λ/2 · W · s_i s_j / ‖x_i − x_j‖, the stiffness between two points;  d_i = Σ_j k_ij
     p           minimises  f(p) = Σ s_i (p_i − y_i)² + Σ_{i<j} k_ij (p_i − p_j)²  over isotonic p
 
-The Hessian of ½f is A = diag(s + d) − K ⪯ D = diag(s + 2d). A step from p to the exact isotonic fit of
+The Hessian of ½f is A = diag(s + d) − K ⪯ D = diag(s + 2d). A proximal gradient step goes from p to the exact isotonic
+fit, with weights D, of
 
     v = p − D⁻¹ (A p − s y) = D⁻¹ (d p + s y + K p)
 
-with weights D lowers f, and stands still at the minimum alone (proximal gradient); v is a mean of values in [0, 1]. The
-fit also says which points are equal. On its blocks f is minimised by one linear system, and the next step starts from
-there if that is isotonic, and otherwise from its isotonic fit or from the last isotonic point on the way there,
-whichever has the lower f. As soon as the blocks are right, so is the answer.
+It decreases f, and its only fixed point is the minimum; v is a mean of values in [0, 1]. The fit also determines which
+points are equal. On its blocks f is minimised by one linear system. The next step starts from that minimum if it is
+isotonic, and otherwise from its isotonic fit or from the last isotonic point on the segment towards it, whichever has
+the lower f. Once the blocks are those of the solution, the next linear system gives it exactly.
 """
 
 from __future__ import annotations
@@ -28,25 +30,34 @@ from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
 
-#: No k_ij is taken for more than this, times the lighter of the two shares: by then the two values differ by 1e-9 at
-#: most, and a stiffer system has fewer correct digits.
+#: k_ij is limited to this times the smaller of the two shares: the two values then differ by 1e-9 at most, and a
+#: stiffer system has fewer correct digits.
 STIFFEST = 1e9
-#: A step that moves no value by more than this stands still. The values are then right to this times 1 + 2 max d/s.
+#: The steps end when no value changes by more than this. The values are then accurate to this times 1 + 2 max d/s.
 TOLERANCE = 1e-13
-#: What weighs less than this share of all, in D, counts in proportion only: capacities and sums are rounded to about
-#: 2⁻⁵² of the heavy, and may leave a value so light to chance within what the order of the others allows.
+#: Points with less than this share of the total of D count in the stopping rule in proportion to their share:
+#: capacities and sums are rounded to about 2⁻⁵² of the heavy points, so that rounding may decide the value of a point
+#: so light, within the bounds set by the others.
 LIGHT = 2.0**-40
-#: Steps; some 2 to 6 are taken as a rule.
+#: Limit of the number of steps; 2 to 6 are typical.
 STEPS = 500
 
 
 class ManifoldIsotonic:
-    """The problem over distinct points; O(k²) memory, and O(k³) at most in a step.
+    """The problem over distinct points.
 
-    Args:
-        x: distinct points in lexicographic order, shape (k, M).
-        weight: their weights, above 0, shape (k,).
-        penalty: λ ≥ 0.
+    Parameters
+    ----------
+    x : ndarray of shape (k, M)
+        Distinct points in lexicographic order.
+    weight : ndarray of shape (k,)
+        Their weights, > 0.
+    penalty : float
+        λ ≥ 0.
+
+    Notes
+    -----
+    O(k²) memory; O(k³) at most for a step, of which 2 to 6 are typical.
     """
 
     def __init__(self, x: Array, weight: Array, penalty: float) -> None:
@@ -55,7 +66,7 @@ class ManifoldIsotonic:
         self._share = weight / total
         stiffness = np.outer(self._share, 0.5 * penalty * total * self._share)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            # the limit where the distance, or its square, is rounded to 0; no stiffness stays none
+            # the limit where the distance, or its square, underflows to 0; a stiffness of 0 stays 0
             stiffness = np.where(stiffness > 0.0, stiffness / cdist(x, x), 0.0)
         np.fill_diagonal(stiffness, 0.0)
         self._stiffness = np.minimum(stiffness, STIFFEST * np.minimum.outer(self._share, self._share))
@@ -64,7 +75,18 @@ class ManifoldIsotonic:
         self._counts = np.minimum(self._majorant / (LIGHT * self._majorant.sum()), 1.0)
 
     def solve(self, mean: Array) -> Solution:
-        """The fit to mean labels in [0, 1], shape (k,)."""
+        """The fit to given mean labels.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (k,)
+            Mean labels, in [0, 1].
+
+        Returns
+        -------
+        Solution
+            `x` has shape (k,); `residual` is the largest change of a value in the last step.
+        """
         p = self._step(mean, mean)
         for steps in range(STEPS):
             moved = self._towards(self._on_blocks(p, mean), p, mean)
@@ -75,15 +97,16 @@ class ManifoldIsotonic:
         return Solution(p, "step limit", False, STEPS, change)
 
     def _step(self, p: Array, mean: Array) -> Array:
-        """The isotonic fit of v."""
+        """One proximal gradient step: the isotonic fit of v."""
         return self._isotonic((self._degree * p + self._share * mean + self._stiffness @ p) / self._majorant)
 
     def _isotonic(self, p: Array) -> Array:
+        """The isotonic fit of values in [0, 1] under the weights D."""
         positive = np.clip(p, 0.0, 1.0) * self._majorant
         return self.order.solve(positive, self._majorant - positive).x
 
     def _on_blocks(self, p: Array, mean: Array) -> Array:
-        """The minimum over all values that are equal where those of `p` are, whether isotonic or not."""
+        """The minimum of f over all values that are equal where those of `p` are, isotonic or not."""
         rank = np.argsort(p, kind="stable")
         start = np.flatnonzero(np.diff(p[rank], prepend=-1.0))
         block = np.empty(len(p), dtype=int)
@@ -99,7 +122,7 @@ class ManifoldIsotonic:
             return p
 
     def _towards(self, target: Array, p: Array, mean: Array) -> Array:
-        """The target if it is isotonic; else its isotonic fit, or the last isotonic point on the way from `p`."""
+        """The target if isotonic; else its isotonic fit, or the last isotonic point on the segment from `p` to it."""
         direction = target - p
         rise = p[self.order.upper] - p[self.order.lower]
         fall = direction[self.order.lower] - direction[self.order.upper]

@@ -1,4 +1,8 @@
-"""Platt scaling on a table of scores: the Newton kernel with its status in words."""
+"""Platt scaling on a table of scores: the Newton kernel, with its status in words.
+
+Symbols: x a feature of the score; p = 1/(1 + exp(−(A x + B))); t₊ and t₋ the regularised targets of a positive and of a
+negative (paper 003, eqs. 6 and 7; Platt 1999).
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +19,29 @@ def fit_sigmoid(
     t_minus: float,
     start: tuple[float, float] = (0.0, 0.0),
 ) -> Solution:
-    """Maximum likelihood of p = 1/(1 + exp(−(A x + B))) with A >= 0; the solution's x is (A, B).
+    """Maximum likelihood of p = 1/(1 + exp(−(A x + B))) with A >= 0.
 
-    Args:
-        x: features, one per distinct score, shape (k,).
-        neg: weight of the negatives at each, shape (k,).
-        pos: weight of the positives at each, shape (k,).
-        t_plus: target of a positive, below 1 (paper 003, eq. 6).
-        t_minus: target of a negative, above 0 (eq. 7).
-        start: (A, B) to start from; any finite pair leads to the same answer.
+    Parameters
+    ----------
+    x : ndarray of shape (k,)
+        Features, one for each distinct score.
+    neg, pos : ndarray of shape (k,)
+        Weight of the negatives and of the positives at each feature, ≥ 0.
+    t_plus : float
+        Target of a positive, below 1 (paper 003, eq. 6).
+    t_minus : float
+        Target of a negative, above 0 (paper 003, eq. 7).
+    start : tuple of two floats
+        (A, B) to start from; every finite pair leads to the same solution.
+
+    Returns
+    -------
+    Solution
+        `x` is (A, B), shape (2,).
+
+    Notes
+    -----
+    Cost: O(k) for each Newton step, O(1) memory beside the arguments.
     """
     slope, offset, status, iterations, norm = sigmoid_fit.fit(x, neg, pos, t_plus, t_minus, *start)
     return Solution(

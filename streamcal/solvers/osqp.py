@@ -1,35 +1,42 @@
-"""Monotone Bernstein least squares by OSQP, on an axis and in tensor products: one setup, then only new numbers and a
-warm start."""
+"""Monotone Bernstein least squares by OSQP, for one score and in tensor products: one setup, then warm-started updates.
+
+Symbols are those of `streamcal.solvers.active_set` and `streamcal.solvers.tensor`. Source of the solver: Stellato,
+Banjac, Goulart, Bemporad and Boyd 2020, "OSQP: an operator splitting solver for quadratic programs".
+OSQP and SciPy are imported by the first solver that is made: `Bernstein` needs neither by default.
+"""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from math import comb, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import osqp
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.tensor import GAP_ALLOWED, IsotonicTensorLeastSquares
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 TOLERANCE = 1e-6
-"""Default `eps_abs`. Fitted values are then right to 1e-4 at every observed score, also at the far tail of
-Beta(1, 200) scores, and to about 1e-7 on evenly spread ones; 1e-9 gives 1e-6 and 1e-10. (1e-5 is a fifth faster
-and as good on evenly spread scores, but 3e-4 off at that tail.)"""
+"""Default `eps_abs`. Fitted values are then accurate to 1e-4 at every observed score, including the far tail of
+Beta(1, 200) scores, and to about 1e-7 on evenly spread scores; 1e-9 gives 1e-6 and 1e-10. (1e-5 is a fifth faster
+and as accurate on evenly spread scores, but only to 3e-4 in that tail.)"""
 
 OBJECTIVE_SCALE = 1e4
-"""The objective per unit of weight is multiplied by this. OSQP tests primal and dual residuals against one
-eps_abs; a primal residual of 1e-6 is harmless, since the projection removes it, but the gradient in a direction
-that few scores determine is far smaller than that, and the dual residual has to resolve it."""
+"""The objective per unit of weight is multiplied by this. OSQP compares primal and dual residuals with the same
+eps_abs. A primal residual of 1e-6 is harmless, since the projection removes it, but in a direction that few scores
+determine the gradient is far smaller than that, and the dual residual has to resolve it."""
 
 SETTINGS = {
     # relative criteria would measure the gradient against its largest entries, and stop 1e3 times too early
     "eps_rel": 0.0,
-    # rho is adapted at fixed iterations, not after measured times, so that runs repeat; what was found is kept
-    # from solve to solve. Adapting at a ratio of 2 instead of 5 saves a fifth to a half of the iterations.
+    # rho is adapted at fixed iterations, not after measured times, so that runs are reproducible; the adapted value
+    # is kept from solve to solve. Adapting at a ratio of 2 instead of 5 saves a fifth to a half of the iterations.
     "adaptive_rho": True,
     "adaptive_rho_interval": 50,
     "adaptive_rho_tolerance": 2.0,
@@ -46,41 +53,50 @@ SETTINGS = {
 
 
 class Workspace:
-    """An OSQP workspace for problems of one pattern, min ½xᵀPx + qᵀx over lower <= Ax <= upper.
+    """An OSQP workspace for problems of one sparsity pattern, min ½xᵀPx + qᵀx over lower <= Ax <= upper.
 
-    Args:
-        row, column: where P may have entries, its upper triangle in column order.
-        constraints: A.
-        lower, upper: the bounds of Ax.
-        tolerance: eps_abs.
+    Parameters
+    ----------
+    row, column : ndarray of shape (nnz,)
+        Where P may have entries: its upper triangle in column order.
+    constraints : csc_matrix of shape (m, N)
+        A.
+    lower, upper : ndarray of shape (m,)
+        Bounds of Ax; −inf and inf for none.
+    tolerance : float
+        `eps_abs` of OSQP.
     """
 
     def __init__(
         self,
         row: NDArray[np.intp],
         column: NDArray[np.intp],
-        constraints: sparse.csc_matrix,
+        constraints: NDArray[np.float64] | sparse.coo_matrix,
         lower: NDArray[np.float64],
         upper: NDArray[np.float64],
         tolerance: float,
     ) -> None:
+        import osqp
+        from scipy import sparse
+
         rows, size = constraints.shape
         pattern = sparse.csc_matrix((np.ones(len(row)), (row, column)), shape=(size, size))
         self._cold = np.zeros(size), np.zeros(rows)
         self._solver = osqp.OSQP(algebra="builtin")
-        self._solver.setup(pattern, np.zeros(size), constraints, lower, upper, eps_abs=tolerance, **SETTINGS)
+        matrix = sparse.csc_matrix(constraints)
+        self._solver.setup(pattern, np.zeros(size), matrix, lower, upper, eps_abs=tolerance, **SETTINGS)
 
     def solve(self, values: NDArray[np.float64], linear: NDArray[np.float64]) -> Any:
-        """Solve for the entries of P and for q, from the last point on; the result of OSQP, solved or not."""
+        """Solve for the entries of P and for q, warm-started; the result object of OSQP, solved or not."""
         self._solver.update(Px=values, q=linear)
         result = self._solver.solve(raise_error=False)
         if result.info.status != "solved":
-            # keep the point, but not a rho that led nowhere
+            # keep the point, but not the rho with which it did not converge
             self._solver.update_settings(rho=SETTINGS["rho"])
         return result
 
     def reset(self) -> None:
-        """Forget the last point and the adapted rho: the next solve starts cold."""
+        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
         self._solver.update_settings(rho=SETTINGS["rho"])
         self._solver.warm_start(x=self._cold[0], y=self._cold[1])
 
@@ -90,20 +106,30 @@ class WarmOSQP:
 
         min ½cᵀPc − rᵀc    P = VᵀV/W + ridge · DᵀD    0 <= c_0,  0 <= c_i − c_{i−1},  c_n <= 1
 
-    D takes first differences. The sparsity pattern is set once, the whole upper triangle of P; a solve then
-    updates the numbers and continues from the last primal and dual point.
+    where D takes first differences.
 
-    Where all multipliers are nearly 0 (two or three observations, a few tied scores, scores within 1e-6 of each
-    other) ADMM would need 10⁵ iterations. What it cannot solve in `max_iter` the active-set kernel finishes,
-    and the status says so.
+    Parameters
+    ----------
+    degree : int
+        n, from 1 to 50.
+    tolerance : float
+        `eps_abs` of OSQP, compared with the coefficients and the gradient of the scaled objective.
+    ridge : float
+        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
 
-    Args:
-        degree: n, 1..50.
-        tolerance: eps_abs of OSQP, against the coefficients and the gradient of the scaled objective.
-        ridge: the penalty that makes the answer unique where the data do not.
+    Attributes
+    ----------
+    violation : float
+        Largest violation of the constraints by the last raw coefficients, before the projection.
 
-    Attributes:
-        violation: by how much the last raw coefficients violated the constraints, before the projection.
+    Notes
+    -----
+    The sparsity pattern, the whole upper triangle of P, is set once; a solve updates the numbers and continues from the
+    last primal and dual point. Where all multipliers are nearly 0 (two or three observations, a few tied scores, scores
+    within 1e-6 of each other) ADMM would need 10⁵ iterations. What OSQP does not solve in `max_iter` iterations is
+    solved by the active-set kernel, and the status reports it.
+
+    Cost of a solve: O(n³) for the factor of the new P, and O(n²) for each iteration; O(n²) memory.
     """
 
     def __init__(self, degree: int, tolerance: float = TOLERANCE, ridge: float = RIDGE) -> None:
@@ -132,10 +158,25 @@ class WarmOSQP:
         lower = np.zeros(n + 2)
         upper = np.full(n + 2, np.inf)
         lower[n + 1], upper[n + 1] = -np.inf, 1.0
-        self._workspace = Workspace(row, column, sparse.csc_matrix(constraints), lower, upper, self.tolerance)
+        self._workspace = Workspace(row, column, constraints, lower, upper, self.tolerance)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for 2n+1 moments and n+1 cross sums over a total weight > 0."""
+        """Solve for the sums held.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (2n + 1,)
+            Σ w B_i(u), for the basis of degree 2n.
+        cross : ndarray of shape (n + 1,)
+            Σ w y B_i(u), for the basis of degree n.
+        weight : float
+            W > 0.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (n + 1,) and satisfies the constraints exactly.
+        """
         if not weight > 0.0:
             return Solution(np.zeros(self.degree + 1), "no data", False, 0, 0.0)
         values = self._ratio * (moments / weight)[self._index] + self._penalty
@@ -158,11 +199,11 @@ class WarmOSQP:
         return replace(exact, status=status, iterations=iterations + exact.iterations)
 
     def reset(self) -> None:
-        """Forget the last point and the adapted rho: the next solve starts cold."""
+        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
         self._workspace.reset()
 
     def _project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Onto nondecreasing sequences in [0, 1], which OSQP meets only to about ten times its tolerance."""
+        """Onto nondecreasing sequences in [0, 1]; OSQP satisfies these constraints to about ten times its tolerance."""
         projected = np.maximum.accumulate(x)
         np.maximum(projected, 0.0, out=projected)
         np.minimum(projected, 1.0, out=projected)
@@ -173,15 +214,23 @@ class WarmOSQP:
 class WarmTensorOSQP:
     """The problem of `streamcal.solvers.tensor.IsotonicTensor`, kept inside one OSQP workspace.
 
-    The constraints are sparse, two entries a row; P is dense, since every product of two basis polynomials is positive
-    somewhere. OSQP meets the constraints to about ten times its tolerance: its point is repaired, the multipliers it
-    found certify a gap, and where that is not small enough, or OSQP did not come to an end, the exact solver finishes,
-    and the status says so.
+    Parameters
+    ----------
+    degrees : tuple of int
+        (K_1, …, K_M).
+    tolerance : float
+        `eps_abs` of OSQP, compared with the coefficients and the gradient of the scaled objective.
+    ridge : float
+        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
 
-    Args:
-        degrees: (K_1, …, K_M).
-        tolerance: eps_abs of OSQP, against the coefficients and the gradient of the scaled objective.
-        ridge: the penalty that makes the answer unique where the data do not.
+    Notes
+    -----
+    The constraints are sparse, with two entries in a row; P is dense, since every product of two basis polynomials is
+    positive somewhere. OSQP satisfies the constraints to about ten times its tolerance; its point is repaired, and its
+    multipliers certify a gap. Where the gap is too large, or OSQP did not converge, the active-set solver takes over,
+    and the status reports it.
+
+    Cost of a solve, N coefficients: O(N³) for the factor of the new P, and O(N²) for each iteration; O(N²) memory.
     """
 
     def __init__(self, degrees: tuple[int, ...], tolerance: float = TOLERANCE, ridge: float = RIDGE) -> None:
@@ -189,12 +238,27 @@ class WarmTensorOSQP:
         problem = self.problem = self._exact.problem
         column, row = np.tril_indices(problem.size)  # the upper triangle in column order
         self._entries = row, column
-        constraints = sparse.csc_matrix(problem.constraint_matrix())
+        constraints = problem.constraint_matrix()
         upper = np.full(len(problem.bound), np.inf)
         self._workspace = Workspace(row, column, constraints, problem.bound, upper, tolerance)
 
     def solve(self, moments: NDArray[np.float64], cross: NDArray[np.float64], weight: float) -> Solution:
-        """Solve for flat moments and cross sums over a total weight > 0."""
+        """Solve for the sums held.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (Π (2K_m + 1),)
+            Sums of the basis of twice the degrees, flat.
+        cross : ndarray of shape (N,)
+            Sums of y times the basis, flat.
+        weight : float
+            W > 0.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (N,) and satisfies the constraints exactly; `residual` is its certified gap.
+        """
         if not weight > 0.0:
             return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)
         quadratic, linear = self.problem.quadratic(moments, weight), cross / weight
@@ -213,5 +277,5 @@ class WarmTensorOSQP:
         return replace(exact, status=status, iterations=iterations + exact.iterations)
 
     def reset(self) -> None:
-        """Forget the last point and the adapted rho: the next solve starts cold."""
+        """Drop the last point and the adapted rho, so that the next solve is a cold start."""
         self._workspace.reset()

@@ -1,4 +1,8 @@
-"""Isotonic least squares on a partial order: the cutting kernel with its input prepared and its status in words."""
+"""Isotonic least squares on a partial order: input and output of the block-cutting kernel.
+
+Symbols: x the points; w_i and ȳ_i weight and mean label of point i; p_i the fit. Point i ≤ point j where that holds in
+every coordinate. Source: Spouge, Wan and Wilbur 2003; Luss and Rosset 2014 (see `streamcal.kernels.partial_order`).
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,24 @@ Mask = NDArray[np.bool_]
 class PartialOrder:
     """min Σ w_i (p_i − ȳ_i)² over p with p_i ≤ p_j wherever point i ≤ point j in every coordinate.
 
-    The answer is made of block means, and is monotone to the last bit. It is exact for weights that are multiples of a
-    power of two, and in sum 2³¹ times that at most. Other weights are rounded against those of their block, and a value
-    is right to about 1e-16 times total weight over lightest weight.
+    Parameters
+    ----------
+    x : ndarray of shape (k, M)
+        Distinct points in lexicographic order.
 
-    Args:
-        x: distinct points in lexicographic order, shape (k, M).
+    Attributes
+    ----------
+    lower, upper : ndarray of int, shape (e,)
+        The transitive reduction of the order: point `upper[e]` covers point `lower[e]`.
 
-    Attributes:
-        lower, upper: the transitive reduction of the order, point `upper[e]` covers point `lower[e]`. O(k²) to find.
+    Notes
+    -----
+    The fit consists of block means, and is monotone to the last bit. It is exact for weights that are multiples of a
+    power of two and whose sum is at most 2³¹ times that. Other weights are rounded relative to those of their block,
+    and a value is accurate to about 1e-16 times total weight over smallest weight.
+
+    Cost: O(k² M) for the reduction, times the number of covers of a point at worst; a solve takes one minimum cut for
+    every block that is split. Memory O(k + e), with up to O(k²) covers e.
     """
 
     def __init__(self, x: Array) -> None:
@@ -32,14 +45,44 @@ class PartialOrder:
         self.lower, self.upper = np.array(lower, dtype=int), np.array(upper, dtype=int)
 
     def solve(self, positive: Array, negative: Array) -> Solution:
-        """The fit at all points, from nonnegative weights of both labels, not both 0 at any point; shapes (k,)."""
+        """The fit at all points.
+
+        Parameters
+        ----------
+        positive, negative : ndarray of shape (k,)
+            Weights of the two labels, ≥ 0 and not both 0 at any point.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (k,); `iterations` counts the cuts.
+        """
         values = np.zeros(len(positive))
         cutter = _cutter(self.lower, self.upper, positive, negative)
         cutter.fit(values)
         return Solution(values, "solved", True, int(cutter.cuts), 0.0)
 
     def pair_at(self, positive: Array, negative: Array, point: Array, weight: float) -> tuple[float, float]:
-        """The fits at `point`, shape (M,), where it stands with `weight` and label 0, and where with label 1."""
+        """The fits at one point if it is added with label 0 and with label 1: the two Venn-Abers probabilities.
+
+        Parameters
+        ----------
+        positive, negative : ndarray of shape (k,)
+            Weights of the two labels at the points of the order.
+        point : ndarray of shape (M,)
+            The point added; it may be one of the order.
+        weight : float
+            Its weight, > 0.
+
+        Returns
+        -------
+        tuple of two floats
+            The fit at `point` with label 0, and with label 1.
+
+        Notes
+        -----
+        Only the blocks that contain the point are cut. O(k M) and the cuts.
+        """
         above: Mask = np.all(self.x >= point, axis=1)
         below: Mask = np.all(self.x <= point, axis=1)
         tied = np.flatnonzero(above & below)
@@ -47,7 +90,8 @@ class PartialOrder:
             place, lower, upper = int(tied[0]), self.lower, self.upper
         else:
             place = len(self.x)
-            # the lowest points above it and the highest below it: a cover of theirs on the same side rules one out
+            # the minimal points above it and the maximal points below it: those not reached from another one on that
+            # side
             lowest: Mask = above.copy()
             highest: Mask = below.copy()
             lowest[self.upper[above[self.lower]]] = False
@@ -66,7 +110,7 @@ class PartialOrder:
 
 
 def _cutter(lower: NDArray[np.int_], upper: NDArray[np.int_], positive: Array, negative: Array) -> BlockCutter:
-    """A kernel over these weights, multiplied by a power of two that makes them whole numbers if one does."""
+    """A kernel over these weights, multiplied by a power of two that makes them integers where there is one."""
     scale = 2.0 ** np.floor(np.log2(LARGEST_TOTAL / (positive.sum() + negative.sum())))
     a, b = positive * scale, negative * scale
     whole = bool((np.rint(a) == a).all() and (np.rint(b) == b).all())

@@ -3,8 +3,10 @@
 Symbols, for an observation n whose outcome is one of K classes:
 
     w_nk            the weight of the outcomes k;  w_n = Σ_k w_nk;  all of them together sum to 1
-    z_nk = o_nk + Σ_i f_nki δ[place_ki]      the log-odds of class k; each class reads some of the parameters δ
-    q_nk = exp z_nk / Σ_j exp z_nj
+    z_nk = o_nk + Σ_i f_nki δ[place_ki]      the log-odds of class k, a function of the parameters δ that it uses
+    q_nk = exp z_nk / Σ_j exp z_nj           the probability of class k
+    c_i             the penalty of parameter i
+
     min  F(δ) = −Σ w_nk log q_nk + ½ Σ_i c_i δ_i²,      c_i >= RIDGE
 """
 
@@ -29,16 +31,28 @@ Array = NDArray[np.float64]
 
 
 class Part(NamedTuple):
-    """Observations with the same K classes."""
+    """Observations with the same K classes.
 
-    features: Array  # f, shape (n, K, d); a view may repeat one row of features for every class
-    places: NDArray[np.intp]  # shape (K, d); no class reads a parameter twice
-    offset: Array  # o, shape (n, K)
-    weight: Array  # shape (n, K)
+    Attributes
+    ----------
+    features : ndarray of shape (n, K, d)
+        f; a view may repeat one row of features for every class.
+    places : ndarray of int, shape (K, d)
+        Indices of the parameters of each class; no class uses a parameter twice.
+    offset : ndarray of shape (n, K)
+        o, the log-odds at δ = 0.
+    weight : ndarray of shape (n, K)
+        w, ≥ 0.
+    """
+
+    features: Array
+    places: NDArray[np.intp]
+    offset: Array
+    weight: Array
 
 
 class _Terms(NamedTuple):
-    """Shares q, their residuals w_n q − w_nk and the spreads w_n q (1 − q), each shape (n, K)."""
+    """Probabilities q, residuals w_n q − w_nk and variances w_n q (1 − q), each of shape (n, K)."""
 
     q: Array
     excess: Array
@@ -46,14 +60,25 @@ class _Terms(NamedTuple):
 
 
 def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution:
-    """The minimum of F; `start` is used if it is better than 0.
+    """The minimum of F.
 
-    Args:
-        parts: the observations.
-        penalty: c for weights that sum to 1, shape (m,), at least 0; RIDGE is added to it.
-        start: δ to start from, shape (m,).
+    Parameters
+    ----------
+    parts : sequence of Part
+        The observations, grouped by their classes.
+    penalty : ndarray of shape (m,)
+        c for weights that sum to 1, ≥ 0; RIDGE is added to it.
+    start : ndarray of shape (m,)
+        δ to start from, used if it is better than 0.
 
-    One Newton step costs O(n K² d²) and, to solve for it, O(m³).
+    Returns
+    -------
+    Solution
+        `x` is δ, shape (m,).
+
+    Notes
+    -----
+    Cost of a Newton step: O(n K² d²) for the Hessian and O(m³) to solve for it. Memory O(n K d + m²).
     """
     total = float(sum(part.weight.sum() for part in parts))
     if not total > 0.0:
@@ -78,13 +103,14 @@ def fit_softmax(parts: Sequence[Part], penalty: Array, start: Array) -> Solution
 
 
 class _Problem:
-    """The observations, their weights summing to 1."""
+    """The data of one fit, with weights that sum to 1."""
 
     def __init__(self, parts: list[Part], penalty: Array) -> None:
         self.parts = parts
         self.penalty = penalty
 
     def assess(self, delta: Array) -> tuple[list[_Terms], float]:
+        """The terms of every part at δ, and F(δ)."""
         terms, loss = [], 0.5 * float(self.penalty @ (delta * delta))
         for part in self.parts:
             found, lost = _terms(part.offset + _change(part, delta), part.weight)
@@ -93,16 +119,19 @@ class _Problem:
         return terms, loss
 
     def better_of(self, cold: Array, warm: Array) -> tuple[Array, list[_Terms], float]:
+        """The better of a cold and a warm start, with its terms and F there."""
         points = [(point, *self.assess(point)) for point in (cold, warm) if np.isfinite(point).all()]
         return min(points, key=lambda point: point[2])
 
     def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
+        """Derivatives of F at δ, shape (m,)."""
         gradient: Array = self.penalty * delta
         for part, found in zip(self.parts, terms, strict=True):
             np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
         return gradient
 
     def newton_step(self, gradient: Array, terms: list[_Terms]) -> Array:
+        """The step to the minimum of the quadratic model of F."""
         step: Array = np.linalg.solve(self.hessian(terms), -gradient).astype(np.float64, copy=False)
         return step
 
@@ -128,7 +157,10 @@ class _Problem:
         return largest
 
     def search(self, delta: Array, loss: float, step: Array, slope: float) -> tuple[Array, list[_Terms], float, bool]:
-        """The first of the full, halved, quartered … steps that gains enough; and whether it was the full one."""
+        """Backtracking: the first of the full, halved, quartered … steps that decreases F sufficiently.
+
+        The last value returned is whether it was the full step.
+        """
         share = 1.0
         for _ in range(MAX_HALVINGS):
             terms, found = self.assess(delta + share * step)
@@ -138,23 +170,27 @@ class _Problem:
         return delta + share * step, terms, found, share == 1.0
 
     def violation(self, delta: Array, terms: list[_Terms]) -> float:
+        """Largest absolute derivative of F."""
         return float(np.abs(self.gradient(delta, terms)).max())
 
 
 def _change(part: Part, delta: Array) -> Array:
-    """What δ adds to the log-odds, shape (n, K)."""
+    """The change of the log-odds by δ, shape (n, K)."""
     change: Array = np.einsum("nkd,kd->nk", part.features, delta[part.places])
     return change
 
 
 def _block(part: Part, j: int, k: int, factor: Array) -> Array:
+    """The block of the Hessian for the parameters of class j and of class k."""
     block: Array = (part.features[:, j] * factor[:, None]).T @ part.features[:, k]
     return block
 
 
 def _terms(z: Array, weight: Array) -> tuple[_Terms, float]:
-    """Shares, residuals, spreads and the loss, to the last digits of what is near 0: of the most likely class, 1 − q
-    is the sum of the others."""
+    """Probabilities, residuals, variances and the loss, accurate relative to the smaller of q and 1 − q.
+
+    For the most likely class 1 − q is the sum of the other probabilities.
+    """
     rows, top = np.arange(len(z)), z.argmax(axis=1)
     behind = z - z[rows, top][:, None]
     e = np.exp(behind)

@@ -1,4 +1,4 @@
-"""What a solver hands back: the answer together with whether it is one."""
+"""`Solution`: the answer of a solver together with its status."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """Outcome of one solve. Solvers never raise for a problem they could not solve; they say so here.
+    """Outcome of one solve. A solver does not raise for a problem it could not solve: it reports it in `solved`.
 
-    Attributes:
-        x: the point reached, a fresh array; meaningful as an answer only if `solved`.
-        status: in words, "solved" or the reason why not.
-        solved: whether `x` satisfies the solver's stated tolerance.
-        iterations: iterations used, 0 where the warm start was already optimal.
-        residual: largest violation of the optimality conditions, in the solver's own scale.
+    Attributes
+    ----------
+    x : ndarray
+        The point reached, a new array; the solution only if `solved`.
+    status : str
+        "solved", or the reason why not.
+    solved : bool
+        Whether `x` satisfies the tolerance the solver states.
+    iterations : int
+        Iterations used; 0 where the warm start was already optimal.
+    residual : float
+        Largest violation of the optimality conditions, in the solver's own scale.
     """
 
     x: NDArray[np.float64]

@@ -1,35 +1,58 @@
-"""Isotonic least squares in a tensor product of Bernstein bases: the problem, and its exact solution."""
+"""Isotonic least squares in a tensor product of Bernstein bases: the problem, and its exact solution.
+
+Symbols, after paper 000, eqs. 10 to 13:
+
+    K_m     degree along axis m of M;  N = Π (K_m + 1) coefficients c_k, k a tuple of indices, stored flat
+    V       a row of products of basis polynomials for every observation;  W the total weight
+    D       differences between neighbours along every axis
+    P, r    VᵀV/W + ridge · DᵀD and Vᵀy/W
+    A, b    the constraints Ac ≥ b;  λ ≥ 0 their multipliers
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
-from scipy.sparse import coo_matrix
 
 from streamcal.kernels.bernstein import binomials
 from streamcal.kernels.difference_qp import SOLVED, DifferenceQP
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.solution import Solution
 
+if TYPE_CHECKING:
+    from scipy.sparse import coo_matrix
+
 Floats = NDArray[np.float64]
 
 GAP_ALLOWED = 1e-8
-"""A solution whose certified gap is larger counts as not solved. It is half the mean squared error that could still be
-gained, so that fitted values are within 1.4e-4 of the optimum in mean square at worst. With the active set it stayed
-below 3e-11 in 20,000 random programs with ties, single observations, tight clusters and weights from 1e-60 to 1e60."""
+"""A solution whose certified gap is larger counts as not solved. The gap is half the mean squared error that could
+still be gained, so that fitted values are within 1.4e-4 of the optimum in root mean square at worst. With the active
+set it stayed below 3e-11 in 20,000 random programs with ties, single observations, tight clusters and weights from
+1e-60 to 1e60."""
 
 
 class IsotonicTensor:
-    """min ½cᵀPc − rᵀc over c_k ≤ c_l for k ≤ l, 0 ≤ c_0, c_K ≤ 1 (paper 000, eqs. 10 to 13); the problem alone.
+    """The problem min ½cᵀPc − rᵀc over c_k ≤ c_l for k ≤ l, 0 ≤ c_0, c_K ≤ 1, without a solver.
 
-    P = VᵀV/W + ridge · DᵀD and r = Vᵀy/W; V has a row of products of basis polynomials for every observation, W is the
-    total weight, D takes the differences between neighbours along every axis. The ridge is that of
-    `streamcal.solvers.active_set`: where the data leave coefficients open it takes the flattest surface.
+    Parameters
+    ----------
+    degrees : tuple of int
+        (K_1, …, K_M).
+    ridge : float
+        Penalty on squared differences of neighbouring coefficients, > 0, as in `streamcal.solvers.active_set`: where
+        the data do not determine coefficients, it selects the flattest surface.
 
-    Attributes:
-        above, below, bound: constraint p is c[above_p] − c[below_p] ≥ bound_p, with −1 for the number 0: the neighbours
-            along every axis, then c_0 ≥ 0, then −c_K ≥ −1.
+    Attributes
+    ----------
+    above, below, bound : ndarray of shape (p,)
+        Constraint i is c[above_i] − c[below_i] ≥ bound_i, where the index −1 stands for the number 0: the neighbours
+        along every axis, then c_0 ≥ 0, then −c_K ≥ −1.
+
+    Notes
+    -----
+    Building it costs O(N²) time and memory, for the penalty and the index of the moments.
     """
 
     def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
@@ -55,7 +78,9 @@ class IsotonicTensor:
         self._place = np.ravel_multi_index(tuple(place[:, :, None] + place[:, None, :]), wide)
 
     def constraint_matrix(self) -> coo_matrix:
-        """The rows of the constraints, sparse."""
+        """A, sparse, of shape (p, N)."""
+        from scipy.sparse import coo_matrix  # here: whoever needs no tensor product need not wait for SciPy
+
         row = np.arange(len(self.above))
         up, down = self.above >= 0, self.below >= 0
         value = np.concatenate((np.ones(up.sum()), -np.ones(down.sum())))
@@ -63,20 +88,20 @@ class IsotonicTensor:
         return coo_matrix((value, place), shape=(len(row), self.size))
 
     def quadratic(self, moments: Floats, weight: float) -> Floats:
-        """P, shape (N, N), from Π(2Kₘ + 1) flat moments over the total weight > 0."""
+        """P, shape (N, N), from Π (2K_m + 1) flat moments over the total weight > 0. O(N²)."""
         quadratic: Floats = self._ratio * (moments / weight)[self._place] + self._penalty
         return quadratic
 
     def slacks(self, c: Floats) -> Floats:
-        """By how much each constraint is more than met."""
-        ends = np.append(c, 0.0)  # what an index of −1 reads
+        """Ac − b, shape (p,)."""
+        ends = np.append(c, 0.0)  # the value at index −1
         slacks: Floats = ends[self.above] - ends[self.below] - self.bound
         return slacks
 
     def repaired(self, c: Floats) -> Floats:
-        """The least point above c that meets the constraints: the largest coefficient of each lower set, cut to [0, 1].
+        """The least point above c that satisfies the constraints: the maximum over each lower set, clipped to [0, 1].
 
-        It moves no coefficient by more than c misses a bound, or falls along a chain of neighbours.
+        It changes no coefficient by more than c violates a bound, or decreases along a chain of neighbours. O(N M).
         """
         surface = c.reshape(self.shape)
         for axis in range(len(self.shape)):
@@ -84,10 +109,10 @@ class IsotonicTensor:
         return np.clip(surface.ravel(), 0.0, 1.0)
 
     def gap(self, quadratic: Floats, linear: Floats, c: Floats, multipliers: Floats) -> float:
-        """A bound on what a feasible c costs above the optimum c*, from any multipliers λ ≥ 0.
+        """An upper bound on f(c) − f(c*) for a feasible c and the optimum c*, from any multipliers λ ≥ 0.
 
-        With ρ = Pc − r − Aᵀλ, convexity gives f(c) − f(c*) + ½(c − c*)ᵀP(c − c*) ≤ ρᵀ(c − c*) + λᵀ(Ac − b), and both
-        c and c* lie in [0, 1]: the right side is at most Σ|ρᵢ|·max(cᵢ, 1 − cᵢ) + λᵀ(Ac − b).
+        With ρ = Pc − r − Aᵀλ, convexity gives f(c) − f(c*) + ½(c − c*)ᵀP(c − c*) ≤ ρᵀ(c − c*) + λᵀ(Ac − b). Both c and
+        c* lie in [0, 1], so the right side is at most Σ|ρᵢ|·max(cᵢ, 1 − cᵢ) + λᵀ(Ac − b). O(N²).
         """
         ends = np.zeros(self.size + 1)
         np.add.at(ends, self.above, multipliers)
@@ -97,15 +122,20 @@ class IsotonicTensor:
 
 
 class IsotonicTensorLeastSquares:
-    """`IsotonicTensor`, solved by the dual active-set kernel: exact but for rounding, and the same after every history.
+    """`IsotonicTensor` solved by the dual active-set kernel: exact up to rounding, and independent of earlier solves.
 
-    The answer is repaired to meet every constraint exactly, and `Solution.residual` is its certified `gap`: the fitted
-    values differ from those of the optimum by at most √(2·gap) in (weighted) mean square over the data. O(N³) for N
-    coefficients.
+    Parameters
+    ----------
+    degrees : tuple of int
+        (K_1, …, K_M).
+    ridge : float
+        Penalty on squared differences of neighbouring coefficients, > 0, which makes the solution unique.
 
-    Args:
-        degrees: (K_1, …, K_M).
-        ridge: the penalty that makes the answer unique where the data do not.
+    Notes
+    -----
+    The solution is repaired to satisfy every constraint exactly, and `Solution.residual` is its certified `gap`: the
+    fitted values differ from those of the optimum by at most √(2·gap) in (weighted) root mean square over the data.
+    Cost of a solve: O(N³) for N coefficients; O(N²) memory. Source of the method: Goldfarb and Idnani 1983.
     """
 
     def __init__(self, degrees: tuple[int, ...], ridge: float = RIDGE) -> None:
@@ -114,13 +144,30 @@ class IsotonicTensorLeastSquares:
         self.kernel = DifferenceQP(problem.size, problem.above, problem.below, problem.bound)
 
     def solve(self, moments: Floats, cross: Floats, weight: float) -> Solution:
-        """Solve for flat moments and cross sums over a total weight > 0."""
+        """Solve for flat moments and cross sums.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (Π (2K_m + 1),)
+            Sums of the basis of twice the degrees, flat.
+        cross : ndarray of shape (N,)
+            Sums of y times the basis, flat.
+        weight : float
+            W > 0.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (N,).
+        """
         if not weight > 0.0:
             return Solution(np.zeros(self.problem.size), "no data", False, 0, 0.0)
         return self.solve_quadratic(self.problem.quadratic(moments, weight), cross / weight)
 
     def solve_quadratic(self, quadratic: Floats, linear: Floats) -> Solution:
-        """Solve for P and r."""
+        """Solve for P, shape (N, N), and r, shape (N,)."""
+        from scipy.linalg import lapack
+
         problem, kernel = self.problem, self.kernel
         factor, failed = lapack.dpotrf(quadratic, lower=1, clean=1)
         if failed or not np.isfinite(factor).all():

@@ -3,16 +3,18 @@
 Symbols, after Kim, Koh, Boyd and Gorinevsky 2009 (SIAM Review 51:339) and paper 002, eq. (12):
 
     x_i, ω_i, y_i   distinct scores, ascending; their shares of the weight; their mean labels
+    λ               the argument `penalty`
     p               minimises  Σ ω_i (p_i − y_i)² + λ Σ_j |v_j|
     v_j             the change of slope at x_j: (p_{j+1} − p_j)/(x_{j+1} − x_j) − (p_j − p_{j−1})/(x_j − x_{j−1})
     A, σ            the active set, scores with v_j ≠ 0, and the signs of v there
-    u_j             2 Σ_{i<j} ω_i (y_i − p_i)(x_j − x_i), what a unit of v_j gains in the first term
+    u_j             2 Σ_{i<j} ω_i (y_i − p_i)(x_j − x_i), the decrease of the first term for a unit of v_j
 
 p is optimal if |u_j| ≤ λ everywhere and u_j = λ σ_j on A. As a function p is linear between the scores of A and the
 two ends, so that for given A and σ its values there solve a tridiagonal system. In σ_j v_j ≥ 0 this is nonnegative
-least squares, and is solved as Lawson and Hanson do: let in where |u_j| exceeds λ, and on the way to the new solution
-let go of what would change its sign. No value is divided by the distance of two scores that are not both in A, and λ
-only by that of two neighbours in A with different signs, which cannot be near: u_j has a bounded slope.
+least squares, and is solved by the method of Lawson and Hanson: scores with |u_j| > λ enter A, and on the way to the
+new solution those whose v_j would change its sign leave A. Values are divided only by distances between two scores that
+are both in A, and λ only by the distance of two neighbours in A with different signs, which cannot be close together,
+since the slope of u_j is bounded.
 """
 
 from __future__ import annotations
@@ -25,28 +27,35 @@ from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
 
-#: Scores in one such share of the range of all scores are one score: no slope between them has correct digits.
+#: Scores within one cell of this share of the range are treated as one: a slope between them has no correct digits.
 NEAR = 1e-9
-#: Relative to the diagonal of the tridiagonal matrix, added to it. Felt only where nearly all weight lies between two
-#: knots, so that the values there are not determined, and then draws them to the mean of all labels.
+#: Ridge, relative to the diagonal of the tridiagonal matrix. It matters only where nearly all weight lies between two
+#: knots, so that the values there are not determined, and then shrinks them towards the mean of all labels.
 RIDGE = 1e-13
-#: |u| may exceed λ by this share of it, and
+#: |u| may exceed λ by this relative tolerance, and in addition
 TOLERANCE = 1e-9
-#: by this much on the unit range of scores, which is rounding and ridge; never above it, the labels lie on a line.
+#: by this absolute one on the unit range of scores, for rounding and ridge. Labels with |u| below it lie on a line.
 FLAT = 1e-12
-#: Rounds of letting in, for each score; there are fewer than kinks as a rule.
+#: Limit of the number of rounds, for each score; usually there are fewer rounds than kinks.
 ROUNDS = 10
 
 
 class TrendFilter:
-    """One data set, to be solved for any number of penalties, each from the active set of the one before.
+    """One data set, solved for any number of penalties, each from the active set of the one before.
 
-    A round costs O(k) for k scores; from one penalty to the next smaller one there are few rounds.
+    Parameters
+    ----------
+    x : ndarray of shape (k,)
+        Distinct scores, ascending.
+    weight : ndarray of shape (k,)
+        Their weights, > 0.
+    mean : ndarray of shape (k,)
+        Their mean labels.
 
-    Args:
-        x: distinct scores, ascending, shape (k,).
-        weight: their weights, above 0, shape (k,).
-        mean: their mean labels, shape (k,).
+    Notes
+    -----
+    A round, in which scores enter and leave A, costs O(k log k), a sort; from one penalty to the next smaller one there
+    are few rounds. O(k) memory.
     """
 
     def __init__(self, x: Array, weight: Array, mean: Array) -> None:
@@ -70,24 +79,35 @@ class TrendFilter:
 
     @property
     def straight(self) -> float:
-        """The least λ at which the fit is a straight line; 0 where the labels lie on one."""
+        """The smallest λ at which the fit is a straight line; 0 where the labels lie on one."""
         return 2.0 * self._most * self._spread
 
     @property
     def kinks(self) -> int:
-        """How often the slope of the last fit changes."""
+        """Number of slope changes of the last fit."""
         return int(np.count_nonzero(self._signs))
 
     def solve(self, penalty: float) -> Solution:
-        """The fit at λ = `penalty` > 0; the solution's x has shape (k,)."""
+        """The fit at one penalty.
+
+        Parameters
+        ----------
+        penalty : float
+            λ > 0, in the unit of x.
+
+        Returns
+        -------
+        Solution
+            `x` has shape (k,); `residual` is the excess of |u| over λ on the unit range of scores.
+        """
         return self._solve(0.5 * penalty / self._spread if self._most > 0.0 else np.inf)
 
     def solve_share(self, share: float) -> Solution:
-        """The fit at this share of the least λ at which it is a straight line."""
+        """The fit at this share, > 0, of the smallest λ at which the fit is a straight line."""
         return self._solve(share * self._most if self._most > 0.0 else np.inf)
 
     def _solve(self, limit: float) -> Solution:
-        """The fit at this λ for scores of range 1."""
+        """The fit at the penalty `limit` for scores of range 1."""
         self._settle(limit)
         several = True
         for rounds in range(ROUNDS * len(self._z)):
@@ -101,25 +121,26 @@ class TrendFilter:
             before = self._knots
             self._enter(self._violators(size, limit) if several else np.array([size.argmax()]))
             self._settle(limit)
-            # The worst violator alone lowers the objective for certain, several together as a rule.
+            # One violator at a time is certain to decrease the objective; several at once usually do.
             several = not np.array_equal(before, self._knots)
         return self._solution("iteration limit", False, rounds, excess)
 
     def _violators(self, size: Array, limit: float) -> NDArray[np.intp]:
-        """Where |u| is largest between each two neighbours of A, if it is above the limit there."""
+        """The score with the largest |u| between each two neighbours of A, if |u| exceeds the limit there."""
         first = np.searchsorted(self._knots, np.arange(len(size)), side="right")
         order = np.lexsort((size, first))
         tops = order[np.flatnonzero(np.diff(first[order], append=-1))]
         return tops[size[tops] > limit]
 
     def _enter(self, places: NDArray[np.intp]) -> None:
+        """Add scores to A."""
         where = np.searchsorted(self._knots, places)
         self._knots = np.insert(self._knots, where, places)
         self._signs = np.insert(self._signs, where, np.sign(self._u[places]))
         self._kinks = np.insert(self._kinks, where, 0.0)
 
     def _settle(self, limit: float) -> None:
-        """Move to the solution on A, and let go of what changes its sign on the way."""
+        """Move to the solution on A; scores whose v changes sign on the way leave A."""
         while len(self._z) > 1:
             values, kinks = self._solve_on_knots(limit)
             wrong = kinks * self._signs < 0.0
@@ -136,7 +157,7 @@ class TrendFilter:
             self._knots, self._signs, self._kinks = self._knots[kept], self._signs[kept], self._kinks[kept]
 
     def _solve_on_knots(self, limit: float) -> tuple[Array, Array]:
-        """Values and kinks at the knots of the solution on A; notes the hat functions of all scores."""
+        """Values and kinks at the knots of the solution on A; also stores the hat functions of all scores."""
         knots, size = self._knots, len(self._knots)
         places = self._z[knots]
         width = places[1:] - places[:-1]

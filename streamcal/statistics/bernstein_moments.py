@@ -7,10 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.bernstein import BernsteinSums
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
+
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
 
 
 class BernsteinMoments(Statistic):
@@ -18,7 +22,8 @@ class BernsteinMoments(Statistic):
 
     Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis are all of the Gram matrix. Update and
     retraction O(n); fixed memory. Nothing of the single scores is kept: a retraction can be refused only when it asks
-    for more weight than is held.
+    for more weight than is held. `sums` are as they are kept, in a view of other units too: a least-squares problem
+    depends on their ratios alone.
     """
 
     bounded = True
@@ -30,7 +35,7 @@ class BernsteinMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.sums.weight)
+        return float(self.sums.weight) / self.unit
 
     @property
     def count(self) -> int:
@@ -54,6 +59,16 @@ class BernsteinMoments(Statistic):
 
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
+
+    def _check(self) -> None:
+        super()._check()
+        moments, cross, weight, positive, count, peak = self.sums.state()
+        slack = ROUNDING * peak
+        assert (moments >= -slack).all()
+        assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
+        assert (cross >= -slack).all()
+        assert abs(cross.sum() - positive) <= slack
+        assert count > 0 or not moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

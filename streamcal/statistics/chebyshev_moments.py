@@ -6,17 +6,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.chebyshev import add, add_many
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
+
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
 
 
 class ChebyshevMoments(Statistic):
     """Σ w T_m, m = 0..2k, and Σ w y T_m, m = 0..k, of the Chebyshev polynomials at the scale's unit coordinate.
 
     Tᵢ·Tⱼ = ½ (Tᵢ₊ⱼ + T_|i−j|), so `moments` are all of the Gram matrix. Update and retraction O(k); fixed memory.
-    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive one.
+    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive one. The sums are given as they are kept, in a
+    view of other units too: a least-squares problem depends on their ratios alone.
 
     The sums of the Bernstein basis (`BernsteinMoments`) fix the same problem, but not in doubles: a polynomial of
     degree 40 between 0 and 1 can have Bernstein coefficients of 10¹¹, whose squares meet sums rounded to 10⁻¹⁶.
@@ -34,7 +39,7 @@ class ChebyshevMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.moments[0])
+        return float(self.moments[0]) / self.unit
 
     @property
     def count(self) -> int:
@@ -69,6 +74,11 @@ class ChebyshevMoments(Statistic):
         self.moments *= factor
         self.cross *= factor
         self._peak *= factor
+
+    def _check(self) -> None:
+        super()._check()
+        assert (np.abs(self.moments) <= self.moments[0] + ROUNDING * self._peak).all(), "no polynomial is beyond ±1"
+        assert self._count > 0 or not self.moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
@@ -42,7 +44,7 @@ class ClassTable(Statistic):
     def n(self) -> float:
         if self._n is None:
             self._n = math.fsum(weight for row in self._rows.values() for weight in row[:-1])
-        return self._n
+        return self._n / self.unit
 
     @property
     def count(self) -> int:
@@ -56,7 +58,7 @@ class ClassTable(Statistic):
             part[0].append(scores)
             part[1].append(row[:-1])
         return [
-            ClassPoints(texts + numbers, np.array(scores), np.array(weights))
+            ClassPoints(texts + numbers, np.array(scores), np.array(weights) / self.unit)
             for (texts, numbers), (scores, weights) in sorted(parts.items())
         ]
 
@@ -108,6 +110,14 @@ class ClassTable(Statistic):
         self._n = None
         for x in [x for x, row in self._rows.items() if math.fsum(row[:-1]) < threshold]:
             self._count -= int(self._rows.pop(x)[-1])
+
+    def _check(self) -> None:
+        super()._check()
+        assert self._count == sum(row[-1] for row in self._rows.values())
+        for (texts, numbers, scores), (*weights, count) in self._rows.items():
+            assert len(texts) + len(numbers) == len(scores) == len(weights)
+            assert count >= 1, "a row without observations is dropped"
+            assert min(weights) >= 0.0
 
     def empty(self) -> Self:
         return type(self)()

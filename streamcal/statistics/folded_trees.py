@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, Statistic
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
+from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_tree import ScoreTree
 
 #: The finalizer of SplitMix64 (Steele, Lea and Flood 2014): shifts and odd factors that spread 64 bits over 64 bits.
@@ -31,7 +32,7 @@ def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
     return coded
 
 
-class FoldedTrees(Statistic):
+class FoldedTrees(Keyed[ScoreTree]):
     """K score trees. What other statistics take as the label is here `outcome(y, fold)`.
 
     A memory stores the label and never reads it, so that the fold of an observation enters, leaves and fades with it:
@@ -40,21 +41,24 @@ class FoldedTrees(Statistic):
     """
 
     def __init__(self, folds: int, grid: Grid | None = None) -> None:
+        super().__init__(lambda: ScoreTree(grid), range(folds))
+        self.folds = folds
         self.grid = grid
         self.bounded = grid is not None
-        self.trees = [ScoreTree(grid) for _ in range(folds)]
 
-    @property
-    def n(self) -> float:
-        return sum(tree.n for tree in self.trees)
+    def entries(self, x: float, y: float) -> list[Entry]:
+        fold = int(y // 2.0)
+        return [(fold, x, y - 2.0 * fold)]
 
-    @property
-    def count(self) -> int:
-        return sum(tree.count for tree in self.trees)
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        folds = y // 2.0
+        for fold in range(self.folds):
+            rows = folds == fold
+            yield fold, rows, x[rows], y[rows] - 2.0 * fold
 
-    @property
-    def drifts(self) -> bool:
-        return any(tree.drifts for tree in self.trees)
+    def labelled(self, x: Any, y: Any) -> Any:
+        """The label and the fold of an observation for which no fold is given."""
+        return outcome(y, self.folds_of(x) if isinstance(x, np.ndarray) else self.fold_of(x))
 
     def fold_of(self, x: float) -> int:
         """The fold of a coordinate for which none was given: a hash of the leading bits of what a tree keeps of it."""
@@ -63,7 +67,7 @@ class FoldedTrees(Statistic):
         bits = (bits + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS
         for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
             bits = ((bits ^ (bits >> shift)) * factor) & _ALL_BITS
-        return int((bits ^ (bits >> _SHIFTS[2])) % len(self.trees))
+        return int((bits ^ (bits >> _SHIFTS[2])) % self.folds)
 
     def folds_of(self, x: FloatArray) -> npt.NDArray[np.int64]:
         """`fold_of` for an array."""
@@ -71,50 +75,26 @@ class FoldedTrees(Statistic):
         bits = (kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1)) >> np.uint64(_DROPPED_BITS)
         for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
             bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-        return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(len(self.trees))).astype(np.int64)
+        return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(self.folds)).astype(np.int64)
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """The lower ends and the upper ends of each tree's interval at its own of K coordinates."""
-        pairs = [tree.interval(place, w) for tree, place in zip(self.trees, x, strict=True)]
+        w = w * self.unit
+        pairs = [tree.interval(place, w) for tree, place in zip(self._parts.values(), x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def intervals(self, x: Sequence[FloatArray], w: float) -> tuple[list[FloatArray], list[FloatArray]]:
         """`intervals_one` for K arrays of equal length."""
-        pairs = [tree.intervals(places, w) for tree, places in zip(self.trees, x, strict=True)]
+        w = w * self.unit
+        pairs = [tree.intervals(places, w) for tree, places in zip(self._parts.values(), x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
-    def update(self, x: float, y: float, w: float) -> None:
-        fold = int(y // 2.0)
-        self.trees[fold].update(x, y - 2.0 * fold, w)
-
-    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        folds = y // 2.0
-        for fold, tree in enumerate(self.trees):
-            rows = folds == fold
-            tree.update_many(x[rows], y[rows] - 2.0 * fold, w[rows])
-
-    def revert(self, x: float, y: float, w: float) -> None:
-        fold = int(y // 2.0)
-        self.trees[fold].revert(x, y - 2.0 * fold, w)
-
-    def merge(self, other: Self) -> None:
-        for tree, twin in zip(self.trees, other.trees, strict=True):
-            tree.merge(twin)
-
-    def decay(self, factor: float) -> None:
-        for tree in self.trees:
-            tree.decay(factor)
-
-    def prune(self, fraction: float) -> None:
-        for tree in self.trees:
-            tree.prune(fraction)
-
     def empty(self) -> Self:
-        return type(self)(len(self.trees), self.grid)
+        return type(self)(self.folds, self.grid)
 
     def state(self) -> dict[str, Any]:
-        return {"folds": [tree.state() for tree in self.trees]}
+        return {"folds": [tree.state() for tree in self._parts.values()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for tree, saved in zip(self.trees, state["folds"], strict=True):
+        for tree, saved in zip(self._parts.values(), state["folds"], strict=True):
             tree.restore(saved)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray, InputError
+from streamcal.errors import InputError
 from streamcal.kernels.grid_cells import CellFinder
 from streamcal.kernels.logistic import sigmoids
-from streamcal.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.parameters.types import FloatArray
 
 
 class Grid:

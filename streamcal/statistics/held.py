@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.base import FloatArray, RetractionError
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
 
+#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
+SMALLEST_HELD = 1e-150
 #: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
 #: of up to a million additions and subtractions.
 HELD_TOLERANCE = 1e-10

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 
 #: Decay drops what lies so many bits below the weight of a label: weights from 1e-60 to 1e60 span 452. Without it the
@@ -38,7 +40,7 @@ class LabelMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return self._as_float(self._sums[0][0] + self._sums[1][0])
+        return self._as_float(self._sums[0][0] + self._sums[1][0]) / self.unit
 
     @property
     def count(self) -> int:
@@ -50,7 +52,7 @@ class LabelMoments(Statistic):
 
     def weights(self) -> tuple[float, float]:
         """Weight of the negative and of the positive observations."""
-        return self._as_float(self._sums[0][0]), self._as_float(self._sums[1][0])
+        return self._as_float(self._sums[0][0]) / self.unit, self._as_float(self._sums[1][0]) / self.unit
 
     def means(self) -> tuple[float, float]:
         """μ₀ and μ₁, the mean coordinates of the two labels, both of which must be held."""
@@ -111,6 +113,15 @@ class LabelMoments(Statistic):
         if excess > 0:
             self._weight_unit += excess
             self._sums = [[value >> excess for value in sums] for sums in self._sums]
+
+    def _check(self) -> None:
+        super()._check()
+        for (weight, first, second), count in zip(self._sums, self._counts, strict=True):
+            assert count >= 0
+            assert weight >= 0
+            assert count > 0 or (weight, first, second) == (0, 0, 0), "a label without observations has no sums"
+            # Up to rounding: a retraction under decay by time computes the weight that is left anew.
+            assert (second * weight - first * first) << 40 >= -second * weight, "the variance is not negative"
 
     def empty(self) -> Self:
         return type(self)()

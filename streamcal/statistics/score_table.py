@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 from sortedcontainers import SortedDict
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.hull_tree import LIGHTEST
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import require_held, saved
+from streamcal.statistics.held import HELD_TOLERANCE, require_held, saved
 
 #: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
 #: method that took them for two would find the labels of that score perfectly separated.
@@ -36,6 +37,9 @@ class ScoreTable(Statistic):
     [[0.1, 0.3], [2.0, 2.0], [0.0, 1.0]]
     """
 
+    #: The grid on which it is kept; None, every distinct score.
+    grid: Grid | None = None
+
     def __init__(self) -> None:
         # x -> [weight, positive weight, count]; count >= 1 and 0 <= positive <= weight in every row.
         self._rows: SortedDict[float, list[float]] = SortedDict()
@@ -44,7 +48,7 @@ class ScoreTable(Statistic):
 
     @property
     def n(self) -> float:
-        return math.fsum(row[0] for row in self._rows.values())
+        return math.fsum(row[0] for row in self._rows.values()) / self.unit
 
     @property
     def count(self) -> int:
@@ -57,7 +61,7 @@ class ScoreTable(Statistic):
         """
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
         held = rows[:, 0] > 0.0
-        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0], rows[held, 1]
+        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0] / self.unit, rows[held, 1] / self.unit
 
     def points(self) -> Columns:
         """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
@@ -72,7 +76,6 @@ class ScoreTable(Statistic):
             self.update(*one)
 
     def require(self, x: Any, y: float, w: float) -> None:
-        """`RetractionError` where `revert` would raise one."""
         row = self._rows.get(x, (0.0, 0.0, 0))
         require_held((row[0], row[1], row[2]), x, y, w, self._peak)
 
@@ -115,6 +118,14 @@ class ScoreTable(Statistic):
         self._count = int(sum(row[2] for row in self._rows.values()))
         self._peak = float(state["peak"])
 
+    def _check(self) -> None:
+        super()._check()
+        assert self._count == sum(row[2] for row in self._rows.values())
+        for weight, positive, count in self._rows.values():
+            assert count >= 1, "a row without observations is dropped"
+            assert 0.0 <= positive <= weight * (1.0 + HELD_TOLERANCE)
+            assert weight <= self._peak * (1.0 + HELD_TOLERANCE)
+
     def _drop_below(self, threshold: float) -> None:
         """Drop the rows with less weight."""
         for x in [x for x, row in self._rows.items() if row[0] < threshold]:
@@ -141,6 +152,7 @@ class GridTable(Statistic):
     """
 
     bounded = True
+    grid: Grid
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
@@ -155,7 +167,7 @@ class GridTable(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self._cells[:, 0].sum())
+        return float(self._cells[:, 0].sum()) / self.unit
 
     @property
     def count(self) -> int:
@@ -164,7 +176,7 @@ class GridTable(Statistic):
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
         used = self._cells[:, 0] > 0.0
-        return self.grid.centres[used], self._cells[used, 0], self._cells[used, 1]
+        return self.grid.centres[used], self._cells[used, 0] / self.unit, self._cells[used, 1] / self.unit
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
@@ -181,7 +193,7 @@ class GridTable(Statistic):
         nothing = np.zeros(len(mean))
         points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
         kept = points[1] + points[2] > 0.0
-        return x[kept], points[1][kept], points[2][kept]
+        return x[kept], points[1][kept] / self.unit, points[2][kept] / self.unit
 
     def update(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)
@@ -202,7 +214,6 @@ class GridTable(Statistic):
         self._peak = max(self._peak, float(self._cells[:, 0].max()))
 
     def require(self, x: float, y: float, w: float) -> None:
-        """`RetractionError` where `revert` would raise one."""
         flat, i = self._flat, 5 * self.grid.cell(x)
         require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self._peak)
 
@@ -246,6 +257,15 @@ class GridTable(Statistic):
         self._cells[np.array(state["used"], dtype=np.intp)] = saved(state["cells"]).reshape(-1, 5)
         self._count = int(self._cells[:, 2].sum())
         self._peak = float(state["peak"])
+
+    def _check(self) -> None:
+        super()._check()
+        weight, positive, count, _, _ = self._cells.T
+        assert self._count == count.sum()
+        assert not self._cells[count == 0.0].any(), "a cell without observations is zero"
+        assert (positive >= 0.0).all()
+        assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
+        assert weight.max() <= self._peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Empty the cells with less weight."""

@@ -10,8 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, RetractionError, Statistic
+from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import HullTree
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held, saved
 
@@ -31,15 +33,13 @@ class ScoreTree(Statistic):
         self.grid = grid
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
-        # The kernel's own functions: a call less for each question.
-        #: `interval(x, w)`: the isotonic fits at x of the data and (x, 0, w), and of the data and (x, 1, w).
-        self.interval: Callable[[float, float], tuple[float, float]] = self._tree.interval
+        # The kernel's own function: one call less for each prediction.
         #: `isotonic(x)`: the isotonic least-squares fit at x, linear between held scores; NaN when nothing is held.
         self.isotonic: Callable[[float], float] = self._tree.isotonic
 
     @property
     def n(self) -> float:
-        return float(self._tree.weight)
+        return float(self._tree.weight) / self.unit
 
     @property
     def count(self) -> int:
@@ -49,12 +49,18 @@ class ScoreTree(Statistic):
     def drifts(self) -> bool:
         return not self._tree.exact
 
+    def interval(self, x: float, w: float) -> tuple[float, float]:
+        """The isotonic fits at x of the data and (x, 0, w), and of the data and (x, 1, w). O(log² k)."""
+        interval: tuple[float, float] = self._tree.interval(x, w * self.unit)
+        return interval
+
     def isotonics(self, x: FloatArray) -> FloatArray:
-        """`isotonic` for an array, of centres where there is a grid."""
-        return np.asarray(self._tree.isotonics(x))
+        """`isotonic` for an array."""
+        return np.asarray(self._tree.isotonics(x if self.grid is None else self.grid.rounds(x)))
 
     def intervals(self, x: FloatArray, w: float) -> tuple[FloatArray, FloatArray]:
         """`interval` for an array; on a grid at most once a cell."""
+        w = w * self.unit
         if self.grid is None or len(x) < self.grid.cells:
             lower, upper = self._tree.intervals(x if self.grid is None else self.grid.rounds(x), w)
             return lower, upper
@@ -68,7 +74,7 @@ class ScoreTree(Statistic):
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """The coordinates held, ascending, and their weights. O(k)."""
         x, weight, _, _ = self._tree.to_arrays()
-        return np.asarray(x), np.asarray(weight)
+        return np.asarray(x), np.asarray(weight) / self.unit
 
     def blocks(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """First coordinate, last coordinate and value of each block of the isotonic fit. O(k)."""
@@ -132,6 +138,10 @@ class ScoreTree(Statistic):
 
     def prune(self, fraction: float) -> None:
         self._tree.prune(fraction * self._tree.weight / max(self._tree.size, 1))
+
+    def _check(self) -> None:
+        super()._check()
+        self._tree.check()
 
     def empty(self) -> Self:
         return type(self)(self.grid)

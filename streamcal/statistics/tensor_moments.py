@@ -6,10 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
 from streamcal.kernels.tensor_bernstein import TensorSums
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
+
+#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+ROUNDING = 1e-9
 
 
 class TensorMoments(Statistic):
@@ -18,7 +22,8 @@ class TensorMoments(Statistic):
     Along every axis Bᵢᴷ·Bⱼᴷ = C(K,i)C(K,j)/C(2K,i+j)·Bᵢ₊ⱼ²ᴷ, so that the sums of the doubled degrees are all of the
     Gram matrix: 121 of them for two scores of degree 5 instead of 36². A coordinate is a tuple, read at the unit
     coordinates of the scales. Update and retraction O(Π(2Kₘ + 1)); fixed memory. Nothing of the single scores is kept:
-    a retraction can be refused only when it asks for more weight than is held.
+    a retraction can be refused only when it asks for more weight than is held. `sums` are as they are kept, in a view
+    of other units too: a least-squares problem depends on their ratios alone.
     """
 
     bounded = True
@@ -32,7 +37,7 @@ class TensorMoments(Statistic):
 
     @property
     def n(self) -> float:
-        return float(self.sums.weight)
+        return float(self.sums.weight) / self.unit
 
     @property
     def count(self) -> int:
@@ -66,6 +71,16 @@ class TensorMoments(Statistic):
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
         self._peak *= factor
+
+    def _check(self) -> None:
+        super()._check()
+        moments, cross, weight, positive = self.sums.state()
+        slack = ROUNDING * self._peak
+        assert (moments >= -slack).all()
+        assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
+        assert (cross >= -slack).all()
+        assert abs(cross.sum() - positive) <= slack
+        assert self._count > 0 or not moments.any()
 
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
-from streamcal.base import FloatArray, Statistic
-from streamcal.scales import Scale
-from streamcal.statistics.score_table import score_table
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.keyed import Column, Entry, Keyed
+from streamcal.statistics.score_table import GridTable, ScoreTable
 
 
-class ThresholdTables(Statistic):
+class ThresholdTables(Keyed[ScoreTable | GridTable]):
     """K score tables. An observation (x, y, w): the coordinates x were given to the events "outcome ≤ tⱼ", and y of the
     thresholds t₀ < t₁ < … lie below the outcome; so that table j takes (xⱼ, 1[y ≤ j], w).
 
@@ -33,57 +36,31 @@ class ThresholdTables(Statistic):
         self.size = size
         self.scale = scale
         self.resolution = resolution
+        grid = None if resolution is None else Grid(scale, resolution)  # common to all
+        super().__init__(ScoreTable if grid is None else lambda: GridTable(grid), range(size))
         self.bounded = resolution is not None
-        first = score_table(scale, resolution)  # the grid, where there is one, is common to all
-        self.tables: list[Any] = [first, *(first.empty() for _ in range(size - 1))]
 
     @property
     def n(self) -> float:
-        return self.tables[0].n
+        return self._parts[0].n / self.unit
 
     @property
     def count(self) -> int:
-        return self.tables[0].count
+        return self._parts[0].count
 
-    @property
-    def drifts(self) -> bool:
-        return any(table.drifts for table in self.tables)
+    def entries(self, x: tuple[float, ...], y: float) -> list[Entry]:
+        return [(j, place, 1.0 if y <= j else 0.0) for j, place in zip(range(self.size), x, strict=True)]
 
-    def update(self, x: tuple[float, ...], y: float, w: float) -> None:
-        for j, (table, place) in enumerate(zip(self.tables, x, strict=True)):
-            table.update(place, 1.0 if y <= j else 0.0, w)
-
-    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        for j, (table, places) in enumerate(zip(self.tables, x.T.copy(), strict=True)):
-            table.update_many(places, (y <= j).astype(np.float64), w)
-
-    def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
-        entries = [
-            (table, place, 1.0 if y <= j else 0.0) for j, (table, place) in enumerate(zip(self.tables, x, strict=True))
-        ]
-        for table, place, label in entries:  # all of them, or none
-            table.require(place, label, w)
-        for table, place, label in entries:
-            table.revert(place, label, w)
-
-    def merge(self, other: Self) -> None:
-        for table, twin in zip(self.tables, other.tables, strict=True):
-            table.merge(twin)
-
-    def decay(self, factor: float) -> None:
-        for table in self.tables:
-            table.decay(factor)
-
-    def prune(self, fraction: float) -> None:
-        for table in self.tables:
-            table.prune(fraction)
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        for j, places in zip(range(self.size), x.T.copy(), strict=True):
+            yield j, slice(None), places, (y <= j).astype(np.float64)
 
     def empty(self) -> Self:
         return type(self)(self.size, self.scale, self.resolution)
 
     def state(self) -> dict[str, Any]:
-        return {"tables": [table.state() for table in self.tables]}
+        return {"tables": [table.state() for table in self._parts.values()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for table, saved in zip(self.tables, state["tables"], strict=True):
+        for table, saved in zip(self._parts.values(), state["tables"], strict=True):
             table.restore(saved)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from streamcal.base import FloatArray, Statistic
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 #: Decay drops what lies below 2^−1200. Observations of today weigh 1e-60 = 2^−200 or more, and what has faded by
@@ -32,7 +33,7 @@ class Totals(Statistic):
 
     @property
     def n(self) -> float:
-        return self._sum / self._denominator
+        return self._sum / self._denominator / self.unit
 
     @property
     def count(self) -> int:
@@ -90,6 +91,12 @@ class Totals(Statistic):
         self._sum, self._positive, self._peak = (
             value * numerator >> excess for value in (self._sum, self._positive, self._peak)
         )
+
+    def _check(self) -> None:
+        super()._check()
+        assert 0 <= self._positive <= self._sum <= self._peak
+        assert self._denominator & (self._denominator - 1) == 0, "a power of two"
+        assert self._count > 0 or self._sum == 0
 
     def empty(self) -> Self:
         return type(self)()

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.base import FloatArray
-from streamcal.scales import Scale
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import Columns, ScoreTable
 
@@ -62,6 +62,10 @@ class VectorTable(ScoreTable):
 
     def revert(self, x: Any, y: float, w: float) -> None:
         super().revert(self.kept(x), y, w)
+
+    def _check(self) -> None:
+        super()._check()
+        assert all(self.kept(x) == x for x in self._rows), "tuples are kept rounded"
 
     def empty(self) -> Self:
         return type(self)(self.width, self.grids)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
-from streamcal.base import Calibrator, Label, Time
-from streamcal.inputs import check_label, check_weight
+from streamcal.calibrators.base import Calibrator
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.metrics.base import check_probability
-from streamcal.scales import Logit, Probability
+from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.scales import Logit, Probability
+from streamcal.parameters.types import Label, Time
 
 
 class Prediction(NamedTuple):

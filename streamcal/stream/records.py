@@ -8,8 +8,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
-from streamcal.base import InputError
-from streamcal.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
+from streamcal.errors import InputError
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
 
 SCORE_ALLOWED = "a finite number"
 PROBABILITY_ALLOWED = "a number from 0 to 1; other scores need a method with a scale, such as Interval(-5, 5)"

@@ -11,7 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamcal.base import Calibrator, InputError, SolverError
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import InputError, SolverError
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row

@@ -1,0 +1,448 @@
+"""The command line: `streamcal run`, `methods`, `doctor` and `demo`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
+from streamcal.app.report import scores_table
+from streamcal.calibrators import neighbourhoods  # noqa: F401 - `parse` then knows its classes, which --set may name
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.settings import parse
+from streamcal.stream import durable
+from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.run import Columns, Run, same_file
+
+app = typer.Typer(
+    help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+#: The method of `streamcal run` when none is named: O(1), no state to grow, follows drift, right for rare events.
+DEFAULT_METHOD = "ops"
+#: What `Calibrator.tally` counts, in words.
+TALLIES = {
+    "clamped": "scores beyond the scale, moved to its end",
+    "late": "rows too old to be learned",
+    "missed": "retractions of what was forgotten already",
+}
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+class OnError(StrEnum):
+    """What happens at a row that cannot be used."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class FileFormat(StrEnum):
+    """The formats of streams."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(NAME_AND_VERSION)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options that come before a command."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method and its parameters as given on the command line."""
+
+    method: str | None
+    parameters: dict[str, Any]
+
+
+@app.command()
+def run(
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
+    ],
+    score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0 or 1, true or false.")],
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
+    ] = None,
+    window: Annotated[
+        float | None, typer.Option(metavar="N", help="Keep the last N rows, or with --time the last N units of time.")
+    ] = None,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="N", help="Halve the past every N rows, or with --time units of time.")
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
+    ] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
+    ] = None,
+    on_error: Annotated[OnError, typer.Option(help="At a row that cannot be used.")] = OnError.STOP,
+    rejects: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
+    ] = None,
+    format_: Annotated[
+        FileFormat | None, typer.Option("--format", help="Format of STREAM, where its name does not say it.")
+    ] = None,
+) -> None:
+    """Calibrate a stream of scores online.
+
+    Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
+    interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
+    rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
+    An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
+
+    \b
+    Example:
+      streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
+    """
+    if rejects is not None and on_error is OnError.STOP:
+        fail("--rejects needs --on-error skip")
+    console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
+    choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
+    with failing():
+        calibrator = _calibrator(choice, state)
+        if time_column is None and _reads_time(calibrator):
+            fail(f"{calibrator!r} forgets by time: name the column with --time")
+        columns = Columns(score, label, time_column, weight)
+        job = Run(calibrator, stream, columns, format_, out, on_error is OnError.SKIP, rejects)
+        _check_state_file(state, (stream, out, rejects))
+        console.print(summary())
+        console.print(f"{calibrator!r}{_held(calibrator, state)}")
+        try:
+            with (
+                _interrupting(job),
+                _saving(job, state),
+                progress_bar(_title(stream), quiet=_shares_terminal(stream, out, rejects)) as tell,
+            ):
+                job.execute(tell)
+        except KeyboardInterrupt:
+            _report(console, job)
+            raise
+        _report(console, job)
+
+
+@app.command()
+def methods() -> None:
+    """List the methods, what each can do and its parameters.
+
+    Those for several scores, many classes and distributions, which are used from Python, come last, by name.
+    """
+    from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
+
+    console = Console(highlight=False, markup=False)
+    abilities = Table(box=None, pad_edge=False)
+    for heading in ("method", "merges", "unlearns", "monotone", "interval", "memory"):
+        abilities.add_column(heading, no_wrap=True)
+    descriptions = Table(box=None, pad_edge=False, show_header=False)
+    descriptions.add_column(no_wrap=True)
+    descriptions.add_column()
+    for name, cls in REGISTRY.items():
+        try:
+            cal = cls()
+        except StreamcalError as error:  # an extra is not installed
+            descriptions.add_row(name, f"{cls.summary}\n{error}")
+            continue
+        can = (cal.merges, cal.unlearns, cal.monotone, cal.has_interval)
+        memory = "fixed" if cal.bounded_memory else "grows"
+        abilities.add_row(name, *("yes" if able else "no" for able in can), memory)
+        descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
+    console.print(abilities)
+    console.print(
+        "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
+        "interval: gives `lower` and `upper` too; memory: fixed, or grows with the distinct scores. "
+        "As by default: forgetting and resolution change some.\n"
+    )
+    console.print(descriptions)
+    console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
+    console.print("\nIn Python, with the same verbs, there are besides:\n")
+    others = Table(box=None, pad_edge=False, show_header=False)
+    others.add_column(no_wrap=True)
+    others.add_column()
+    for room, what in ((multiclass, "many classes"), (fusion, "several scores"), (regression, "distributions")):
+        others.add_row(room.__name__, what)
+        for other in room.METHODS.values():
+            others.add_row(f"  {other.__name__}", other.summary)
+    console.print(others)
+
+
+@app.command()
+def doctor() -> None:
+    """Show which files and kernels are in use, and the versions."""
+    for what, found in environment().items():
+        typer.echo(f"{what:16} {found}")
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the reliability diagrams.")] = Path(
+        "streamcal-demo.png"
+    ),
+) -> None:
+    """Calibrate two online models on a real stream.
+
+    The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
+    less than a minute.
+    """
+    from streamcal.app import demo as show
+
+    console = Console(highlight=False)
+    _check_place(picture, "picture")
+    with failing():
+        with progress_bar("bank marketing") as tell:
+            result = show.run(tell)
+        show.report(result, console)
+        show.save_picture(result, picture, console)
+    console.print("\nThe same on your own file:", soft_wrap=True)
+    console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    app(prog_name="streamcal")
+
+
+def fail(message: str) -> NoReturn:
+    """End with one line on standard error and exit code 2."""
+    typer.echo(f"streamcal: {' '.join(message.splitlines())}", err=True)
+    raise typer.Exit(USAGE_ERROR)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Errors made on purpose end the program with one line; an interrupt with 130."""
+    try:
+        yield
+    except StreamcalError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        typer.echo("streamcal: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
+    """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None, rows=0)
+
+        def tell(rows: int, share: float | None) -> None:
+            bar.update(task, rows=rows, total=None if share is None else 1.0, completed=share or 0.0)
+
+        yield tell
+
+
+@contextmanager
+def _interrupting(job: Run) -> Iterator[None]:
+    """Ctrl-C, a request to terminate and a terminal that closes, unless `nohup` says to go on without it, end the job
+    between two rows; the exit code is that of an interrupt."""
+
+    def interrupt(*_: Any) -> None:
+        job.interrupt()
+
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _saving(job: Run, path: Path | None) -> Iterator[None]:
+    """Save the state when the block ends, however it ends, unless the job has not got as far as reading."""
+    try:
+        yield
+    finally:
+        if path is not None and job.started:
+            try:
+                durable.save(job.calibrator, path)
+            except OSError as error:
+                raise StateError(f"{path}: the state cannot be written: {error.strerror or error}") from None
+
+
+def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
+    """End here, and not after hours of learning, if the state would have no place of its own."""
+    if state is None:
+        return
+    _check_place(state, "state")
+    if any(other is not None and same_file(state, other) for other in others):
+        fail(f"{state}: --state would overwrite another file of this run; give another name")
+
+
+def _check_place(path: Path, what: str) -> None:
+    """End here if a file, which is written only at the end, would have no place."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
+
+
+def _reads_time(calibrator: Calibrator) -> bool:
+    """Whether its forgetting policy reads the time."""
+    forgetting = getattr(calibrator, "forgetting", None)
+    return forgetting is not None and bool(forgetting.timed)
+
+
+def _choice(
+    method: str | None, settings: list[str], window: float | None, half_life: float | None, *, timed: bool
+) -> Choice:
+    """The method named, and its parameters."""
+    if method is not None and method not in REGISTRY:
+        fail(f"--method {method!r} is unknown; known are {', '.join(REGISTRY)}")
+    parameters = _parameters(settings)
+    by = "time" if timed else "count"
+    policies: list[tuple[str, Callable[[], Any]]] = []
+    if window is not None:
+        size = int(window) if window.is_integer() else window
+        policies.append(("--window", lambda: Window(size, by=by)))  # type: ignore[arg-type]
+    if half_life is not None:
+        policies.append(("--half-life", lambda: Decay(half_life, by=by)))  # type: ignore[arg-type]
+    names = [name for name, _ in policies] + ["--set forgetting"] * ("forgetting" in parameters)
+    if len(names) > 1:
+        fail(f"{' and '.join(names)} exclude each other")
+    for name, policy in policies:
+        try:
+            parameters["forgetting"] = policy()
+        except InputError as error:
+            fail(f"{name}: {error}")
+    return Choice(method, parameters)
+
+
+def _parameters(settings: list[str]) -> dict[str, Any]:
+    """What `--set` was given."""
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not (key and equals and value):
+            fail(f"--set {setting!r} is not of the form KEY=VALUE")
+        if key in parameters:
+            fail(f"--set {key} is given twice")
+        try:
+            parameters[key] = parse(value)
+        except (ValueError, TypeError) as error:
+            fail(f"--set {setting!r}: {error}")
+    return parameters
+
+
+def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
+    """A new calibrator, or the one saved in `state`, which must not contradict the options."""
+    saved = None if state is None else _saved_in(state)
+    name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
+    wanted = _new(REGISTRY[name], choice.parameters)
+    if saved is None:
+        return wanted
+    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(saved, key, None)]
+    if type(saved) is not type(wanted) or differing:
+        raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
+    return saved
+
+
+def _saved_in(state: Path) -> Calibrator | None:
+    """The calibrator in the file, None where there is none yet."""
+    try:
+        saved = durable.load(state)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
+    if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
+        what = f"{type(saved).__name__}, which `streamcal run` does not offer"
+        raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
+    return saved
+
+
+def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
+    """A calibrator with these parameters; `InputError` naming the known ones for an unknown one."""
+    allowed = inspect.signature(cls).parameters
+    for key in parameters:
+        if key not in allowed:
+            asked = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
+            raise InputError(f"method {cls.name} has no {asked}; its parameters are: {', '.join(allowed)}")
+    try:
+        return cls(**parameters)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"method {cls.name}: {error}") from None
+
+
+def _held(calibrator: Calibrator, state: Path | None) -> str:
+    """What the state has learned already."""
+    return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
+
+
+def _shares_terminal(stream: str, *outputs: str | None) -> bool:
+    """Whether rows are typed, or shown, on the terminal where a progress bar would be drawn."""
+    typed = stream == STANDARD_STREAM and sys.stdin.isatty()
+    return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
+
+
+def _title(stream: str) -> str:
+    """What the progress bar calls the stream."""
+    return "standard input" if stream == STANDARD_STREAM else Path(stream).name
+
+
+def _report(console: Console, job: Run) -> None:
+    """The closing table, raw against calibrated, and what was read."""
+    evaluation = job.evaluation
+    console.print(scores_table(evaluation.boards()))
+    skipped = f", {job.skipped:,} skipped" if job.skip else ""
+    pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
+    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    for what, count in job.calibrator.tally().items():
+        if count:
+            console.print(f"{TALLIES[what]}: {count:,}")

@@ -1,0 +1,52 @@
+"""What is in use: the form of the kernels, and versions."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import streamcal
+from streamcal.compiled import PACKAGE, in_source_tree, kernels
+
+NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
+PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "typer", "rich")
+#: Package → the extra that brings it.
+OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn", "clarabel": "conic"}
+
+
+def kernel_form() -> str:
+    """ "compiled", "uncompiled" or "partly compiled"."""
+    forms = set(kernels().values())
+    return "partly compiled" if len(forms) > 1 else "compiled" if True in forms else "uncompiled"
+
+
+def summary() -> str:
+    """The header of `streamcal run`: version, form of the kernels, versions of what it computes with."""
+    numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
+    return f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
+
+
+def environment() -> dict[str, str]:
+    """What `streamcal doctor` prints, by heading."""
+    place = f"{PACKAGE} ({'a source tree' if in_source_tree() else 'installed'})"
+    found = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
+    found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"
+    found["platform"] = platform.platform()
+    found |= {package: _version(package) or "missing: streamcal needs it" for package in PACKAGES}
+    missing = {package: f'not installed; pip install ".[{extra}]" brings it' for package, extra in OPTIONAL.items()}
+    return found | {package: _version(package) or missing[package] for package in OPTIONAL}
+
+
+def _kernel_line() -> str:
+    form = kernel_form()
+    if form == "compiled":
+        return form
+    missing = ", ".join(name for name, compiled in kernels().items() if not compiled)
+    return f"{form} ({missing}): everything works, slower; install a C compiler and reinstall for the fast form"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

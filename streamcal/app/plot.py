@@ -1,0 +1,263 @@
+"""Reliability diagrams, and weights over time, with matplotlib (the extra `plot`): prepared data in, Axes out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from streamcal.errors import InputError, StreamcalError
+from streamcal.metrics import ReliabilityData
+from streamcal.parameters.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: How the axes are spaced: `sqrt` makes room for small probabilities and still has a place for 0; `log` is
+#: for rates far below one percent.
+Spacing = Literal["linear", "sqrt", "log"]
+#: Okabe and Ito's colours, told apart by colour-blind readers too; the first, for the raw scores, stands
+#: back.
+COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+#: The same, for areas: yellow for black, and the grey is kept for what is not named.
+AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
+MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+INK, FAINT = "#333333", "#dddddd"
+HISTOGRAM_BINS = 50
+#: Room around the points, as a factor of the largest value (linear axes) or of both ends (logarithmic axes).
+MARGIN = 1.06
+LOG_MARGIN = 1.5
+#: Widest range of logarithmic axes; a smaller probability is drawn on the edge. Overconfident models reach
+#: 1e-100.
+LOG_RANGE = 1e5
+SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+#: Share of the weight on either side that may lie outside the axes, and is then counted at the edge of the
+#: histogram.
+TAIL = 0.002
+
+
+def plot_reliability(
+    data: Mapping[str, ReliabilityData],
+    ax: Axes | None = None,
+    *,
+    spacing: Spacing = "linear",
+    title: str | None = None,
+) -> Axes:
+    """Draw reliability diagrams over one another, and the distribution of their probabilities below.
+
+    A point is a bin of equal mass: its mean probability across, the frequency of positive labels up, with
+    the interval of that frequency. Its area shows its weight. On the diagonal probabilities are right,
+    below it they are too high.
+
+    Parameters
+    ----------
+    data
+        Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as what the others improve
+        on.
+    ax
+        Axes to draw on; the histogram goes below them, over a quarter of their height. By default those of
+        a new figure, which pyplot does not know: show `ax.figure` in a notebook, or save it with
+        `ax.figure.savefig`.
+    spacing
+        Of both axes: "linear"; "sqrt", where most probabilities are below a tenth; "log", for rare events:
+        what has no place on logarithmic axes, such as a bin without positives, then sits on the edge, open.
+    title
+        Text above.
+
+    Returns the Axes of the diagram. Raises `InputError` if there is nothing to draw, `StreamcalError` without
+    matplotlib.
+    """
+    if not data:
+        raise InputError("there is nothing to draw: give at least one name with its ReliabilityData")
+    if spacing not in get_args(Spacing):
+        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    low, high = _limits(data, spacing)
+    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
+    _draw_frame(ax, below, low, high, spacing)
+    for i, (name, one) in enumerate(data.items()):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
+        _draw_histogram(below, one, colour, low, high, spacing)
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    return ax
+
+
+def save_reliability_picture(
+    path: str | os.PathLike[str], panels: Mapping[str, Mapping[str, ReliabilityData]], *, spacing: Spacing = "linear"
+) -> None:
+    """Save diagrams side by side, one per title in `panels`; the ending of `path` says the format (.png, .svg, .pdf).
+
+    `panels` is title → (name → data), each inner mapping as for `plot_reliability`.
+    """
+    if not panels:
+        raise InputError("there is nothing to draw: give at least one panel")
+    figure = _new_figure(len(panels))
+    for ax, (title, data) in zip(figure.axes, panels.items(), strict=True):
+        plot_reliability(data, ax, spacing=spacing, title=title)
+    figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
+
+
+class WeightsOverTime(NamedTuple):
+    """How a mixture's weight was spread: names of shape (m,), the heaviest first, and shares of shape (m, n)."""
+
+    steps: FloatArray
+    names: tuple[str, ...]
+    shares: FloatArray
+
+
+def weights_over_time(
+    steps: Sequence[float], history: Sequence[Mapping[str, float]], *, most: int = 7, without: Sequence[str] = ()
+) -> WeightsOverTime:
+    """What `Auto.weights()` said at some steps, made ready to be drawn.
+
+    Parameters
+    ----------
+    steps
+        When, shape (n,): numbers of observations learned, say.
+    history
+        The weights of each of these steps: dicts with the same names.
+    most
+        So many names are kept, those of the largest mean weight; the rest is one name, "others".
+    without
+        Names that are left out; the weights of the others are then shares of what they have in sum.
+
+    >>> data = weights_over_time([0, 1], [{"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 0.7, "b": 0.1, "c": 0.2}], most=1)
+    >>> data.names, data.shares.tolist()
+    (('a', 'others'), [[0.5, 0.7], [0.5, 0.3]])
+    """
+    if not history or len(steps) != len(history) or any(one.keys() != history[0].keys() for one in history):
+        raise InputError("give as many steps as weights, at least one, and weights of the same names")
+    names = [name for name in history[0] if name not in without]
+    shares = np.array([[one[name] for one in history] for name in names])
+    shares = shares / shares.sum(axis=0)
+    order = np.argsort(-shares.mean(axis=1), kind="stable")
+    kept = [names[k] for k in order[:most]]
+    rest = shares[order[most:]].sum(axis=0)
+    rows = shares[order[:most]] if len(order) <= most else np.vstack((shares[order[:most]], np.round(rest, 15)))
+    return WeightsOverTime(np.array(steps, dtype=np.float64), (*kept, *["others"][: len(rows) - len(kept)]), rows)
+
+
+def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw shares of weight over time as areas on one another, the heaviest below; names stand beside them.
+
+    `ax`, `title` and errors as for `plot_reliability`.
+    """
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    colours = [AREA_COLOURS[i % len(AREA_COLOURS)] for i in range(len(data.names))]
+    colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
+    ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
+    ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
+    ax.set_xlabel("observations learned", color=INK)
+    ax.set_ylabel("weight", color=INK)
+    ax.tick_params(colors=INK, labelsize=9, length=3, width=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#999999")
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(
+        handles[::-1],
+        labels[::-1],
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    return ax
+
+
+def _new_figure(columns: int) -> Any:
+    """A figure with square axes side by side; made without pyplot, whose state is global."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise StreamcalError('drawing needs matplotlib; install it with: pip install ".[plot]"') from None
+    figure = Figure(figsize=(5.6 * columns, 6.6))
+    figure.subplots(1, columns, squeeze=False, gridspec_kw={"wspace": 0.22, "bottom": 0.3, "top": 0.92})
+    return figure
+
+
+def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
+    """The range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
+    values = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
+    for one in data.values():
+        reached = np.cumsum(one.weights) / one.n
+        values += [one.scores[np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL)]
+    high = (max(values) or 1.0) * (LOG_MARGIN if spacing == "log" else MARGIN)
+    high = 1.0 if high > 0.9 else high
+    if spacing != "log":
+        return 0.0, high
+    low = min((value for value in values if value > 0.0), default=high / LOG_RANGE)
+    return max(low / LOG_MARGIN, high / LOG_RANGE), high
+
+
+def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
+    """Diagonal, limits, spacing and labels."""
+    if spacing == "log":
+        ax.set(xscale="log", yscale="log")
+    elif spacing == "linear":
+        ax.locator_params(nbins=6)
+    else:
+        root = {"functions": (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)}
+        ax.set_xscale("function", **root)
+        ax.set_yscale("function", **root)
+        ticks = [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]  # not crowded at 0
+        ax.set(xticks=ticks, yticks=ticks, xticklabels=ticks, yticklabels=ticks)
+    ax.set(xlim=(low, high), ylim=(low, high))
+    ax.set_box_aspect(1)
+    ax.plot([low, high], [low, high], color=INK, linewidth=0.9, linestyle=(0, (5, 4)), zorder=1)
+    ax.set_ylabel("frequency of positive labels", color=INK)
+    ax.tick_params(labelbottom=False)
+    ax.grid(color=FAINT, linewidth=0.6)
+    below.set_xlabel("probability", color=INK)
+    below.set_ylabel("share", color=INK)
+    below.yaxis.set_major_formatter("{x:.0%}")
+    for axes in (ax, below):
+        axes.set_axisbelow(True)
+        axes.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
+        axes.tick_params(which="minor", length=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color("#999999")
+
+
+def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:
+    """Points with their intervals; a point below the lower limit is an open marker on the edge."""
+    heaviest = max(b.weight for b in one.bins)
+    xs = [max(b.prediction, low) for b in one.bins]
+    ys = [max(b.frequency, low) for b in one.bins]
+    outside = [min(b.prediction, b.frequency) < low for b in one.bins]
+    lower, upper = [max(b.lower, low) for b in one.bins], [b.upper for b in one.bins]
+    ax.vlines(xs, lower, upper, color=colour, linewidth=1.3, alpha=0.55, zorder=2)
+    ax.plot(xs, ys, color=colour, linewidth=1.0, alpha=0.5, zorder=2)
+    ax.scatter(
+        xs,
+        ys,
+        s=[10.0 + 26.0 * b.weight / heaviest for b in one.bins],
+        marker=marker,
+        facecolors=["white" if out else colour for out in outside],
+        edgecolors=[colour if out else "white" for out in outside],
+        linewidths=0.6,
+        zorder=3,
+        clip_on=False,
+    )
+    ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.0, label=label)  # for the legend
+
+
+def _draw_histogram(below: Axes, one: ReliabilityData, colour: str, low: float, high: float, spacing: Spacing) -> None:
+    """Outline of the shares of weight; what lies outside the limits is counted at the edge."""
+    steps = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
+    curved = low * (high / low) ** steps if spacing == "log" else high * steps**2
+    edges = high * steps if spacing == "linear" else curved
+    # The last edge may differ from `high` by a rounding error: clip to the edges themselves.
+    inside = np.clip(one.scores, edges[0], edges[-1])
+    shares, _ = np.histogram(inside, edges, weights=np.asarray(one.weights) / one.n)
+    below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)
+    below.stairs(shares, edges, color=colour, fill=True, alpha=0.08)

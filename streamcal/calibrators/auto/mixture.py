@@ -1,0 +1,119 @@
+"""The mixture in `Auto`: of its experts, of a stack upon them, and of corrections of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamcal.calibrators.auto.experts import NAMES, PRIOR
+from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel
+from streamcal.kernels.fixed_share import FixedShare
+from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
+from streamcal.kernels.mixture import Assessment, Mixture
+from streamcal.parameters.scales import LOGIT_LIMIT
+
+STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
+#: All that a forecast is made of, as `Ensemble.weights` counts it.
+PARTS = (*NAMES, STACK, BY_SCORE, BY_FORECAST)
+#: Prior weights: of the mixture of the experts and the stack; of what these give, and its two corrections.
+STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
+#: Share rates: calm spells of 100,000 observations, and of 1,000.
+RATES = (1e-5, 1e-3)
+#: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
+#: which are many, less so in its slope and offset.
+STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
+#: A correction looks as far as 1 in log-odds, and remembers 1,000 observations there; it is held at 0 as 160 of even
+#: odds (curvature ¼ each) would. Chosen on development streams.
+WIDTH, CORRECTION_MEMORY, FIRMNESS = 1.0, 1_000.0, 40.0
+#: The second learning rate falls with the delay like its power −¾, found on the development streams of the race.
+#: Against an adversary −½ is best for bounded losses, −1 for mixable ones.
+DELAY_POWER = 0.75
+
+
+class Ensemble:
+    """The experts and their mixture, at one state of knowledge. `delay` is the label delay, in observations.
+
+    O(1) per observation; memory for the last 1,000 observations.
+    """
+
+    def __init__(self, delay: int) -> None:
+        slow = (1.0 + delay) ** -DELAY_POWER
+        self._mixture = Mixture(
+            experts=_fixed_share(PRIOR, slow),
+            stack=_stack(),
+            stacked=_fixed_share(STACK_PRIOR, slow),
+            by_score=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
+            by_forecast=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
+            corrected=_fixed_share(CORRECTION_PRIOR, slow),
+            knots_a_unit=KNOTS_A_UNIT,
+        )
+        self._panel = ExpertPanel(delay)
+        # The forecasts of the experts at a knot and at the next, until something is learned; -1: at none yet.
+        self._knot, self._left, self._right = -1, np.empty(len(NAMES)), np.empty(len(NAMES))
+
+    def _forecast_beside(self, x: float) -> tuple[int, float]:
+        """Have the forecasts of the experts beside the log-odds x; the knot, and the share of the way to the next."""
+        knot, share = place(x)
+        if knot != self._knot:
+            self._panel.forecast(knot, self._left)
+            self._panel.forecast(knot + 1, self._right)
+            self._knot = knot
+        return knot, share
+
+    def at(self, x: float) -> float:
+        """The log-odds of the forecast at the log-odds x."""
+        knot, share = self._forecast_beside(x)
+        left: float = self._mixture.blend(self._left, knot)
+        return left if share == 0.0 else left + share * (self._mixture.blend(self._right, knot + 1) - left)
+
+    def assess(self, x: float, y: float, w: float) -> Assessment:
+        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`."""
+        knot, share = self._forecast_beside(x)
+        return self._mixture.assess(self._left, self._right, knot, share, y, w)
+
+    def learn(self, x: float, y: float, w: float, assessed: Assessment) -> None:
+        """Learn an observation, and how right the forecasts issued for its score were."""
+        self._mixture.learn(assessed)
+        self._panel.learn(x, y, w)
+        self._knot = -1
+
+    def weights(self) -> dict[str, float]:
+        """The weight in the forecast of each of `PARTS`; they sum to 1."""
+        experts, stack, by_score, by_forecast = self._mixture.weights()
+        named = dict(zip(NAMES, experts.tolist(), strict=True))
+        return {**named, STACK: stack, BY_SCORE: by_score, BY_FORECAST: by_forecast}
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as plain data, for `restore`."""
+        return {"panel": self._panel.state(), "mixture": self._mixture.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` wrote; called on a new ensemble."""
+        self._panel.restore(state["panel"])
+        self._mixture.load(state["mixture"])
+
+    def assessment(self, numbers: list[float]) -> Assessment:
+        """The assessment that was written as `Assessment.state`; `ValueError` if it is of another size."""
+        return self._mixture.assessment(numbers)
+
+
+def _stack() -> ForgettingRegression:
+    """On the mixture, what each expert says beside it, and a constant; it starts as the mixture."""
+    size = len(NAMES) + 2
+    precision = [STACK_ENDS, *[STACK_PRECISION] * len(NAMES), STACK_ENDS]
+    return ForgettingRegression(range(size), [STACK_KEEP] * size, precision, [1.0] + [0.0] * (size - 1))
+
+
+def _fixed_share(prior: tuple[float, ...], slow: float) -> FixedShare:
+    """Weights in a row for each share rate, at learning rate 1 and, if labels are late, also at the rate `slow`."""
+    rows = [(rate, learning_rate) for learning_rate in sorted({slow, 1.0}) for rate in RATES]
+    rates, learning_rates = zip(*rows, strict=True)
+    return FixedShare(rates, learning_rates, np.array(prior) / sum(prior), slow)
+
+
+def place(x: float) -> tuple[int, float]:
+    """The knot at or below the log-odds x, not the last, and how far x is on the way to the next."""
+    steps = (x + LOGIT_LIMIT) * KNOTS_A_UNIT
+    knot = min(int(steps), len(KNOTS) - 2)
+    return knot, steps - knot

@@ -1,0 +1,42 @@
+"""The one list of methods: name → class. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamcal.lazy import Methods
+
+if TYPE_CHECKING:
+    from streamcal.calibrators.base import Calibrator
+
+#: The methods of one score. A module is imported when its method is first asked for.
+REGISTRY: Methods[type[Calibrator]] = Methods(
+    {
+        "identity": "streamcal.calibrators.identity.Identity",
+        "platt": "streamcal.calibrators.platt.Platt",
+        "temperature": "streamcal.calibrators.temperature.Temperature",
+        "beta": "streamcal.calibrators.beta.Beta",
+        "gaussian": "streamcal.calibrators.gaussian.Gaussian",
+        "bernstein": "streamcal.calibrators.bernstein.Bernstein",
+        "bernstein-logistic": "streamcal.calibrators.bernstein_logistic.BernsteinLogistic",
+        "rpr": "streamcal.calibrators.monotone_polynomial.MonotonePolynomial",
+        "histogram": "streamcal.calibrators.histogram.HistogramBinning",
+        "bbq": "streamcal.calibrators.bbq.BBQ",
+        "acp": "streamcal.calibrators.adaptive.AdaptiveCalibration",
+        "isotonic": "streamcal.calibrators.isotonic.Isotonic",
+        "centered-isotonic": "streamcal.calibrators.centered_isotonic.CenteredIsotonic",
+        "smooth-isotonic": "streamcal.calibrators.smooth_isotonic.SmoothIsotonic",
+        "near-isotonic": "streamcal.calibrators.near_isotonic.NearIsotonic",
+        "enir": "streamcal.calibrators.enir.ENIR",
+        "lite": "streamcal.calibrators.linear_trend.LinearTrend",
+        "elite": "streamcal.calibrators.elite.ELiTE",
+        "venn-abers": "streamcal.calibrators.venn_abers.VennAbers",
+        "cross-venn-abers": "streamcal.calibrators.cross_venn_abers.CrossVennAbers",
+        "ops": "streamcal.calibrators.online_platt.OnlinePlatt",
+        "online-beta": "streamcal.calibrators.online_beta.OnlineBeta",
+        "tops": "streamcal.calibrators.tracking_ops.TrackingOPS",
+        "hops": "streamcal.calibrators.hedged_ops.HedgedOPS",
+        "protected": "streamcal.calibrators.protected.Protected",
+        "auto": "streamcal.calibrators.auto.Auto",
+    }
+)

@@ -1,0 +1,198 @@
+"""`SubproblemsLearner`: a learner made of one binary method, applied to each of several binary subproblems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import repeat
+from typing import Any, Self
+
+import numpy as np
+
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import CapabilityError, MergeError
+from streamcal.learners.additive import AdditiveLearner, Map
+from streamcal.maps.base import CalibrationMap
+from streamcal.memories.memory import Coordinate
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Statistic
+from streamcal.statistics.keyed import Key
+from streamcal.statistics.subproblems import Routing, Subproblems
+from streamcal.statistics.totals import Totals
+
+
+class Readers:
+    """What predictions of subproblems are read from, made for those that are asked for.
+
+    Parameters
+    ----------
+    method : AdditiveCalibrator
+        The binary method.
+    statistic : Subproblems
+        Read until its next change.
+    previous : Readers or None
+        The last ones: where solvers may begin.
+    """
+
+    def __init__(self, method: AdditiveCalibrator[Any], statistic: Subproblems, previous: Readers | None) -> None:
+        self._method = method
+        self._statistic = statistic
+        solved = previous is not None and not method.reads_statistic
+        self._starts: dict[Key, Any] = {**previous._starts, **previous._made} if solved else {}  # type: ignore[union-attr]
+        self._made: dict[Key, Any] = {}
+
+    def get(self, key: Key) -> CalibrationMap | None:
+        """The map of a subproblem, or what answers like it; None where nothing is held of it."""
+        made = self._made.get(key)
+        if made is None:
+            part = self._statistic.part(key)
+            if part is None:
+                return None
+            made = reader_of(self._method, part, self._starts.get(key))
+            self._made[key] = made
+        return made
+
+    def all(self) -> dict[Key, CalibrationMap]:
+        """The maps of all subproblems of which something is held: immutable, whatever changes later."""
+        return {key: map_of(self._method, part, self._starts.get(key)) for key, part in self._statistic.parts.items()}
+
+
+def reader_of(method: AdditiveCalibrator[Any], part: Statistic, start: Any) -> CalibrationMap:
+    """What a binary method predicts from a statistic, until its next change."""
+    return method.reader(part, start) if part.n > 0.0 else method.empty_map()
+
+
+def map_of(method: AdditiveCalibrator[Any], part: Statistic, start: Any) -> CalibrationMap:
+    """The map of a binary method for a statistic."""
+    return method.solve(part, start) if part.n > 0.0 else method.empty_map()
+
+
+class SequentialSubproblems(Statistic):
+    """Sequential calibrators, one for each subproblem, which forget by their own steps. They are under `Forever`."""
+
+    def __init__(self, calibrator: Calibrator, routing: Routing) -> None:
+        self._calibrator = calibrator
+        self._routing = routing
+        self._totals = Totals()
+        self.calibrators: dict[Key, Calibrator] = {}
+        self.bounded = calibrator.bounded_memory
+
+    @property
+    def n(self) -> float:
+        return self._totals.n
+
+    @property
+    def count(self) -> int:
+        return self._totals.count
+
+    @property
+    def drifts(self) -> bool:
+        return False  # nothing is ever reverted
+
+    def get(self, key: Key) -> CalibrationMap | Calibrator | None:
+        """The calibrator of a subproblem; None where nothing was learned of it."""
+        return self.calibrators.get(key)
+
+    def all(self) -> dict[Key, CalibrationMap]:
+        """The maps of all subproblems of which something was learned."""
+        return {key: calibrator.map() for key, calibrator in self.calibrators.items()}
+
+    def update(self, x: Coordinate, y: float, w: float) -> None:
+        self._totals.update(x, 1.0, w)
+        keys, scores, labels = self._routing.route(x, y)
+        each = repeat(scores) if isinstance(scores, float) else scores
+        for key, score, positive in zip(keys, each, labels, strict=False):
+            self._calibrator_of(key).learn_one(score, positive, w)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        if len(y) == 0:
+            return
+        self._totals.update_many(x, np.ones(len(y)), w)
+        for key, rows, scores, positive in self._routing.route_many(x, y):
+            self._calibrator_of(key).learn_many(scores, positive, w[rows])
+
+    def revert(self, x: Coordinate, y: float, w: float) -> None:
+        raise CapabilityError(f"{self._calibrator!r} depends on the order of its observations and cannot unlearn")
+
+    def merge(self, other: Self) -> None:
+        raise MergeError(f"{self._calibrator!r} depends on the order of its observations and cannot merge")
+
+    def decay(self, factor: float) -> None:
+        raise CapabilityError(f"{self._calibrator!r} forgets by its own step")
+
+    def empty(self) -> Self:
+        return type(self)(self._calibrator, self._routing)
+
+    def state(self) -> dict[str, Any]:
+        calibrators = [[key, one._state()] for key, one in self.calibrators.items()]
+        return {"totals": self._totals.state(), "sown": 0.0, "calibrators": calibrators}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._totals.restore(state["totals"])
+        self.calibrators.clear()
+        for key, saved in state["calibrators"]:
+            # JSON has made a list of a tuple of labels.
+            self._calibrator_of(tuple(key) if isinstance(key, list) else key)._restore(saved)
+
+    def _calibrator_of(self, key: Key) -> Calibrator:
+        calibrator = self.calibrators.get(key)
+        if calibrator is None:
+            calibrator = self.calibrators[key] = self._calibrator.clone()
+        return calibrator
+
+
+class SubproblemsLearner(AdditiveLearner[Any, Map]):
+    """A learner whose statistic is that of binary subproblems, under the policy and `refresh_every` of the method."""
+
+    def __init__(self, method: Calibrator, routing: Routing) -> None:
+        self._method = method
+        self._routing = routing
+        self._readers: Readers | None = None
+        self._readers_for: tuple[int, float] = (-1, 1.0)
+        params = method.params()
+        super().__init__(**{name: params[name] for name in ("forgetting", "refresh_every") if name in params})
+
+    def new_statistic(self) -> Subproblems | SequentialSubproblems:
+        if not isinstance(self._method, AdditiveCalibrator):
+            return SequentialSubproblems(self._method, self._routing)
+        return Subproblems(
+            self._method.new_statistic, self._method.scale, self._routing, self._method.pseudo_observations()
+        )
+
+    def pseudo_observations(self) -> PseudoObservations | None:
+        return self._method.pseudo_observations() if isinstance(self._method, AdditiveCalibrator) else None
+
+    @property
+    def _sequential(self) -> bool:
+        return not isinstance(self._method, AdditiveCalibrator)
+
+    @property
+    def merges(self) -> bool:
+        return not self._sequential and super().merges
+
+    @property
+    def unlearns(self) -> bool:
+        return not self._sequential and super().unlearns
+
+    def _unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        if self._sequential:
+            raise CapabilityError(f"{self._method!r} depends on the order of its observations and cannot unlearn")
+        super()._unlearn(x, y, w, t)
+
+    def _readers_at(self, t: Time | None) -> Readers | SequentialSubproblems:
+        """What predictions of the subproblems as of `t` are read from."""
+        statistic = self._present(t)
+        if isinstance(statistic, SequentialSubproblems):
+            return statistic
+        state = self._refreshing.version, statistic.unit
+        if self._readers is None or self._readers_for != state:
+            self._readers = Readers(self._method, statistic, self._readers)  # type: ignore[arg-type]
+            self._readers_for = state
+        return self._readers
+
+    def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
+        """The map of each subproblem."""
+        if isinstance(statistic, SequentialSubproblems):
+            return statistic.all()
+        return Readers(self._method, statistic, self._readers).all()  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""`TableCalibrator` and `TreeCalibrator`: the methods that are functions of a score table, and of a score tree."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, TypedDict, Unpack
+
+from streamcal.calibrators.additive import AdditiveCalibrator
+from streamcal.parameters.forgetting import Forgetting
+from streamcal.parameters.prior import Prior
+from streamcal.parameters.scales import Probability, Scale
+from streamcal.statistics.grid import Grid
+from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
+from streamcal.statistics.score_tree import ScoreTree
+
+Table = ScoreTable | GridTable
+
+
+class TableParameters(TypedDict, total=False):
+    """The parameters that all methods of a score table have; see `TableCalibrator`."""
+
+    scale: Scale
+    forgetting: Forgetting
+    prior: Prior | None
+    resolution: int | None
+    refresh_every: int
+
+
+class TableCalibrator(AdditiveCalibrator[Table]):
+    """A method that is a function of the table of distinct scores, or of cells of a grid.
+
+    A subclass has `solve`, the defaults of scale and resolution where they are others, and a constructor only where it
+    has parameters of its own: `def __init__(self, own=1, **common: Unpack[TableParameters])`. Its signature then shows
+    all of them.
+
+    Parameters
+    ----------
+    scale, forgetting, prior, refresh_every
+        See `AdditiveCalibrator`.
+    resolution : int or None
+        Cells of the grid on which the table is kept; None keeps every distinct score.
+    """
+
+    default_scale: ClassVar[Scale] = Probability()
+    default_resolution: ClassVar[int | None] = 4096
+
+    def __init__(self, **common: Unpack[TableParameters]) -> None:
+        parameters: TableParameters = {"scale": self.default_scale, "resolution": self.default_resolution}
+        parameters.update(common)
+        super().__init__(**parameters)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+
+    def new_statistic(self) -> Table:
+        return score_table(self.scale, self.resolution)
+
+
+class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
+    """A method that is a function of the score tree, which has the isotonic fit of all scores at hand."""
+
+    by_ratios = True
+
+    def new_statistic(self) -> ScoreTree:
+        return ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
+
+
+def _signature(cls: type[TableCalibrator]) -> inspect.Signature:
+    """The constructor's own parameters, then those of all table methods with the defaults of the class."""
+    own = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
+        return inspect.Signature(own)
+    common = inspect.signature(AdditiveCalibrator).parameters
+    defaults = {"scale": cls.default_scale, "resolution": cls.default_resolution}
+    shared = [one.replace(default=defaults.get(name, one.default)) for name, one in common.items()]
+    return inspect.Signature([one for one in own if one.kind is not one.VAR_KEYWORD] + shared)

@@ -1,0 +1,339 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The experts of a mixture over knots of equal distance in log-odds: regressions, smoothers, and what they are given.
+
+Symbols:
+
+    s, x                     the score, and its log-odds
+    φ                        features, of the score and of recent labels, at the places that `FEATURES` names
+    K = (1 − u²)²            the weight of an observation at a knot, u being their distance in half widths
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.implicit_regression import ForgettingRegression, clamped
+    from streamcal.kernels.logistic import sigmoid
+
+    exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
+else:
+    from cython.cimports.libc.math import exp, expm1, log, log1p
+    from cython.cimports.streamcal.kernels.implicit_regression import ForgettingRegression, clamped
+    from cython.cimports.streamcal.kernels.logistic import sigmoid
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""The knots lie between log-odds ± this; a score at either end is clamped."""
+FULL = cython.declare(cython.double, 1e100)
+"""Where the growing unit of a smoother is scaled back to 1."""
+FIRST = cython.declare(cython.int, 10)
+"""Scores of which the mean tells where most will be."""
+NEAR = cython.declare(cython.double, 3.0)
+"""Log-odds as near to 0 as this count as 0: a line that is held there is held well enough (.05 to .95)."""
+
+# The places of the features of a score in φ. Fading means of labels follow them.
+X = cython.declare(cython.Py_ssize_t, 0)
+CONSTANT = cython.declare(cython.Py_ssize_t, 1)
+CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
+CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+SQUARE = cython.declare(cython.Py_ssize_t, 4)
+CUBE = cython.declare(cython.Py_ssize_t, 5)
+LINEAR = cython.declare(cython.Py_ssize_t, 6)
+LOG = cython.declare(cython.Py_ssize_t, 7)
+LOG_REST = cython.declare(cython.Py_ssize_t, 8)
+
+#: Name of a feature of a score → its place in φ.
+FEATURES = {
+    "x": X,  # 0 where the score is clamped
+    "1": CONSTANT,
+    "clamped below": CLAMPED_BELOW,  # 1 or 0
+    "clamped above": CLAMPED_ABOVE,
+    "(x/4)²": SQUARE,  # 0 where the score is clamped
+    "(x/4)³": CUBE,
+    "2s − 1": LINEAR,
+    "ln s": LOG,
+    "−ln(1 − s)": LOG_REST,
+}
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _log_odds(positive: cython.double, negative: cython.double) -> cython.double:
+    """log(positive/negative), clamped; both are at least 0."""
+    if positive <= 0.0:
+        return -LARGEST
+    if negative <= 0.0:
+        return LARGEST
+    return clamped(log(positive) - log(negative))
+
+
+@cython.final
+@cython.cclass
+class Panel:
+    """Experts that learn a stream, and forecast at knots; each writes its forecast to the place that it is given.
+
+    Regressions are shown the features of a score (`FEATURES`) and, after them, for each of `label_rates` the mean of
+    the labels ±1 that fades by it. Where labels come `delay` observations late, a step leaves out of these means the
+    labels that were not there when its score came. A₀ holds the regressions at log-odds 0 until ten scores tell where
+    most will be: where their mean m is beyond ±3, it then holds them at m − 9/m.
+
+    A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at the place
+    `anchor`, a = `anchored`, and K fading with its memory.
+
+    Parameters
+    ----------
+    regressions : dict of int to ForgettingRegression
+        By place in the forecasts; so are the next two.
+    smoothers : dict of int to (float, float)
+        (Half width in log-odds, memory in observations).
+    curves : sequence of int
+        Places of forecasts that are curves over all knots, see `draw`; they begin as the score.
+    interval, protected, score : int
+        Places of the log-minimax point of an interval, of a probability (both are given to `forecast`), and of
+        the score itself.
+    anchor : int
+        Place of a regression; see above.
+    anchored : float
+        The weight of the anchor, in observations at the knot.
+    label_rates : sequence of float
+    knots_a_unit : float
+        Knots in a unit of log-odds.
+    delay : int
+        Label delay: number of predictions made between a score and its label.
+
+    Notes
+    -----
+    Cost of a step: O(d³/6) for each regression of d coordinates, O(width · knots_a_unit) for each smoother.
+    """
+
+    regressions: list
+    _regression_places: cython.const[cython.Py_ssize_t][::1]
+    _smoother_places: cython.const[cython.Py_ssize_t][::1]
+    _curve_places: cython.const[cython.Py_ssize_t][::1]
+    _interval: cython.Py_ssize_t
+    _protected: cython.Py_ssize_t
+    _score: cython.Py_ssize_t
+    _anchor: cython.Py_ssize_t
+    _anchored: cython.double
+    _phi: cython.double[::1]
+    _rates: cython.const[cython.double][::1]
+    _means: cython.double[::1]  # of all labels learned
+    _then: cython.double[::1]  # of those that were there `delay` observations ago
+    _waiting: cython.double[:, ::1]  # (label, weight) of the last `delay` observations, in a ring
+    _learned: cython.Py_ssize_t
+    _first: cython.Py_ssize_t  # how many scores count for where the regressions are held, and their sum
+    _sum: cython.double
+    _delay: cython.Py_ssize_t
+    _widths: cython.const[cython.double][::1]
+    _fades: cython.const[cython.double][::1]
+    _units: cython.double[::1]
+    _sums: cython.double[:, :, ::1]  # (smoother, negative or positive, knot), in units
+    _curves: cython.double[:, ::1]
+    _step: cython.double
+
+    def __init__(
+        self,
+        *,
+        regressions,
+        smoothers,
+        curves,
+        interval,
+        protected,
+        score,
+        anchor,
+        anchored,
+        label_rates,
+        knots_a_unit,
+        delay,
+    ):
+        self.regressions = list(regressions.values())
+        self._regression_places = np.array(list(regressions), dtype=np.intp)
+        self._smoother_places = np.array(list(smoothers), dtype=np.intp)
+        self._curve_places = np.array(curves, dtype=np.intp)
+        self._interval = interval
+        self._protected = protected
+        self._score = score
+        self._anchor = anchor
+        self._anchored = anchored
+        self._rates = np.array(label_rates, dtype=np.float64)
+        self._phi = np.zeros(len(FEATURES) + len(label_rates))
+        self._widths = np.array([width for width, _ in smoothers.values()], dtype=np.float64)
+        self._fades = np.array([memory / (memory - 1.0) for _, memory in smoothers.values()], dtype=np.float64)
+        self._step = 1.0 / knots_a_unit
+        self._delay = delay
+        size = round(2.0 * LARGEST * knots_a_unit) + 1
+        self._means = np.zeros(len(label_rates))
+        self._then = np.zeros(len(label_rates))
+        self._waiting = np.zeros((delay, 2))
+        self._learned = 0
+        self._first = 0
+        self._sum = 0.0
+        self._units = np.ones(len(smoothers))
+        self._sums = np.zeros((len(smoothers), 2, size))
+        self._curves = np.tile(np.linspace(-LARGEST, LARGEST, size), (len(curves), 1))
+
+    def draw(self, place, z):
+        """Set the curve at this place of the forecasts: log-odds at all knots."""
+        curve = np.asarray(self._curve_places).tolist().index(place)
+        np.clip(z, -LARGEST, LARGEST, out=np.asarray(self._curves)[curve])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fill(self, x: cython.double, means: cython.const[cython.double][::1]) -> cython.void:
+        """Set φ to the features at the log-odds x, with these means of labels."""
+        k: cython.Py_ssize_t
+        inside: cython.bint = -LARGEST < x < LARGEST
+        u: cython.double = 0.25 * x if inside else 0.0
+        rest: cython.double = log1p(exp(-abs(x)))
+        self._phi[X] = x if inside else 0.0
+        self._phi[CONSTANT] = 1.0
+        self._phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
+        self._phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
+        self._phi[SQUARE] = u * u
+        self._phi[CUBE] = u * u * u
+        self._phi[LINEAR] = 2.0 * sigmoid(x) - 1.0
+        self._phi[LOG] = min(x, 0.0) - rest
+        self._phi[LOG_REST] = max(x, 0.0) + rest
+        for k in range(self._rates.shape[0]):
+            self._phi[LOG_REST + 1 + k] = means[k]
+
+    @cython.ccall
+    def forecast(
+        self,
+        knot: cython.Py_ssize_t,
+        lower: cython.double,
+        upper: cython.double,
+        protected: cython.double,
+        out: cython.double[::1],
+    ):
+        """Write the log-odds of every expert at a knot to its place in `out`.
+
+        `lower` and `upper` are the ends of the interval, `protected` the probability, that are given.
+        """
+        k: cython.Py_ssize_t
+        regression: ForgettingRegression
+        ahead: cython.double = self._delay + 1.0
+        anchor: cython.double
+        negative: cython.double
+        positive: cython.double
+        score: cython.double = knot * self._step - LARGEST
+        self._fill(score, self._means)
+        for k in range(self._regression_places.shape[0]):
+            regression = self.regressions[k]
+            out[self._regression_places[k]] = clamped(regression.predict(self._phi, ahead))
+        anchor = out[self._anchor]
+        for k in range(self._smoother_places.shape[0]):
+            negative = self._anchored * sigmoid(-anchor) + self._sums[k, 0, knot] / self._units[k]
+            positive = self._anchored * sigmoid(anchor) + self._sums[k, 1, knot] / self._units[k]
+            out[self._smoother_places[k]] = _log_odds(positive, negative)
+        for k in range(self._curve_places.shape[0]):
+            out[self._curve_places[k]] = self._curves[k, knot]
+        out[self._interval] = _log_odds(upper, 1.0 - lower) if self._learned > 0 else score
+        out[self._protected] = _log_odds(protected, 1.0 - protected)
+        out[self._score] = score
+
+    @cython.ccall
+    def learn(self, x: cython.double, y: cython.double, w: cython.double):
+        """All experts learn the label y at the log-odds x, with weight w."""
+        k: cython.Py_ssize_t
+        regression: ForgettingRegression
+        place: cython.Py_ssize_t
+        self._fill(x, self._then if self._delay > 0 else self._means)
+        for k in range(self._regression_places.shape[0]):
+            regression = self.regressions[k]
+            regression.learn(self._phi, y, w)
+        self._smooth(x, y, w)
+        self._follow(self._means, y, w)
+        if self._delay > 0:
+            place = self._learned % self._delay
+            if self._learned >= self._delay:
+                self._follow(self._then, self._waiting[place, 0], self._waiting[place, 1])
+            self._waiting[place, 0] = y
+            self._waiting[place, 1] = w
+        self._learned += 1
+        if self._first < FIRST and -LARGEST < x < LARGEST:
+            self._first += 1
+            self._sum += x
+            if self._first == FIRST:
+                self._hold()
+
+    def _hold(self):
+        """Hold the regressions where most scores are, if that is far from 0."""
+        middle = self._sum / FIRST
+        if abs(middle) > NEAR:
+            self._fill(middle - NEAR * NEAR / middle, np.zeros(len(self._rates)))
+            for regression in self.regressions:
+                regression.hold(self._phi, CONSTANT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _follow(self, means: cython.double[::1], y: cython.double, w: cython.double) -> cython.void:
+        """Means of labels move towards ±1; a weight w moves as w steps do."""
+        k: cython.Py_ssize_t
+        for k in range(self._rates.shape[0]):
+            means[k] -= expm1(w * log1p(-self._rates[k])) * (2.0 * y - 1.0 - means[k])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _smooth(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """The sums of the smoothers fade, by a growing unit, and take the observation in."""
+        b: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        first: cython.Py_ssize_t
+        last: cython.Py_ssize_t
+        size: cython.Py_ssize_t = self._sums.shape[2]
+        side: cython.Py_ssize_t = 1 if y > 0.0 else 0
+        u: cython.double
+        for b in range(self._widths.shape[0]):
+            self._units[b] *= self._fades[b]
+            if self._units[b] > FULL:
+                for j in range(2):
+                    for k in range(size):
+                        self._sums[b, j, k] /= self._units[b]
+                self._units[b] = 1.0
+            first = max(0, int((x + LARGEST - self._widths[b]) / self._step))
+            last = min(size - 1, int((x + LARGEST + self._widths[b]) / self._step) + 1)
+            for k in range(first, last + 1):
+                u = (k * self._step - LARGEST - x) / self._widths[b]
+                if -1.0 < u < 1.0:
+                    self._sums[b, side, k] += w * self._units[b] * (1.0 - u * u) * (1.0 - u * u)
+
+    def state(self):
+        """Everything learned, as plain data, for `load`."""
+        return {
+            "trackers": [regression.state() for regression in self.regressions],  # the name in states of version 1
+            "means": np.asarray(self._means).tolist(),
+            "then": np.asarray(self._then).tolist(),
+            "waiting": np.asarray(self._waiting).tolist(),
+            "learned": self._learned,
+            "first": [self._first, self._sum],
+            "units": np.asarray(self._units).tolist(),
+            "sums": np.asarray(self._sums).tolist(),
+            "curves": np.asarray(self._curves).tolist(),
+        }
+
+    def load(self, state):
+        """Take over an earlier `state`, on a new panel; `ValueError` if it is of another size."""
+        own = {
+            "means": self._means,
+            "then": self._then,
+            "units": self._units,
+            "sums": self._sums,
+            "curves": self._curves,
+        }
+        arrays = [np.array(state[name], dtype=np.float64) for name in own]
+        same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own.values()]
+        if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.regressions):
+            raise ValueError("the state is that of a panel of another size")
+        self._first, self._sum = state["first"]
+        if self._first == FIRST:
+            self._hold()
+        for regression, saved in zip(self.regressions, state["trackers"], strict=True):
+            regression.load(*saved)
+        self._means, self._then, self._units, self._sums, self._curves = arrays
+        self._waiting = np.array(state["waiting"], dtype=np.float64).reshape(self._delay, 2)
+        self._learned = state["learned"]

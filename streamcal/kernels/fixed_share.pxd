@@ -1,0 +1,29 @@
+cimport cython
+
+cdef class FixedShare:
+    cdef readonly Py_ssize_t size  # forecasts, K
+    cdef readonly Py_ssize_t rows
+    cdef const double[::1] _rates
+    cdef const double[::1] _learning_rates
+    cdef double _row_rate
+    cdef double _passive
+    cdef const double[::1] _prior
+    cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
+    cdef double[::1] _log_wealth  # of each row
+    cdef double[::1] _weights  # of the forecasts, over all rows: what a prediction needs
+    cdef double[::1] _gains  # of the step being made
+
+    cpdef double mean(self, const double[::1] z) noexcept
+    cpdef assess(self, const double[::1] gains, double[::1] of_rows)
+    cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
+    cdef double _pay(self, Py_ssize_t row) noexcept
+    cdef void _weigh(self) noexcept
+
+@cython.final
+cdef class Jumper(FixedShare):
+    cdef readonly double weight  # learned
+    cdef const double[::1] _slopes
+    cdef const double[::1] _offsets
+
+    cpdef double predict(self, double x) noexcept
+    cpdef step(self, double x, double y, double w)

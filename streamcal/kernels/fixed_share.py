@@ -1,0 +1,228 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Fixed share (Herbster and Warmuth, Tracking the best expert, 1998): mixtures of forecasts under log loss.
+
+Symbols:
+
+    V[j, k]                  the weight of forecast k in row j, a row being one share rate; rows sum to 1
+    R[j]                     log-wealth of row j: the log of the product of the probabilities it gave to what came
+
+Only weights within rows and differences of log-wealth are kept, so nothing underflows, however long the stream.
+Fields and C signatures of `FixedShare` are in `fixed_share.pxd`, for the kernels that hold such objects.
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.logistic import log_sigmoid, sigmoid
+
+    exp, log = math.exp, math.log
+else:
+    from cython.cimports.libc.math import exp, log
+    from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
+
+import numpy as np
+
+
+@cython.cclass
+class FixedShare:
+    """Weights of K forecasts, multiplied by how right each was and shared anew; their weighted mean is a forecast.
+
+    An outcome multiplies V[j, k] by the probability that forecast k gave to it, to the power of the learning rate of
+    the row; row j is normalised, and then the part `rates[j]` of it is shared anew by the prior. Rows are weighted in
+    turn: R[j] grows by the log of the probability that the mean of the row gave, times `row_rate`.
+
+    Parameters
+    ----------
+    rates : sequence of float
+        The share rate of each row.
+    learning_rates : sequence of float
+        The learning rate of each row; 1 is exact for log loss.
+    prior : sequence of float
+        Where the weights start and what is shared by: K numbers that sum to 1.
+    row_rate : float
+        The learning rate of the rows themselves.
+    passive : float
+        The part of the wealth at the start that stays on the first forecast for good; the rest is split evenly over the
+        rows. Where it is not 0, R[j] is measured against the wealth of the first forecast.
+
+    Notes
+    -----
+    O(K) for a forecast, O(K · rows) for an outcome and in memory.
+    """
+
+    def __init__(self, rates, learning_rates, prior, row_rate: cython.double = 1.0, passive: cython.double = 0.0):
+        self.size = len(prior)
+        self.rows = len(rates)
+        self._rates = np.array(rates, dtype=np.float64)
+        self._learning_rates = np.array(learning_rates, dtype=np.float64)
+        self._row_rate = row_rate
+        self._passive = passive
+        self._prior = np.array(prior, dtype=np.float64)
+        self._weights = np.zeros(self.size)
+        self._gains = np.zeros(self.size)
+        self._shares = np.array([prior] * self.rows, dtype=np.float64)
+        self._log_wealth = np.zeros(self.rows)
+        self._weigh()
+
+    def mean(self, z):
+        """The log-odds of the weighted mean of the forecasts whose log-odds are z, shape (K,)."""
+        k: cython.Py_ssize_t
+        e: cython.double
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        for k in range(self.size):
+            e = exp(-z[k])
+            positive += self._weights[k] * (1.0 / (1.0 + e))
+            negative += self._weights[k] * (e / (1.0 + e))
+        return log(positive) - log(negative)
+
+    def assess(self, gains, of_rows):
+        """Set `of_rows`, shape (rows,), to the log of the probability that the mean of each row gave to an outcome.
+
+        `gains`, shape (K,), are the logs of the probabilities that the forecasts gave to it.
+        """
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        total: cython.double
+        for j in range(self.rows):
+            total = 0.0
+            for k in range(self.size):
+                total += self._shares[j, k] * exp(gains[k])
+            of_rows[j] = log(total)
+
+    def learn(self, gains, of_rows, w):
+        """One step on an outcome of weight w, from what `assess` has read and set, now or when it was issued."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        best: cython.double = gains[0]
+        largest: cython.double
+        for k in range(self.size):
+            best = max(best, gains[k])
+        for j in range(self.rows):
+            for k in range(self.size):
+                self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
+            self._pay(j)
+            self._log_wealth[j] += self._row_rate * w * of_rows[j]
+        largest = self._log_wealth[0]
+        for j in range(self.rows):
+            largest = max(largest, self._log_wealth[j])
+        for j in range(self.rows):
+            self._log_wealth[j] -= largest  # only their differences count
+        self._weigh()
+
+    def _pay(self, row):
+        """Multiply a row by `_gains`, normalise it and share it anew; what it was multiplied by in the mean."""
+        k: cython.Py_ssize_t
+        rate: cython.double = self._rates[row]
+        total: cython.double = 0.0
+        for k in range(self.size):
+            self._shares[row, k] *= self._gains[k]
+            total += self._shares[row, k]
+        for k in range(self.size):
+            self._shares[row, k] = (1.0 - rate) * (self._shares[row, k] / total) + rate * self._prior[k]
+        return total
+
+    def _weigh(self):
+        """Set the weights: the part of each forecast in all wealth."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        part: cython.double
+        largest: cython.double = 0.0
+        total: cython.double
+        for j in range(self.rows):
+            largest = max(largest, self._log_wealth[j])
+        total = self._passive * exp(-largest)
+        for k in range(self.size):
+            self._weights[k] = 0.0
+        self._weights[0] = total
+        for j in range(self.rows):
+            part = (1.0 - self._passive) / self.rows * exp(self._log_wealth[j] - largest)
+            total += part
+            for k in range(self.size):
+                self._weights[k] += part * self._shares[j, k]
+        for k in range(self.size):
+            self._weights[k] /= total
+
+    def weights(self):
+        """The weight of each forecast, a new array; they sum to 1."""
+        return np.array(self._weights)
+
+    def state(self):
+        """[V, R] as plain data, for `load`."""
+        return [np.asarray(self._shares).tolist(), np.asarray(self._log_wealth).tolist()]
+
+    def load(self, shares, log_wealth):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        if np.shape(shares) != (self.rows, self.size) or np.shape(log_wealth) != (self.rows,):
+            raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
+        self._shares = np.array(shares, dtype=np.float64)
+        self._log_wealth = np.array(log_wealth, dtype=np.float64)
+        self._weigh()
+
+
+@cython.cclass
+class Jumper(FixedShare):
+    """The Composite Jumper (Vovk, Petej & Gammerman 2021): fixed share over K sigmoids of the log-odds x of a score.
+
+    The calibrators are fₖ = σ(βₖ x + αₖ), f₀ being the score itself. The rows, one for each jump rate, start on the
+    score, and R is their log-wealth against that of the score: a log likelihood ratio.
+
+    Parameters
+    ----------
+    slopes, offsets : sequences of float
+        βₖ and αₖ, the first pair being (1, 0).
+    rates : sequence of float
+        The jump rates, each above 0.
+    passive : float
+        The part of the wealth at the start that stays on the score for good.
+
+    Notes
+    -----
+    O(K) for a forecast, O(K · rates) for an outcome and in memory.
+    """
+
+    def __init__(self, slopes, offsets, rates, passive: cython.double):
+        FixedShare.__init__(self, rates, np.ones(len(rates)), np.full(len(slopes), 1.0 / len(slopes)), 1.0, passive)
+        self._slopes = np.array(slopes, dtype=np.float64)
+        self._offsets = np.array(offsets, dtype=np.float64)
+        start = np.zeros((self.rows, self.size))
+        start[:, 0] = 1.0
+        self.load(start, np.zeros(self.rows), 0.0)
+
+    def predict(self, x):
+        """Σ weightₖ fₖ(x)."""
+        k: cython.Py_ssize_t
+        p: cython.double = 0.0
+        for k in range(self.size):
+            p += self._weights[k] * sigmoid(self._slopes[k] * x + self._offsets[k])
+        return p if p < 1.0 else 1.0
+
+    def step(self, x, y, w):
+        """One step on the label y at x, which counts w times; then the jump."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        z: cython.double
+        score: cython.double = log_sigmoid(x if y > 0.0 else -x)
+        best: cython.double = 0.0  # the log of how much the score gains on itself
+        for k in range(self.size):
+            z = self._slopes[k] * x + self._offsets[k]
+            self._gains[k] = w * (log_sigmoid(z if y > 0.0 else -z) - score)
+            if self._gains[k] > best and self._shares[0, k] > 0.0:  # before the first jump only the score has weight
+                best = self._gains[k]
+        for k in range(self.size):
+            self._gains[k] = exp(min(self._gains[k] - best, 0.0))
+        for j in range(self.rows):
+            self._log_wealth[j] += best + log(self._pay(j))
+        self.weight += w
+        self._weigh()
+
+    def state(self):
+        """[V, R, weight learned] as plain data, for `load`."""
+        return [*FixedShare.state(self), self.weight]
+
+    def load(self, shares, log_wealth, weight: cython.double):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        FixedShare.load(self, shares, log_wealth)
+        self.weight = weight

@@ -1,0 +1,306 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Online logistic regressions with forgetting, and curves that correct a forecast. Both take implicit steps.
+
+An implicit step ends where its own gradient is taken, and so never overshoots (Kulis and Bartlett, Implicit online
+learning, ICML 2010). Symbols:
+
+    φ                        features
+    z = θ·φ, p = σ(z)        a forecast
+    A                        the curvature of the losses so far and of the prior, A₀
+    λ                        what is kept of a coordinate of A at each step
+    v = φᵀA⁻¹φ               how uncertain z is
+
+Fields and C signatures are in `implicit_regression.pxd`, for the kernels that hold these objects.
+"""
+
+import cython
+
+if not cython.compiled:
+    from streamcal.kernels.logistic import sigmoid
+else:
+    from cython.cimports.streamcal.kernels.logistic import sigmoid
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of forecasts stay within ± this, as those of scores do: a forecast is never nearer to 0 or 1 than 1e-7."""
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""What a heavier observation counts as in a regression: beside 1e-6 of a curvature nothing else keeps its digits."""
+PIVOT = cython.declare(cython.double, 1e-9)
+"""Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
+STEPS = cython.declare(cython.int, 100)
+"""Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 as a rule."""
+ROUNDING = cython.declare(cython.double, 1e-12)
+"""A step as small as this, relative to the root where that is large, ends them."""
+
+
+def clamped(z):
+    """Log-odds within ±16."""
+    return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.double:
+    """The m with m = z + c·(y − σ(m)): the step that ends where its own gradient is taken. It never overshoots."""
+    m: cython.double = z
+    p: cython.double = sigmoid(z)
+    low: cython.double = z if y > 0.0 else z - c * p
+    high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
+    excess: cython.double
+    step: cython.double
+    last: cython.double = 2.0 * (high - low)
+    for _ in range(STEPS):
+        p = sigmoid(m)
+        excess = m - z - c * (y - p)
+        if excess > 0.0:
+            high = m
+        else:
+            low = m
+        step = -excess / (1.0 + c * p * (1.0 - p))
+        if not low <= m + step <= high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - m
+        m += step
+        last = abs(step)
+        if last <= ROUNDING * max(1.0, abs(m)):
+            break
+    return m
+
+
+@cython.cclass
+class ForgettingRegression:
+    """An online logistic regression with forgetting: θ and A, and the step that moves them.
+
+    A step is  A ← ΛAΛ + SA₀S with Λ = diag(√λ), S = diag(√(1 − λ));  θ ← θ + A⁻¹φ·(m − z)/v, m being the log-odds
+    z + v·w·(y − σ(m)) of the implicit step;  A ← A + w·σ(m)(1 − σ(m))·φφᵀ.
+
+    Parameters
+    ----------
+    places : sequence of int
+        Where its features φ stand in the array of features that it is shown.
+    keep, precision, start : sequences of float, of one length
+        For each coordinate of θ: λ, the diagonal of A₀, where it starts.
+    trends : int
+        How many coordinates at the end of θ are velocities: coordinate k moves by `pace` times its velocity at every
+        step, k < trends.
+    pace : float
+        The unit of velocities.
+
+    Notes
+    -----
+    O(size) to predict, O(size³/6) to learn, O(size²) memory, size = len(keep).
+    """
+
+    def __init__(self, places, keep, precision, start, trends: cython.Py_ssize_t = 0, pace: cython.double = 0.0):
+        self.size = len(keep)
+        self._features = len(places)
+        self._places = np.array(places, dtype=np.intp)
+        self._trends = trends
+        self._pace = pace
+        self._root = np.sqrt(np.array(keep, dtype=np.float64))
+        self._precision = np.array(precision, dtype=np.float64)
+        self._theta = np.array(start, dtype=np.float64)
+        self._begin(np.diag(self._precision))
+        self._l = np.zeros((self.size, self.size))
+        self._f = np.zeros(self._features)
+        self._g = np.zeros(self.size)
+
+    def predict(self, phi, ahead):
+        """θ·φ, velocities followed for `ahead` steps."""
+        k: cython.Py_ssize_t
+        z: cython.double = 0.0
+        for k in range(self._features):
+            z += self._theta[k] * phi[self._places[k]]
+        for k in range(self._trends):
+            z += ahead * self._pace * self._theta[self._features + k] * phi[self._places[k]]
+        return z
+
+    def learn(self, phi, y, w):
+        """One step on the label y at these features, of weight w."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        a: cython.double[:, ::1] = self._a
+        f: cython.double[::1] = self._f
+        g: cython.double[::1] = self._g
+        z: cython.double = self.predict(phi, 0.0)
+        m: cython.double
+        v: cython.double = 0.0
+        h: cython.double
+        w = min(w, HEAVIEST)
+        for k in range(self._features):
+            f[k] = phi[self._places[k]]
+        self._forget()
+        self._solve()
+        for k in range(self._features):
+            v += f[k] * g[k]
+        if v <= 0.0:  # only if every feature is 0
+            return
+        if self._trends > 0:
+            z = self.predict(phi, 0.0)  # what has a velocity has moved
+        m = _implicit(z, v * w, y)
+        for k in range(self.size):
+            self._theta[k] += g[k] * ((m - z) / v)
+        h = w * sigmoid(m) * sigmoid(-m)
+        for j in range(self._features):
+            z = h * f[j]
+            for k in range(self._features):
+                a[j, k] += z * f[k]
+
+    def _forget(self):
+        """A fades towards its prior; what has a velocity moves on."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t = self.size
+        d: cython.Py_ssize_t = self._features
+        a: cython.double[:, ::1] = self._a
+        root: cython.const[cython.double][::1] = self._root
+        renewed: cython.const[cython.double][:, ::1] = self._renewed
+        one: cython.double
+        for j in range(n):
+            one = root[j]
+            for k in range(n):
+                a[j, k] = one * root[k] * a[j, k] + renewed[j, k]
+        for k in range(self._trends):
+            self._theta[k] += self._pace * self._theta[d + k]
+        for k in range(self._trends):
+            for j in range(n):
+                a[j, d + k] -= self._pace * a[j, k]
+        for k in range(self._trends):
+            for j in range(n):
+                a[d + k, j] -= self._pace * a[k, j]
+
+    def _solve(self):
+        """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of Lᵀ and the pivots D stand in `_l`. O(size³/6), row by row."""
+        i: cython.Py_ssize_t
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t = self.size
+        a: cython.double[:, ::1] = self._a
+        l: cython.double[:, ::1] = self._l  # noqa: E741
+        g: cython.double[::1] = self._g
+        one: cython.double
+        pivot: cython.double
+        for i in range(n):
+            for j in range(i, n):
+                l[i, j] = a[i, j]
+            g[i] = self._f[i] if i < self._features else 0.0
+        for k in range(n):
+            l[k, k] = max(l[k, k], PIVOT * a[k, k])
+            pivot = 1.0 / l[k, k]
+            for i in range(k + 1, n):
+                one = l[k, i] * pivot
+                for j in range(i, n):
+                    l[i, j] -= one * l[k, j]
+                g[i] -= one * g[k]
+        for i in range(n - 1, -1, -1):
+            one = g[i]
+            for k in range(i + 1, n):
+                one -= l[i, k] * g[k]
+            g[i] = one / l[i, i]
+
+    def _begin(self, prior):
+        """Set A₀, and A to it."""
+        fade = np.sqrt(1.0 - np.square(self._root))
+        self._renewed = prior * np.outer(fade, fade)
+        self._a = prior
+
+    def hold(self, phi, constant):
+        """Begin A anew, at an A₀ that holds the forecast where the features are φ, and not where all of them are 0.
+
+        The part of the offset in A₀, p at its place on the diagonal, becomes pφφᵀ; so does that of its velocity.
+        `constant` is the place of the feature that is always 1; a regression without it is left as it is.
+        """
+        places = np.asarray(self._places).tolist()
+        if constant not in places:
+            return
+        size, offset = self._features, places.index(constant)
+        held, precision = np.asarray(phi)[places], np.asarray(self._precision)
+        prior = np.diag(precision)
+        for start, stop in ((0, size), (size, self.size))[: 2 if offset < self._trends else 1]:
+            part = np.outer(held[: stop - start], held[: stop - start])
+            part[offset, offset] -= 1.0
+            prior[start:stop, start:stop] += precision[start + offset] * part
+        self._begin(prior)
+
+    def state(self):
+        """[θ, the rows of A] as plain data, for `load`."""
+        return [np.asarray(self._theta).tolist(), np.asarray(self._a).tolist()]
+
+    def load(self, theta, a):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        if np.shape(theta) != (self.size,) or np.shape(a) != (self.size, self.size):
+            raise ValueError(f"expected a state of size {self.size}, not {np.shape(theta)} and {np.shape(a)}")
+        self._theta = np.array(theta, dtype=np.float64)
+        self._a = np.array(a, dtype=np.float64)
+
+
+@cython.cclass
+class Correction:
+    """A curve over log-odds that is added to the log-odds of a forecast, and learned from what they miss.
+
+    It has values f and curvatures H at knots of equal distance, and is linear between them. An observation at x moves
+    the knots nearer than `width`, by K = (1 − u²)² of their distance u in widths:  H ← firm + (H − firm)(1 − K/memory);
+    f ← f + (K/H)·(m − z)/v, z being the corrected log-odds, v how far steps of K/H at the knots move f(x), and m the
+    log-odds z + v·w·(y − σ(m)) of the implicit step;  H ← H + K·w·σ(m)(1 − σ(m)). H starts as `firm`, f as 0.
+
+    Parameters: `width` in log-odds, `memory` in observations, `firm` in curvature (an observation of even odds has ¼),
+    `knots_a_unit` in knots. O(1) to read, O(width · knots_a_unit) to learn.
+    """
+
+    def __init__(self, width, memory, firm, knots_a_unit):
+        size = round(2.0 * LARGEST * knots_a_unit) + 1
+        self._width = width
+        self._forget = 1.0 / memory
+        self._firm = firm
+        self._unit = knots_a_unit
+        self._last = size - 1
+        self._curve = np.zeros(size)
+        self._curvature = np.full(size, float(firm))
+
+    def _knot(self, x):
+        """The knot at or below the log-odds x, not the last."""
+        return min(cython.cast(cython.Py_ssize_t, (x + LARGEST) * self._unit), self._last - 1)
+
+    def _kernel(self, knot, x):
+        u: cython.double = (knot / self._unit - LARGEST - x) / self._width
+        return (1.0 - u * u) * (1.0 - u * u) if -1.0 < u < 1.0 else 0.0
+
+    def at(self, x):
+        """The correction at the log-odds x, within ±16."""
+        knot: cython.Py_ssize_t = self._knot(x)
+        share: cython.double = (x + LARGEST) * self._unit - knot
+        return self._curve[knot] + share * (self._curve[knot + 1] - self._curve[knot])
+
+    def learn(self, x, z, y, w):
+        """One step on the label y at x, of weight w; z is the log-odds of the forecast to be corrected."""
+        k: cython.Py_ssize_t
+        knot: cython.Py_ssize_t = self._knot(x)
+        share: cython.double = (x + LARGEST) * self._unit - knot
+        first: cython.Py_ssize_t = max(0, self._knot(max(x - self._width, -LARGEST)))
+        last: cython.Py_ssize_t = min(self._last, self._knot(min(x + self._width, LARGEST)) + 1)
+        part: cython.double
+        v: cython.double
+        m: cython.double
+        w = min(w, HEAVIEST)
+        z += self.at(x)
+        for k in range(first, last + 1):
+            self._curvature[k] -= self._forget * self._kernel(k, x) * (self._curvature[k] - self._firm)
+        v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
+        v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
+        m = _implicit(z, v * w, y)
+        for k in range(first, last + 1):
+            part = self._kernel(k, x)
+            self._curve[k] += part / self._curvature[k] * ((m - z) / v)
+            self._curvature[k] += part * w * sigmoid(m) * sigmoid(-m)
+
+    def state(self):
+        """[the curve, its curvature] as plain data, for `load`."""
+        return [np.asarray(self._curve).tolist(), np.asarray(self._curvature).tolist()]
+
+    def load(self, curve, curvature):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        size = self._last + 1
+        if np.shape(curve) != (size,) or np.shape(curvature) != (size,):
+            raise ValueError(f"expected a curve of {size} knots, not {np.shape(curve)}")
+        self._curve = np.array(curve, dtype=np.float64)
+        self._curvature = np.array(curvature, dtype=np.float64)

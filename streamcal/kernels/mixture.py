@@ -1,0 +1,252 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Three mixtures, each of the one before and of what was learned from its errors; and how right each forecast was.
+
+Symbols:
+
+    ζ                        log-odds of the first mixture, z₁ … z_K being those of its K experts
+    σ                        1 / (1 + exp(−z))
+"""
+
+import cython
+
+if not cython.compiled:
+    from streamcal.kernels.fixed_share import FixedShare
+    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from streamcal.kernels.logistic import log_sigmoid
+else:
+    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
+    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from cython.cimports.streamcal.kernels.logistic import log_sigmoid
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""The knots lie between log-odds ± this."""
+# What is mixed second, and third.
+FIRST_MIXTURE = cython.declare(cython.Py_ssize_t, 0)
+STACK = cython.declare(cython.Py_ssize_t, 1)
+SECOND_MIXTURE = cython.declare(cython.Py_ssize_t, 0)
+BY_SCORE = cython.declare(cython.Py_ssize_t, 1)
+BY_FORECAST = cython.declare(cython.Py_ssize_t, 2)
+
+
+@cython.final
+@cython.cclass
+class Assessment:
+    """How right the forecasts issued for a score were for its label: made by `Mixture.assess`, for `Mixture.learn`.
+
+    Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds that the second
+    mixture gave; `features` of the stack, shape (K + 2,); for each mixture the logs of the probabilities that what is
+    mixed gave to the label, and those that its rows gave, shape (rows,).
+    """
+
+    y: cython.double
+    w: cython.double
+    place: cython.double
+    second: cython.double
+    features: cython.double[::1]
+    experts: cython.double[::1]
+    expert_rows: cython.double[::1]
+    stacked: cython.double[::1]
+    stacked_rows: cython.double[::1]
+    corrected: cython.double[::1]
+    corrected_rows: cython.double[::1]
+    _arrays: cython.double[::1]  # all of them
+
+    def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
+        arrays: cython.double[::1] = np.empty(2 * count + 7 + 3 * rows)
+        start: cython.Py_ssize_t = count + 2
+        self._arrays = arrays
+        self.features = arrays[:start]
+        self.experts = arrays[start : start + count]
+        start += count
+        self.expert_rows = arrays[start : start + rows]
+        start += rows
+        self.stacked = arrays[start : start + 2]
+        start += 2
+        self.stacked_rows = arrays[start : start + rows]
+        start += rows
+        self.corrected = arrays[start : start + 3]
+        start += 3
+        self.corrected_rows = arrays[start : start + rows]
+
+    def state(self):
+        """All fields, in the order of the class, as a list of floats, for `Mixture.assessment`."""
+        return [self.y, self.w, self.place, self.second, *np.asarray(self._arrays).tolist()]
+
+    def load(self, numbers):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        if np.shape(numbers) != (4 + len(self._arrays),):
+            raise ValueError(f"expected an assessment of {4 + len(self._arrays)} numbers, not {np.shape(numbers)}")
+        self.y, self.w, self.place, self.second = numbers[:4]
+        np.asarray(self._arrays)[:] = numbers[4:]
+
+
+@cython.final
+@cython.cclass
+class Mixture:
+    """Three mixtures, each upon the one before, over knots of equal distance in log-odds.
+
+    The first is of K experts; ζ are its log-odds. The second is of the first and of the stack, an online logistic
+    regression with forgetting on (ζ, z₁ − ζ, …, z_K − ζ, 1). The third is of the second and of its corrections: one
+    that is learned by score, and one by what the second mixture itself says.
+
+    The mixture that issued the forecast assesses it; a later state of it may `learn` that.
+
+    Parameters
+    ----------
+    experts, stacked, corrected : FixedShare
+        The weights of the first, second and third mixture, all of them of as many rows.
+    stack : ForgettingRegression
+        On K + 2 features.
+    by_score, by_forecast : Correction
+    knots_a_unit : float
+        Knots in a unit of log-odds.
+
+    Notes
+    -----
+    O(K · rows) for a forecast, O(K³) for an outcome (the step of the stack).
+    """
+
+    _experts: FixedShare
+    _stack: ForgettingRegression
+    _stacked: FixedShare
+    _by_score: Correction
+    _by_forecast: Correction
+    _corrected: FixedShare
+    _unit: cython.double
+    _features: cython.double[:, ::1]  # of the stack, at the left knot and at the right one; so are the next two
+    _second: cython.double[:, ::1]  # what is mixed second
+    _third: cython.double[:, ::1]
+
+    def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
+        self._experts = experts
+        self._stack = stack
+        self._stacked = stacked
+        self._by_score = by_score
+        self._by_forecast = by_forecast
+        self._corrected = corrected
+        self._unit = knots_a_unit
+        if not experts.rows == stacked.rows == corrected.rows or (stacked.size, corrected.size) != (2, 3):
+            raise ValueError("the mixtures are of two and of three forecasts upon the first, and of as many rows")
+        if stack.size != experts.size + 2:
+            raise ValueError(f"expected a stack on {experts.size + 2} features, not {stack.size}")
+        self._features = np.zeros((2, experts.size + 2))
+        self._second = np.zeros((2, 2))
+        self._third = np.zeros((2, 3))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fill(
+        self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t
+    ) -> cython.void:
+        """Set the features of the stack, and what is mixed second and third: at a knot where the experts forecast z."""
+        k: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self._experts.size
+        middle: cython.double = self._experts.mean(z)
+        self._features[side, 0] = middle
+        for k in range(count):
+            self._features[side, 1 + k] = z[k] - middle
+        self._features[side, count + 1] = 1.0
+        self._second[side, FIRST_MIXTURE] = middle
+        self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0))
+        middle = clamped(self._stacked.mean(self._second[side]))
+        self._third[side, SECOND_MIXTURE] = middle
+        self._third[side, BY_SCORE] = clamped(middle + self._by_score.at(knot / self._unit - LARGEST))
+        self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle))
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def blend(self, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t) -> cython.double:
+        """The log-odds of the third mixture at a knot, those of the experts being z, shape (K,)."""
+        self._fill(0, z, knot)
+        return self._corrected.mean(self._third[0])
+
+    @cython.ccall
+    def assess(
+        self,
+        left: cython.const[cython.double][::1],
+        right: cython.const[cython.double][::1],
+        knot: cython.Py_ssize_t,
+        share: cython.double,
+        y: cython.double,
+        w: cython.double,
+    ) -> Assessment:
+        """How right the forecasts are for a label y of weight w: for `learn`.
+
+        The score is `share` of the way from a knot to the next.
+        `left` and `right` are the log-odds of the experts at both knots. The loss at the score is that at the left one
+        for 1 − `share` of it, and that at the right one for the rest.
+        """
+        k: cython.Py_ssize_t
+        found: Assessment = Assessment(self._experts.size, self._experts.rows)
+        self._fill(0, left, knot)
+        self._fill(1, right, knot + 1)
+        found.y = y
+        found.w = w
+        found.place = knot + share
+        found.second = self._third[0, SECOND_MIXTURE] + share * (
+            self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
+        )
+        for k in range(self._stack.size):
+            found.features[k] = self._features[0, k] + share * (self._features[1, k] - self._features[0, k])
+        _gain(left, right, share, y, found.experts)
+        self._experts.assess(found.experts, found.expert_rows)
+        _gain(self._second[0], self._second[1], share, y, found.stacked)
+        self._stacked.assess(found.stacked, found.stacked_rows)
+        _gain(self._third[0], self._third[1], share, y, found.corrected)
+        self._corrected.assess(found.corrected, found.corrected_rows)
+        return found
+
+    @cython.ccall
+    def learn(self, found: Assessment):
+        """Learn what `assess` has found."""
+        self._experts.learn(found.experts, found.expert_rows, found.w)
+        self._stacked.learn(found.stacked, found.stacked_rows, found.w)
+        self._corrected.learn(found.corrected, found.corrected_rows, found.w)
+        self._stack.learn(found.features, found.y, found.w)
+        self._by_score.learn(found.place / self._unit - LARGEST, found.second, found.y, found.w)
+        self._by_forecast.learn(found.second, found.second, found.y, found.w)
+
+    def assessment(self, numbers):
+        """The assessment that was written as `Assessment.state`; `ValueError` if it is of another size."""
+        found: Assessment = Assessment(self._experts.size, self._experts.rows)
+        found.load(numbers)
+        return found
+
+    def weights(self):
+        """Weights in the forecast, which sum to 1: (of the experts, shape (K,), stack, by score, by forecast)."""
+        second, third = self._stacked.weights(), self._corrected.weights()
+        experts = third[SECOND_MIXTURE] * second[FIRST_MIXTURE] * self._experts.weights()
+        stack = third[SECOND_MIXTURE] * second[STACK]
+        return experts, float(stack), float(third[BY_SCORE]), float(third[BY_FORECAST])
+
+    def state(self):
+        """Everything learned, as plain data, for `load`."""
+        return [part.state() for part in self._parts()]
+
+    def load(self, states):
+        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        for part, state in zip(self._parts(), states, strict=True):
+            part.load(*state)
+
+    def _parts(self):
+        """In the order of a state."""
+        shares = (self._experts, self._stacked, self._corrected)
+        return (*shares, self._stack, self._by_score, self._by_forecast)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _gain(
+    left: cython.const[cython.double][::1],
+    right: cython.const[cython.double][::1],
+    share: cython.double,
+    y: cython.double,
+    out: cython.double[::1],
+) -> cython.void:
+    """Set `out` to the log of the probability each forecast gave to y, its loss between two knots being linear."""
+    k: cython.Py_ssize_t
+    sign: cython.double = 1.0 if y > 0.0 else -1.0
+    for k in range(left.shape[0]):
+        out[k] = (1.0 - share) * log_sigmoid(sign * left[k]) + share * log_sigmoid(sign * right[k])

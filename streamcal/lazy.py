@@ -1,0 +1,110 @@
+"""Names and lists of methods imported on first access, so that `import streamcal` costs next to nothing.
+
+A *place* is the full name of something in a module, such as "streamcal.calibrators.platt.Platt".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, TypeVar
+
+Class = TypeVar("Class")
+
+#: Where the lists of methods are. The modules of learners are below those lists and must not import them at the top;
+#: they look a class up by its name (`method_class`), and only when a saved state names it.
+LISTS = (
+    "streamcal.calibrators.registry.REGISTRY",
+    "streamcal.fusion.METHODS",
+    "streamcal.multiclass.METHODS",
+    "streamcal.regression.METHODS",
+)
+
+
+class Methods(Mapping[str, Class]):
+    """A list of methods, name → class: a mapping that imports the module of a method when its class is first asked for.
+
+    Parameters
+    ----------
+    places : Mapping
+        Name of the method → place of its class. Length, names and membership are known without an import.
+
+    >>> methods = Methods({"platt": "streamcal.calibrators.platt.Platt"})
+    >>> len(methods), list(methods), "beta" in methods
+    (1, ['platt'], False)
+    >>> methods["platt"]
+    <class 'streamcal.calibrators.platt.Platt'>
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = dict(places)
+
+    def __getitem__(self, name: str) -> Class:
+        cls: Class = imported(self.places[name])
+        return cls
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+    def __repr__(self) -> str:
+        return f"Methods({self.places!r})"
+
+    @property
+    def by_class(self) -> dict[str, str]:
+        """Name of the class → its place."""
+        return {place.rpartition(".")[2]: place for place in self.places.values()}
+
+
+def attributes(
+    module: dict[str, Any], places: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` (PEP 562) of a module with further names, imported on first access.
+
+    Parameters
+    ----------
+    module : dict
+        `globals()` of the module; a name is put there once it was imported, so that later accesses cost nothing.
+    places : Mapping
+        Name → place.
+    """
+
+    def getattr_(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+        module[name] = value = imported(places[name])
+        return value
+
+    def dir_() -> list[str]:
+        return sorted({*module, *places})
+
+    return getattr_, dir_
+
+
+def imported(place: str) -> Any:
+    """What is at a place: an attribute of a module, or a module.
+
+    >>> imported("streamcal.errors.StateError")
+    <class 'streamcal.errors.StateError'>
+    """
+    parent, _, name = place.rpartition(".")
+    module = import_module(parent)
+    return getattr(module, name) if hasattr(module, name) else import_module(place)
+
+
+def method_class(name: str) -> Any | None:
+    """The class called `name` of a listed method of any kind; None if there is none.
+
+    >>> method_class("BernsteinFusion"), method_class("dict")
+    (<class 'streamcal.fusion.bernstein_fusion.BernsteinFusion'>, None)
+    """
+    for place in LISTS:
+        found = imported(place).by_class.get(name)
+        if found is not None:
+            return imported(found)
+    return None

@@ -1,0 +1,170 @@
+"""`Learner`: what everything that learns can do, in every room: be merged, copied, printed and saved."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+from streamcal import lazy
+from streamcal.errors import MergeError, StateError
+from streamcal.parameters.settings import decode, encode
+
+STATE_VERSION = 1
+
+
+class Learner(ABC):
+    """What everything that learns can do, whatever it learns from: be merged, copied, printed and saved.
+
+    Parameters are the constructor's arguments, kept under their own names and never changed afterwards. `Calibrator`
+    learns from single scores; `streamcal.fusion`, `.multiclass` and `.regression` have contracts of their own.
+    """
+
+    #: The name under which the lists of methods know it.
+    name: ClassVar[str]
+    #: One line for `streamcal methods` and the documentation.
+    summary: ClassVar[str] = ""
+    #: What is counted of observations that are learned as well as they can be, such as "clamped" scores; None: nothing.
+    noted: ClassVar[str | None] = None
+    _noted: int = 0
+    _known: ClassVar[dict[str, type[Learner]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Learner._known[cls.__name__] = cls
+
+    @staticmethod
+    def class_named(name: str) -> type[Learner]:
+        """The class called `name`: a method of streamcal, whether imported yet or not, or a subclass defined elsewhere.
+
+        Raises `StateError` where there is none.
+        """
+        found: type[Learner] | None = lazy.method_class(name) or Learner._known.get(name)
+        if found is None or inspect.isabstract(found):
+            raise StateError(f"the state is one of {name!r}, which is not a method of this streamcal")
+        return found
+
+    @property
+    @abstractmethod
+    def merges(self) -> bool:
+        """Whether `merge` is possible."""
+
+    @property
+    @abstractmethod
+    def unlearns(self) -> bool:
+        """Whether `unlearn_one` is possible."""
+
+    @property
+    @abstractmethod
+    def bounded_memory(self) -> bool:
+        """Whether memory stays below a bound fixed at construction, whatever is learned."""
+
+    @property
+    @abstractmethod
+    def n(self) -> float:
+        """Total weight now held; under decay, in today's units."""
+
+    def merge(self, other: Self) -> None:
+        """Add all that `other` has learned, as if both streams had been one; `other` is left as it was."""
+        raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
+
+    def tally(self) -> dict[str, int]:
+        """Counts of what was quietly handled, such as scores clamped by the scale."""
+        return {} if self.noted is None else {self.noted: self._noted}
+
+    def _note(self, number: int) -> None:
+        """Count observations of which the class notes something."""
+        self._noted += number
+
+    # -- parameters ----------------------------------------------------------------------------------------------
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
+
+    def same_parameters(self, other: object) -> bool:
+        """Whether `other` is of this class and has equal parameters: what merging asks for."""
+        return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
+
+    def clone(self) -> Self:
+        """A calibrator with the same parameters that has learned nothing."""
+        return type(self)(**self.params())
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
+        return f"{type(self).__name__}({given})"
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        """What was learned, as plain data. Subclasses add to it."""
+        return {} if self.noted is None else {self.noted: self._noted}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over what `_state` wrote; called on a fresh clone."""
+        if self.noted is not None:
+            self._noted = int(state[self.noted])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Parameters and everything learned as plain, versioned data that `json` can write.
+
+        >>> from streamcal import Platt
+        >>> cal = Platt()
+        >>> cal.learn_one(0.2, True)
+        >>> Platt.from_state(cal.state_dict()).predict_one(0.2) == cal.predict_one(0.2)
+        True
+        """
+        return {
+            "streamcal": STATE_VERSION,
+            "class": type(self).__name__,
+            "params": _parameters_of(self),
+            "learned": self._state(),
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_state, (self.state_dict(),)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The calibrator that `state_dict` wrote; `StateError` if it cannot be read."""
+        if not isinstance(state, dict) or "streamcal" not in state:
+            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
+        if state["streamcal"] != STATE_VERSION:
+            raise StateError(f"state version {state['streamcal']!r} cannot be read, only {STATE_VERSION}")
+        if state.get("class") != cls.__name__:
+            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
+        try:
+            calibrator = cls(**_parameters_in(state["params"]))
+            calibrator._restore(state["learned"])
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+            raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
+        return calibrator
+
+
+def _parameters_of(learner: Learner) -> dict[str, Any]:
+    """The parameters as plain data."""
+    return {name: _plain(value) for name, value in learner.params().items()}
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as plain data. One that is itself a learner is written as its class and parameters."""
+    if isinstance(value, Learner):
+        return {"learner": type(value).__name__, "params": _parameters_of(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return encode(value)
+
+
+def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that `_parameters_of` wrote."""
+    return {name: _read(value) for name, value in plain.items()}
+
+
+def _read(value: Any) -> Any:
+    """The parameter that `_plain` wrote."""
+    if isinstance(value, dict) and "learner" in value:
+        return Learner.class_named(value["learner"])(**_parameters_in(value["params"]))
+    if isinstance(value, list):
+        return tuple(_read(item) for item in value)
+    return decode(value)

@@ -1,0 +1,498 @@
+"""Calibration maps read from JSON, with NumPy alone: this file can be copied to where streamcal is not installed.
+
+`docs/maps.md` describes the format. A map is a function of the score's coordinate on a scale: `SCALES` has how to get
+the coordinate, `KINDS` the functions of arrays, and `SCALES_ONE` and `KINDS_ONE` the same for one number, which is what
+a server asks for. A new kind of map is one function in `KINDS` and one in `KINDS_ONE`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+FORMAT = 1
+
+#: Where a score is read as a probability for its logarithms, its log-odds stay within ± this.
+LOGIT_LIMIT = 16.0
+
+Array = npt.NDArray[np.float64]
+Value = TypeVar("Value", float, Array)
+
+
+def load_map(text: str | bytes) -> PortableMap:
+    """The map that `to_json` wrote; `ValueError` if it cannot be read.
+
+    >>> sigmoid = '{"streamcal_map": 1, "kind": "sigmoid", "scale": {"kind": "logit", "lo": -16.0, "hi": 16.0}'
+    >>> serve = load_map(sigmoid + ', "slope": 1.0, "offset": 0.0}')
+    >>> round(serve(0.25), 12)
+    0.25
+    """
+    data = json.loads(text)
+    if not isinstance(data, dict) or "streamcal_map" not in data:
+        raise ValueError("this is not a calibration map: expected the text that to_json() wrote")
+    if data["streamcal_map"] != FORMAT:
+        raise ValueError(f"map format {data['streamcal_map']!r} cannot be read, only {FORMAT}")
+    try:
+        found = PortableMap(data)
+        found.predict_many(np.empty(0))  # reads every part of it once
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(f"this calibration map is damaged: {error!r}") from error
+    return found
+
+
+class PortableMap:
+    """A function score → probability, immutable."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        for what, kind, known in (("map", data["kind"], set(KINDS)), ("scale", data["scale"]["kind"], set(SCALES))):
+            if kind not in known:
+                raise ValueError(f"the {what} is of kind {kind!r}; known are {', '.join(sorted(known))}")
+        self._scale = _as_arrays(data["scale"])
+        self._content = _as_arrays({name: value for name, value in data.items() if name != "scale"})
+        self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
+        self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
+
+    def __call__(self, score: float | Sequence[float]) -> float:
+        return self.predict_one(score)
+
+    def predict_one(self, score: float | Sequence[float]) -> float:
+        """The probability at `score`; `ValueError` if it is not finite, or no probability where the scale wants one.
+
+        A map of K folds takes K scores too, one of each fold. One score costs a microsecond or two.
+        """
+        if not isinstance(score, (float, int)):
+            return float(self.predict_many([score])[0])
+        s = float(score)
+        if not math.isfinite(s):
+            raise ValueError("scores are to be finite")
+        return self._at(self._coordinate(s))
+
+    def predict_many(self, scores: npt.ArrayLike) -> Array:
+        """The probabilities at an array of scores, shape (n,); for a map of K folds also (n, K)."""
+        return KINDS[self._content["kind"]](self._coordinates(scores), self._content, self._scale)
+
+    def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
+        """Both ends of the Venn-Abers intervals, for a map that has them."""
+        if self._content["kind"] != "interval":
+            raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
+        return interval(self._coordinates(scores), self._content)
+
+    def _coordinates(self, scores: npt.ArrayLike) -> Array:
+        s = np.asarray(scores, dtype=np.float64)
+        if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
+            raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
+        if not np.isfinite(s).all():
+            raise ValueError("scores are to be finite")
+        return SCALES[self._scale["kind"]](s, self._scale)
+
+
+# -- scales ------------------------------------------------------------------------------------------------------
+
+
+def _probability(s: Array, scale: dict[str, Any]) -> Array:
+    if ((s < 0.0) | (s > 1.0)).any():
+        raise ValueError("scores on this scale are probabilities in [0, 1]")
+    return s
+
+
+def _logit(s: Array, scale: dict[str, Any]) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(_probability(s, scale)) - np.log1p(-s), scale["lo"], scale["hi"])
+
+
+def _interval(s: Array, scale: dict[str, Any]) -> Array:
+    return np.clip(s, scale["lo"], scale["hi"])
+
+
+def _empirical_cdf(s: Array, scale: dict[str, Any]) -> Array:
+    return np.interp(s, scale["knots"], scale["ranks"])
+
+
+#: Score → coordinate.
+SCALES: dict[str, Callable[[Array, dict[str, Any]], Array]] = {
+    "probability": _probability,
+    "logit": _logit,
+    "interval": _interval,
+    "empirical-cdf": _empirical_cdf,
+}
+
+
+def unit(x: Array, scale: dict[str, Any]) -> Array:
+    """The coordinate moved linearly onto [0, 1]."""
+    lo, hi = _ends(scale)
+    return (x - lo) / (hi - lo)
+
+
+# -- kinds of maps -----------------------------------------------------------------------------------------------
+
+
+def identity(x: Array, scale: dict[str, Any]) -> Array:
+    """The coordinate read as a probability."""
+    return sigmoid(x) if _logistic(scale) else unit(x, scale)
+
+
+def _logistic(scale: dict[str, Any]) -> bool:
+    """Whether coordinates read as log-odds."""
+    return _unbounded(scale) or scale["kind"] == "logit"
+
+
+def _unbounded(scale: dict[str, Any]) -> bool:
+    """Whether scores are margins without both bounds, which read as log-odds."""
+    return scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
+
+
+def sigmoid(z: Array) -> Array:
+    """1 / (1 + exp(−z)), without overflow."""
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
+
+
+def bernstein(u: Array, coefficients: Array) -> Array:
+    """Σ cᵢ Bᵢⁿ(u) by de Casteljau's scheme: neighbours are averaged until one number is left."""
+    row = [np.full_like(u, c) for c in coefficients]
+    while len(row) > 1:
+        row = [(1.0 - u) * left + u * right for left, right in itertools.pairwise(row)]
+    return row[0]
+
+
+def chebyshev(u: Array, coefficients: Array) -> Array:
+    """Σ cₘ Tₘ(2u − 1), the polynomials by their steps from the nearer end, where the usual recurrence loses digits."""
+    e, sign = np.minimum(u, 1.0 - u), np.where(u < 0.5, -1.0, 1.0)
+    total, value, step, turn = np.zeros_like(u), np.ones_like(u), -2.0 * e, np.ones_like(u)
+    for c in coefficients:
+        total = total + turn * (c * value)
+        value = value + step
+        step = step - 4.0 * e * value
+        turn = turn * sign
+    return total
+
+
+def beta(x: Array, a: float, b: float, c: float, scale: dict[str, Any]) -> Array:
+    """The sigmoid of a·ln s − b·ln(1 − s) + c, at the score's probability s with its log-odds within ±16."""
+    z = x if scale["kind"] == "logit" else _log_odds(x, scale)
+    tail = np.log1p(np.exp(-np.abs(z)))
+    return sigmoid(a * (np.minimum(z, 0.0) - tail) + b * (np.maximum(z, 0.0) + tail) + c)
+
+
+def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
+    """The log-odds of the coordinate read as a probability."""
+    if _unbounded(scale):
+        return np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
+    p = unit(x, scale)
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(p) - np.log1p(-p), -LOGIT_LIMIT, LOGIT_LIMIT)
+
+
+def sigmoids(x: Array, weights: Array, slopes: Array, offsets: Array) -> Array:
+    """The weighted mean of the sigmoids of slope·x + offset."""
+    p = np.zeros_like(x)
+    for weight, slope, offset in zip(weights, slopes, offsets, strict=True):
+        p = p + weight * sigmoid(slope * x + offset)
+    return np.minimum(p, 1.0)
+
+
+def steps(x: Array, cuts: Array, values: Array) -> Array:
+    """values[i] for cuts[i−1] ≤ x < cuts[i]."""
+    return values[np.searchsorted(cuts, x, side="right")]
+
+
+def lines(x: Array, knots: Array, values: Array) -> Array:
+    """Linear between the knots, constant outside."""
+    result, inside, i, t = _places(x, knots, values)
+    result[inside] = values[i] + t * (values[i + 1] - values[i])
+    return result
+
+
+def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) -> Array:
+    """Cubic between the knots, with the slopes rises[i] and falls[i] at the ends of interval i, times its width."""
+    result, inside, i, t = _places(x, knots, values)
+    low, high = values[i], values[i + 1]
+    result[inside] = np.clip(cubic(t, low, high, rises[i], falls[i]), low, high)
+    return result
+
+
+def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
+    """From `low` to `high` at the share t of the way, starting with the slope `rise` and ending with `fall`."""
+    return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
+
+
+def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[np.bool_], npt.NDArray[np.intp], Array]:
+    """The values outside the knots; which x are inside, after which knot, and at which share of the way to the next."""
+    after = np.searchsorted(knots, x, side="right")
+    inside = (after > 0) & (after < len(knots))
+    i, x_inside = after[inside] - 1, x[inside]
+    left, right = knots[i], knots[i + 1]
+    with np.errstate(over="ignore", invalid="ignore"):  # the distance of two knots may overflow: then by halves
+        share = (x_inside - left) / (right - left)
+        halves = (0.5 * x_inside - 0.5 * left) / (0.5 * right - 0.5 * left)
+        share = np.where(np.isinf(right - left), halves, share)
+    return values[np.minimum(after, len(knots) - 1)], inside, i, share
+
+
+def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
+    """Lower and upper ends, each given as steps."""
+    lower, upper = content["lower"], content["upper"]
+    return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
+
+
+def cross_interval(x: Array, content: dict[str, Any]) -> Array:
+    """What is made of the folds' pairs; x of shape (n,), or (n, K) with a column a fold."""
+    folds = content["folds"]
+    if x.ndim == 2 and x.shape[1] != len(folds):
+        raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
+    columns = x.T if x.ndim == 2 else [x] * len(folds)
+    pairs = [interval(column, fold) for column, fold in zip(columns, folds, strict=True)]
+    return _point(content["point"], *zip(*pairs, strict=True))
+
+
+#: The functions: coordinates, content of the map, scale → probabilities.
+KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
+    "identity": lambda x, map, scale: identity(x, scale),
+    "sigmoid": lambda x, map, scale: sigmoid(map["slope"] * x + map["offset"]),
+    "sigmoids": lambda x, map, scale: sigmoids(x, map["weights"], map["slopes"], map["offsets"]),
+    "beta": lambda x, map, scale: beta(x, map["a"], map["b"], map["c"], scale),
+    "bernstein": lambda x, map, scale: np.clip(bernstein(unit(x, scale), map["coefficients"]), 0.0, 1.0),
+    "bernstein-logistic": lambda x, map, scale: sigmoid(bernstein(unit(x, scale), map["coefficients"])),
+    "chebyshev": lambda x, map, scale: np.clip(chebyshev(unit(x, scale), map["coefficients"]), 0.0, 1.0),
+    "steps": lambda x, map, scale: steps(x, map["cuts"], map["values"]),
+    "lines": lambda x, map, scale: lines(x, map["knots"], map["values"]),
+    "log-odds-lines": lambda x, map, scale: sigmoid(lines(x, map["knots"], map["log_odds"])),
+    "cubics": lambda x, map, scale: cubics(x, map["knots"], map["values"], map["rises"], map["falls"]),
+    "interval": lambda x, map, scale: _point(map["point"], *[[end] for end in interval(x, map)]),
+    "cross-interval": lambda x, map, scale: cross_interval(x, map),
+}
+
+
+# -- one probability of K intervals ------------------------------------------------------------------------------
+
+
+def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
+    """One probability of K pairs (p₀, p₁), K ≥ 1, each a float or an array.
+
+    These are the formulas of `points.py`, which says where they are from. They are written out again so that this file
+    imports nothing; `tests/test_portable_maps.py` holds the two together to the last bit.
+    """
+    share = 1.0 / len(lower)
+    if rule == "log-minimax":
+        positive, negative = math.prod([p**share for p in upper]), math.prod([(1.0 - p) ** share for p in lower])
+        return positive / (negative + positive)
+    if rule == "brier-minimax":
+        each = [high + 0.5 * (low * low - high * high) for low, high in zip(lower, upper, strict=True)]
+        return sum(each[1:], start=each[0]) / len(each)
+    if rule != "self-consistent":
+        raise ValueError(f"the point is {rule!r}; known are log-minimax, brier-minimax and self-consistent")
+    low, high = (sum(ends[1:], start=ends[0]) / len(ends) for ends in (lower, upper))
+    vacuous = 1.0 - high + low == 0.0
+    return (low + 0.5 * vacuous) / (1.0 - high + low + vacuous)
+
+
+# -- at one coordinate -------------------------------------------------------------------------------------------
+#
+# An array of one element costs 20 µs and more; a list and `math` cost one. The functions below take what they need as
+# lists and floats, the score or the coordinate last. Steps, lines, cubics and intervals are the same sums as above, to
+# the last bit; what contains a logarithm, an exponential or a polynomial agrees to 1e-12.
+
+
+def _probability_one(s: float) -> float:
+    if not 0.0 <= s <= 1.0:
+        raise ValueError("scores on this scale are probabilities in [0, 1]")
+    return s
+
+
+def _logit_one(lo: float, hi: float, s: float) -> float:
+    if _probability_one(s) == 0.0:
+        return lo
+    return hi if s == 1.0 else min(max(math.log(s) - math.log1p(-s), lo), hi)
+
+
+def _interval_one(lo: float, hi: float, s: float) -> float:
+    return min(max(s, lo), hi)
+
+
+def _empirical_cdf_one(knots: list[float], ranks: list[float], s: float) -> float:
+    i = bisect_right(knots, s)
+    if i in (0, len(knots)) or knots[i - 1] == s:
+        return ranks[max(i - 1, 0)]
+    slope = (ranks[i] - ranks[i - 1]) / (knots[i] - knots[i - 1])
+    return slope * (s - knots[i - 1]) + ranks[i - 1]
+
+
+#: Score → coordinate, as `SCALES`; each entry makes the function of a scale.
+SCALES_ONE: dict[str, Callable[[dict[str, Any]], Callable[[float], float]]] = {
+    "probability": lambda scale: _probability_one,
+    "logit": lambda scale: partial(_logit_one, scale["lo"], scale["hi"]),
+    "interval": lambda scale: partial(_interval_one, scale["lo"], scale["hi"]),
+    "empirical-cdf": lambda scale: partial(_empirical_cdf_one, scale["knots"].tolist(), scale["ranks"].tolist()),
+}
+
+
+def _unit_one(lo: float, hi: float, x: float) -> float:
+    return (x - lo) / (hi - lo)
+
+
+def _sigmoid_one(z: float) -> float:
+    e = math.exp(-abs(z))
+    return 1.0 / (1.0 + e) if z >= 0.0 else e / (1.0 + e)
+
+
+def _sigmoid_line_one(slope: float, offset: float, x: float) -> float:
+    return _sigmoid_one(slope * x + offset)
+
+
+def _sigmoids_one(parts: list[tuple[float, float, float]], x: float) -> float:
+    return min(sum([weight * _sigmoid_one(slope * x + offset) for weight, slope, offset in parts]), 1.0)
+
+
+def _beta_one(a: float, b: float, c: float, log_odds: Callable[[float], float], x: float) -> float:
+    z = log_odds(x)
+    tail = math.log1p(math.exp(-abs(z)))
+    return _sigmoid_one(a * (min(z, 0.0) - tail) + b * (max(z, 0.0) + tail) + c)
+
+
+def _log_odds_one(scale: dict[str, Any]) -> Callable[[float], float]:
+    """Coordinate → log-odds, as `beta` needs them."""
+    if scale["kind"] == "logit":
+        return float
+    if _unbounded(scale):
+        return partial(_interval_one, -LOGIT_LIMIT, LOGIT_LIMIT)
+    return partial(_log_odds_of_unit_one, *_ends(scale))
+
+
+def _log_odds_of_unit_one(lo: float, hi: float, x: float) -> float:
+    return _logit_one(-LOGIT_LIMIT, LOGIT_LIMIT, (x - lo) / (hi - lo))
+
+
+def _bernstein_one(n: int, below: list[float], above: list[float], lo: float, hi: float, x: float) -> float:
+    """Horner's scheme in the smaller of u/(1 − u) and its inverse, so that no power grows: O(n), not O(n²)."""
+    u = (x - lo) / (hi - lo)
+    terms, small, large = (below, u, 1.0 - u) if u < 0.5 else (above, 1.0 - u, u)
+    ratio, total = small / large, 0.0
+    for term in terms:
+        total = total * ratio + term
+    return float(total * large**n)
+
+
+def _bernstein_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
+    """Degree and C(n, i)·cᵢ, with the highest power of u/(1 − u) first and with that of its inverse first."""
+    coefficients = content["coefficients"].tolist()
+    n = len(coefficients) - 1
+    terms = [math.comb(n, i) * c for i, c in enumerate(coefficients)]
+    return n, terms[::-1], terms, *_ends(scale)
+
+
+def _chebyshev_one(plain: list[float], turned: list[float], first: float, lo: float, hi: float, x: float) -> float:
+    """Clenshaw's scheme in Reinsch's form, which keeps its digits near an end: from the nearer one."""
+    u = (x - lo) / (hi - lo)
+    coefficients, distance = (turned, u) if u < 0.5 else (plain, 1.0 - u)
+    factor, value, step = -4.0 * distance, 0.0, 0.0
+    for c in coefficients:
+        step += factor * value + c
+        value += step
+    return min(max(first + 0.5 * factor * value + step, 0.0), 1.0)
+
+
+def _chebyshev_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[Any, ...]:
+    """cₙ … c₁, (−1)ⁿcₙ … −c₁, and c₀."""
+    first, *rest = content["coefficients"].tolist()
+    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
+    return rest[::-1], turned[::-1], first, *_ends(scale)
+
+
+def _step_one(cuts: list[float], values: list[float], x: float) -> float:
+    return values[bisect_right(cuts, x)]
+
+
+def _line_one(knots: list[float], values: list[float], x: float) -> float:
+    i = bisect_right(knots, x)
+    if i in (0, len(knots)):
+        return values[max(i - 1, 0)]
+    return values[i - 1] + _share_one(knots[i - 1], knots[i], x) * (values[i] - values[i - 1])
+
+
+def _cubic_one(knots: list[float], values: list[float], rises: list[float], falls: list[float], x: float) -> float:
+    i = bisect_right(knots, x)
+    if i in (0, len(knots)):
+        return values[max(i - 1, 0)]
+    low, high = values[i - 1], values[i]
+    return min(max(cubic(_share_one(knots[i - 1], knots[i], x), low, high, rises[i - 1], falls[i - 1]), low), high)
+
+
+def _share_one(left: float, right: float, x: float) -> float:
+    """The share of the way from knot to knot; their distance may overflow: then by halves."""
+    if right - left < math.inf:
+        return (x - left) / (right - left)
+    return (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
+
+
+def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[[float], float]:
+    """The one probability of intervals, one score for all folds: steps where any of their ends has one."""
+    folds = content.get("folds", [content])
+    cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in folds for end in ("lower", "upper")]))
+    values = KINDS[content["kind"]](np.append(-math.inf, cuts), content, scale)
+    return partial(_step_one, cuts.tolist(), values.tolist())
+
+
+def _lists(content: dict[str, Any], *names: str) -> list[list[float]]:
+    return [content[name].tolist() for name in names]
+
+
+def _ends(scale: dict[str, Any]) -> tuple[float, float]:
+    return scale.get("lo", 0.0), scale.get("hi", 1.0)
+
+
+def _of_sigmoid(inner: Callable[[float], float], x: float) -> float:
+    return _sigmoid_one(inner(x))
+
+
+def _clipped(inner: Callable[[float], float], x: float) -> float:
+    return min(max(inner(x), 0.0), 1.0)
+
+
+def _identity_one(scale: dict[str, Any]) -> Callable[[float], float]:
+    return _sigmoid_one if _logistic(scale) else partial(_unit_one, *_ends(scale))
+
+
+#: Coordinate → probability, as `KINDS`; each entry makes the function of a map from its content and its scale.
+KINDS_ONE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Callable[[float], float]]] = {
+    "identity": lambda map, scale: _identity_one(scale),
+    "sigmoid": lambda map, scale: partial(_sigmoid_line_one, map["slope"], map["offset"]),
+    "sigmoids": lambda map, scale: partial(
+        _sigmoids_one, list(zip(*_lists(map, "weights", "slopes", "offsets"), strict=True))
+    ),
+    "beta": lambda map, scale: partial(_beta_one, map["a"], map["b"], map["c"], _log_odds_one(scale)),
+    "bernstein": lambda map, scale: partial(_clipped, partial(_bernstein_one, *_bernstein_content(map, scale))),
+    "bernstein-logistic": lambda map, scale: partial(
+        _of_sigmoid, partial(_bernstein_one, *_bernstein_content(map, scale))
+    ),
+    "chebyshev": lambda map, scale: partial(_chebyshev_one, *_chebyshev_content(map, scale)),
+    "steps": lambda map, scale: partial(_step_one, *_lists(map, "cuts", "values")),
+    "lines": lambda map, scale: partial(_line_one, *_lists(map, "knots", "values")),
+    "log-odds-lines": lambda map, scale: partial(_of_sigmoid, partial(_line_one, *_lists(map, "knots", "log_odds"))),
+    "cubics": lambda map, scale: partial(_cubic_one, *_lists(map, "knots", "values", "rises", "falls")),
+    "interval": _interval_steps,
+    "cross-interval": _interval_steps,
+}
+
+
+def _as_arrays(data: dict[str, Any]) -> dict[str, Any]:
+    """Lists of numbers as arrays, also inside; missing bounds as infinite ones."""
+    missing = {"lo": -math.inf, "hi": math.inf}
+
+    def read(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _as_arrays(value)
+        if isinstance(value, list) and name == "folds":
+            return [_as_arrays(fold) for fold in value]
+        if isinstance(value, list):
+            return np.array(value, dtype=np.float64)
+        return missing[name] if value is None else value
+
+    return {name: read(name, value) for name, value in data.items()}

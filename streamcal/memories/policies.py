@@ -1,0 +1,29 @@
+"""`memory_under`: the memory that a forgetting policy stands for."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from streamcal.errors import InputError
+from streamcal.memories.decay import CountDecay, TimeDecay
+from streamcal.memories.memory import Held, Memory
+from streamcal.memories.windows import CountWindow, TimeWindow
+from streamcal.parameters.forgetting import Decay, Forgetting, Window
+from streamcal.parameters.prior import PseudoObservations
+
+
+def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations | None = None) -> Memory[Held]:
+    """A memory over an empty statistic, from these pseudo-observations on; `InputError` where they cannot fade."""
+    if isinstance(policy, Window):
+        size = cast(float, policy.size)
+        return TimeWindow(statistic, prior, size) if policy.timed else CountWindow(statistic, prior, int(size))
+    if isinstance(policy, Decay):
+        half_life = cast(float, policy.half_life)
+        if not policy.timed:
+            return CountDecay(statistic, prior, half_life)
+        if prior is not None:
+            raise InputError(
+                "a prior has no time, so it cannot fade under Decay(by='time'); use Decay by count, Window or Forever"
+            )
+        return TimeDecay(statistic, prior, half_life)
+    return Memory(statistic, prior)

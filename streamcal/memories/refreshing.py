@@ -1,0 +1,72 @@
+"""`Refreshing`: what a map is solved from, the statistic of now or that of the last refresh."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from streamcal.memories.memory import Held, Memory
+
+
+class Refreshing(Generic[Held]):
+    """The statistic of a memory as it was after every r-th observation; with r = 1, as it is.
+
+    Before the r-th observation it is the statistic of now. What is noted at a refresh is the state, O(k); a statistic
+    is made of it when a map is asked for.
+
+    `version` changes whenever `present` gives other content.
+    """
+
+    def __init__(self, memory: Memory[Held], every: int) -> None:
+        self._memory = memory
+        self._every = every
+        self._since = 0  # observations since the last refresh
+        self._refreshes = 0
+        #: State and unit of the statistic at the last refresh.
+        self._basis: tuple[dict[str, Any], float] | None = None
+        self._restored: Held | None = None  # the same, as a statistic
+
+    @property
+    def version(self) -> int:
+        return self._memory.version if self._basis is None else -self._refreshes
+
+    def present(self, t: float | None) -> Held:
+        """The statistic to solve, in units of an observation of `t`, or of the moment of the last refresh."""
+        if self._basis is None:
+            return self._memory.present(t)
+        state, unit = self._basis
+        if self._restored is None:
+            self._restored = self._memory.statistic.empty()
+            self._restored.restore(state)
+        return self._restored.present(unit)
+
+    def changed(self, number: int) -> None:
+        """Count changed observations, and refresh when it is time."""
+        self._since += number
+        if self._since >= self._every:
+            self._since %= self._every
+            unit = self._memory.as_of(None)
+            self._basis = self._memory.statistic.state(), unit
+            self._restored = None
+            self._refreshes += 1
+
+    def parts(self, size: int) -> list[slice]:
+        """A batch up to the last refresh that falls into it, and the rest: the map a loop of `learn_one` leaves."""
+        last = (self._since + size) // self._every * self._every - self._since
+        return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
+
+    def _check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
+        assert 0 <= self._since < max(self._every, 1)
+        assert self._every > 1 or self._basis is None
+
+    def state(self) -> dict[str, Any]:
+        """Plain data that `restore` reads."""
+        return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a saved state."""
+        self._since = int(state["since"])
+        basis = state["basis"]
+        self._basis = None if basis is None else (dict(basis[0]), float(basis[1]))
+        self._restored = None
+        self._refreshes += 1

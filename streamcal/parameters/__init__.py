@@ -1,0 +1,1 @@
+"""Parameters of calibrators: scales, forgetting policies, priors; and the validation of input."""

@@ -1,0 +1,182 @@
+"""Forgetting policies, passed to a calibrator as `forgetting`.
+
+A policy (`Forever`, `Window`, `Decay`) is a frozen parameter. `streamcal.memories` has a `Memory` for each: it owns the
+statistic and decides what enters, what leaves and how much a new observation weighs. Statistics and methods do not
+depend on the policy.
+
+| policy | keeps | retraction |
+|---|---|---|
+| `Forever()` | everything | by (score, y, w) |
+| `Window(size)` | the last `size` observations | the newest equal observation inside; otherwise counted as missed |
+| `Window(size, by="time")` | observations younger than `size` | needs the `t` of the learn |
+| `Decay(half_life)` | all, halved every `half_life` observations | refused |
+| `Decay(half_life, by="time")` | all, halved every `half_life` units of time | needs the `t` of the learn |
+
+Time is a number in any unit, or dates; spans are then seconds or a `timedelta`. Observations may arrive late and in any
+order. The clock is the latest time learned, and a prediction as of an earlier time is made as of the clock.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from streamcal.errors import InputError
+from streamcal.parameters.settings import Setting
+
+By = Literal["count", "time"]
+
+
+class Forgetting(Setting, ABC):
+    """The contract of a policy."""
+
+    @property
+    @abstractmethod
+    def merges(self) -> bool:
+        """Whether two streams under this policy can be merged."""
+
+    @property
+    @abstractmethod
+    def unlearns(self) -> bool:
+        """Whether an observation can be retracted under this policy."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether observations need a time."""
+        return False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the number of observations held is bounded."""
+        return False
+
+
+@dataclass(frozen=True)
+class Forever(Forgetting):
+    """Keep every observation; the default.
+
+    Notes
+    -----
+    No memory beside the statistic, and no time.
+
+    Examples
+    --------
+    >>> Forever()
+    Forever()
+    """
+
+    merges = True
+    unlearns = True
+
+
+@dataclass(frozen=True)
+class Window(Forgetting):
+    """Keep the last `size` observations, or (by time) those less than `size` older than the clock.
+
+    Parameters
+    ----------
+    size : float or timedelta
+        A whole number of observations, or a span of time; a `timedelta` is a span in seconds.
+    by : {"count", "time"}
+        The unit of `size`, default "count".
+
+    Raises
+    ------
+    InputError
+        For a size that is not a finite number above 0, or not whole by count.
+
+    Notes
+    -----
+    Memory: the observations inside the window. Each observation enters and leaves the statistic once, so that the cost
+    of learning is about doubled.
+
+    Examples
+    --------
+    >>> Window(50_000)
+    Window(size=50000, by='count')
+    >>> Window(timedelta(days=7))
+    Window(size=604800.0, by='time')
+    """
+
+    size: float | timedelta
+    by: By = "count"
+
+    unlearns = True
+
+    def __post_init__(self) -> None:
+        _set_span(self, "size", self.size)
+        if self.by == "count" and (self.size != int(self.size) or self.size < 1):  # type: ignore[operator, arg-type]
+            raise InputError(f"a window of {self.size!r} observations is not possible; give a whole number above 0")
+
+    @property
+    def merges(self) -> bool:
+        return self.by == "time"
+
+    @property
+    def timed(self) -> bool:
+        return self.by == "time"
+
+    @property
+    def bounded(self) -> bool:
+        return self.by == "count"
+
+
+@dataclass(frozen=True)
+class Decay(Forgetting):
+    """Halve the weight of past observations every `half_life` observations, or units of time.
+
+    Parameters
+    ----------
+    half_life : float or timedelta
+        A number of observations, or a span of time; a `timedelta` is a span in seconds.
+    by : {"count", "time"}
+        The unit of `half_life`, default "count".
+
+    Raises
+    ------
+    InputError
+        For a half-life that is not a finite number above 0.
+
+    Notes
+    -----
+    Scores whose decayed weight is negligible (`PRUNE_FRACTION` of the total) are dropped. No memory beside the
+    statistic.
+
+    Examples
+    --------
+    >>> Decay(half_life=10_000)
+    Decay(half_life=10000, by='count')
+    """
+
+    half_life: float | timedelta
+    by: By = "count"
+
+    def __post_init__(self) -> None:
+        _set_span(self, "half_life", self.half_life)
+
+    @property
+    def merges(self) -> bool:
+        return self.by == "time"
+
+    @property
+    def unlearns(self) -> bool:
+        return self.by == "time"
+
+    @property
+    def timed(self) -> bool:
+        return self.by == "time"
+
+
+def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
+    """Validate a span; a `timedelta` becomes seconds and makes the policy one by time."""
+    if isinstance(value, timedelta):
+        object.__setattr__(policy, field, value.total_seconds())
+        object.__setattr__(policy, "by", "time")
+    span = getattr(policy, field)
+    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= sys.float_info.max:
+        raise InputError(f"{field}={value!r} is not possible; give a finite number above 0")
+    if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
+        raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")  # type: ignore[attr-defined]

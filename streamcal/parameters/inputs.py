@@ -1,0 +1,242 @@
+"""Validation of input: at the public methods, once, before anything is changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.kernels import usual
+from streamcal.parameters.types import FloatArray, Time
+
+SMALLEST_WEIGHT, LARGEST_WEIGHT = usual.SMALLEST_WEIGHT, usual.LARGEST_WEIGHT
+WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+
+
+def check_score(score: Any) -> float:
+    """A finite float; `InputError` otherwise."""
+    if score.__class__ is float and -math.inf < score < math.inf:  # fast path, without a call
+        return score
+    value = _number(score, "score", "give a finite float")
+    if not math.isfinite(value):
+        raise InputError(f"score {score!r} is not finite; drop the observation or repair the model that made it")
+    return value
+
+
+def check_label(y: Any) -> float:
+    """1.0 or 0.0; `InputError` for anything but a bool or a number equal to 0 or 1."""
+    if y is True:
+        return 1.0
+    if y is False:
+        return 0.0
+    if isinstance(y, (int, float, np.bool_, np.number)):
+        if y == 1:
+            return 1.0
+        if y == 0:
+            return 0.0
+    raise InputError(f"label {y!r} is not binary; give True or False, or 1 or 0")
+
+
+def check_weight(w: Any) -> float:
+    """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
+    if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # fast path, without a call
+        return w
+    value = _number(w, "weight", WEIGHT_ALLOWED)
+    if value != 0.0 and not SMALLEST_WEIGHT <= value <= LARGEST_WEIGHT:
+        raise InputError(f"weight {w!r} is not allowed; {WEIGHT_ALLOWED}")
+    return value
+
+
+def check_time(t: Any) -> float:
+    """A finite number: numbers as they are, dates as seconds since 1970 UTC; `InputError` otherwise."""
+    if isinstance(t, (datetime, np.datetime64)):
+        if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
+            raise InputError("time NaT is not a time; give the time of the observation")
+        if isinstance(t, datetime):
+            return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
+        return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    value = _number(t, "time", "give a number or a date")
+    if not math.isfinite(value):
+        raise InputError(f"time {t!r} is not finite; give the time of the observation")
+    return value
+
+
+def check_scores(scores: npt.ArrayLike) -> FloatArray:
+    """A float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
+    array = _as_floats(scores, "scores")
+    finite = np.isfinite(array)
+    if not finite.all():
+        _refuse(~finite, array, "scores", "not finite; drop the observation or repair the model")
+    return array
+
+
+def check_fold_scores(scores: Any, folds: int) -> list[float]:
+    """`folds` finite floats from a list, tuple or array of them, or from one score used for every fold."""
+    if isinstance(scores, (list, tuple)) or (isinstance(scores, np.ndarray) and scores.ndim == 1):
+        if len(scores) != folds:
+            raise InputError(f"scores {scores!r} are {len(scores)}; give one score, or {folds} of them, one a fold")
+        return [check_score(score) for score in scores]
+    return [check_score(scores)] * folds
+
+
+def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray]:
+    """Arrays of scores, one for each fold, from shape (n, folds), or from shape (n,), used for every fold."""
+    try:
+        shape = np.shape(scores)
+    except ValueError:  # of several lengths: the message is that of any other array
+        shape = ()
+    if len(shape) != 2:
+        return [check_scores(scores)] * folds
+    if shape[1] != folds:
+        raise InputError(f"scores has shape {shape}; give shape (n,), or (n, {folds}): a column a fold")
+    return [check_scores(column) for column in np.asarray(scores).T]
+
+
+def check_fold(fold: Any, folds: int) -> int:
+    """A whole number from 0 to folds − 1; `InputError` otherwise."""
+    if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool) or not 0 <= fold < folds:
+        raise InputError(f"fold {fold!r} is not possible; give a whole number from 0 to {folds - 1}, or None")
+    return int(fold)
+
+
+def check_folds(fold: Any, folds: int, length: int) -> npt.NDArray[np.int64]:
+    """Folds as an array of shape (length,), from one for all or from an array."""
+    if isinstance(fold, (int, np.integer)):
+        return np.full(length, check_fold(fold, folds))
+    given = _one_dimension(fold, "fold")
+    if len(given) != length:
+        raise InputError(f"fold has length {len(given)}, the scores have length {length}")
+    if given.dtype.kind not in "iu" and length:
+        raise InputError(f"fold has numbers of type {given.dtype}; give whole numbers from 0 to {folds - 1}")
+    _refuse((given < 0) | (given >= folds), given, "fold", f"not possible; give whole numbers from 0 to {folds - 1}")
+    return given.astype(np.int64)
+
+
+def check_batch(
+    scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place.
+
+    Weights that were not given are a view of a single 1.0, which costs no memory.
+    """
+    s = check_scores(scores)
+    labels = _as_floats(y, "y")
+    if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no check
+        _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
+    weights = np.broadcast_to(1.0, s.shape) if w is None else _as_floats(w, "w")
+    if w is not None:
+        usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
+        _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
+    if not len(s) == len(labels) == len(weights):
+        raise InputError(f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}")
+    return s, labels, weights
+
+
+def none_is_zero(weights: FloatArray) -> bool:
+    """Whether all weights returned by `check_batch` are above 0; for weights that were not given, O(1)."""
+    return bool((weights[:1] if weights.strides == (0,) else weights).all())
+
+
+def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
+    """A float array of shape (n, width), all finite; `InputError` naming the first bad place otherwise."""
+    try:
+        given = np.asarray(scores)
+    except ValueError as error:
+        raise InputError(f"scores cannot be read as an array: {error}") from None
+    if given.ndim < 3 and given.shape[:1] == (0,):
+        return np.empty((0, width))
+    if given.ndim != 2 or given.shape[1] != width:
+        raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
+    if given.dtype.kind not in "biuf":
+        columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(np.asarray(scores, dtype=object).T)]
+        given = np.column_stack(columns)
+    matrix = np.ascontiguousarray(given, dtype=np.float64)
+    bad = ~np.isfinite(matrix)
+    if bad.any():
+        row, column = (int(place) for place in np.argwhere(bad)[0])
+        value = matrix[row, column].item()
+        raise InputError(f"scores[{row}, {column}] = {value!r} is not finite; drop the observation or repair the model")
+    return matrix
+
+
+def check_vector_batch(
+    scores: npt.ArrayLike, width: int, y: npt.ArrayLike, w: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Scores of shape (n, width), binary labels and weights of shape (n,); `InputError` for the first bad place."""
+    s = check_scores_matrix(scores, width)
+    _, labels, weights = check_batch(np.zeros(len(s)), y, w)
+    return s, labels, weights
+
+
+def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
+    """Times as a float array of shape (length,); `InputError` naming the first bad place."""
+    given = _one_dimension(t, "t")
+    if given.dtype.kind in "iuf":
+        times = given.astype(np.float64)
+        _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
+    else:
+        items = given if given.dtype.kind == "M" else _one_dimension(np.asarray(t, dtype=object), "t")
+        times = np.array([check_time(item) for item in items], dtype=np.float64)
+    if len(times) != length:
+        raise InputError(f"t has length {len(times)}, the scores have length {length}")
+    return times
+
+
+def _as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A contiguous one-dimensional float64 array; a copy only where needed."""
+    array = _one_dimension(values, what)
+    if array.dtype.kind in "biuf":
+        return np.ascontiguousarray(array, dtype=np.float64)
+    items = _one_dimension(np.asarray(values, dtype=object), what)  # as they came: a text would make all of them texts
+    return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(items)], dtype=np.float64)
+
+
+def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
+    """An array of shape (n,) of whatever type."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{what} cannot be read as an array: {error}") from None
+    if array.ndim != 1:
+        raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,)")
+    return array
+
+
+def _number(value: Any, what: str, allowed: str) -> float:
+    """`value` as a float; text is not a number."""
+    try:
+        if not isinstance(value, (str, bytes, complex, np.complexfloating)):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    raise InputError(f"{what} {value!r} is not a number; {allowed}")
+
+
+def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str) -> None:
+    """Raise for the first place where `bad` holds."""
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise InputError(f"{what}[{place}] = {values[place].item()!r} is {why}")
+
+
+def check_outcome(y: Any) -> float:
+    """A real outcome: a finite float; `InputError` otherwise."""
+    value = _number(y, "outcome", "give a finite float")
+    if not math.isfinite(value):
+        raise InputError(f"outcome {y!r} is not finite; drop the observation")
+    return value
+
+
+def check_outcomes(y: npt.ArrayLike, w: npt.ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Real outcomes and weights as float arrays of one length; `InputError` naming the first bad place."""
+    outcomes = _as_floats(y, "y")
+    _refuse(~np.isfinite(outcomes), outcomes, "y", "not finite; drop the observation")
+    _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
+    return outcomes, weights

@@ -1,0 +1,501 @@
+"""Scales: from a raw score to the coordinate a method works in, fixed at construction.
+
+A min-max rescaling that follows the data would corrupt moments that are already summed; therefore a scale is a
+parameter. `Probability` and `Logit` read the score as a probability and refuse anything outside [0, 1]; `Interval` and
+`EmpiricalCDF` accept any finite score. A scale with bounds clips to them, and a calibrator counts the clipped scores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import sys
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
+from streamcal.maps.sql import literal
+from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
+from streamcal.maps.sql import sigmoid as sql_sigmoid
+from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.settings import Setting
+from streamcal.parameters.types import FloatArray
+
+#: Log-odds are clipped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
+#: exactly 0 or 1 must not become an infinite feature.
+LOGIT_LIMIT = 16.0
+
+
+class Scale(Setting):
+    """The contract of a scale: a nondecreasing map from finite scores to coordinates in [lo, hi].
+
+    Notes
+    -----
+    Cost: O(1) for a score and O(n) for an array, unless a class states otherwise.
+    """
+
+    #: Bounds of the coordinate; infinite where there are none.
+    lo: float
+    hi: float
+    #: Its name in maps written as JSON.
+    kind: ClassVar[str]
+    #: The scores it accepts.
+    domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
+
+    @property
+    def plain(self) -> tuple[float, float]:
+        """The first and last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
+        return math.inf, -math.inf
+
+    @abstractmethod
+    def coordinate(self, score: float) -> float:
+        """The coordinate of a finite score; `InputError` if the score cannot be on this scale."""
+
+    @abstractmethod
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        """The coordinates of finite scores, shape (n,)."""
+
+    @abstractmethod
+    def clamps(self, score: float) -> bool:
+        """Whether `coordinate` clips this score to a bound."""
+
+    @abstractmethod
+    def probability(self, x: float) -> float:
+        """The score at coordinate `x` read as a probability: what is predicted before anything was learned."""
+
+    @abstractmethod
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        """`probability` for an array of coordinates."""
+
+    def logit(self, x: float) -> float:
+        """The log-odds of `probability(x)`, clipped to ±16."""
+        return min(max(logit(self.probability(x)), -LOGIT_LIMIT), LOGIT_LIMIT)
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        """`logit` for an array of coordinates."""
+        clipped: FloatArray = np.clip(logits(self.probabilities(x)), -LOGIT_LIMIT, LOGIT_LIMIT)
+        return clipped
+
+    def edges(self, cells: int) -> FloatArray:
+        """The cells − 1 inner edges of a grid of `cells` cells over the coordinate."""
+        self.require_bounds("a grid")
+        return np.linspace(self.lo, self.hi, cells + 1)[1:-1]
+
+    def require_bounds(self, what: str) -> None:
+        """`InputError` unless the coordinate is bounded."""
+        if not (math.isfinite(self.lo) and math.isfinite(self.hi)):
+            raise InputError(f"{what} needs a bounded scale, and {self!r} is not; give finite lo and hi")
+
+    def unit(self, x: float) -> float:
+        """The coordinate mapped linearly onto [0, 1]."""
+        return (x - self.lo) / (self.hi - self.lo)
+
+    def units(self, x: FloatArray) -> FloatArray:
+        """`unit` for an array."""
+        return (x - self.lo) / (self.hi - self.lo)
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        """How many of the scores are clipped to a bound."""
+        return 0
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------
+
+    def portable(self) -> dict[str, Any]:
+        """Plain data for maps written as JSON; an infinite bound is None. See `docs/maps.md`."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+        return {"kind": self.kind} | {
+            name: None if value in (-math.inf, math.inf) else value for name, value in plain.items()
+        }
+
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        """SQL for the coordinate: expressions, and the scores from which each expression but the first applies."""
+        inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
+        texts = [literal(self.lo)] if inside[0] > -math.inf else []
+        texts.append(self._sql(column))
+        texts += [literal(self.hi)] if inside[1] < math.inf else []
+        return inside[np.isfinite(inside)], texts
+
+    def sql_unit(self, x: str) -> str:
+        """SQL for `unit`."""
+        return x if (self.lo, self.hi) == (0.0, 1.0) else f"(({x} - {literal(self.lo)}) / {literal(self.hi - self.lo)})"
+
+    def sql_probability(self, x: str) -> str:
+        """SQL for `probability`."""
+        return self.sql_unit(x)
+
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        """SQL for ln s and ln(1 − s), where s is the score's probability with the log-odds of `logit`."""
+        p = self.sql_probability(x)
+        low, high = literal(sigmoid(-LOGIT_LIMIT)), literal(sigmoid(LOGIT_LIMIT))
+        rare, sure = literal(-math.log1p(math.exp(LOGIT_LIMIT))), literal(-math.log1p(math.exp(-LOGIT_LIMIT)))
+        within = f"CASE WHEN {p} < {low} THEN {{}} WHEN {p} > {high} THEN {{}} ELSE LN({{}}) END"
+        return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
+
+    def _sql(self, column: str) -> str:
+        """SQL for the coordinate of a score that is not clipped."""
+        return column
+
+    def first_scores(self, x: FloatArray) -> FloatArray:
+        """The smallest score with a coordinate of at least x[i]; −∞ where all scores have it and ∞ where none has.
+
+        Exact to the last bit, so that a map and its SQL agree at every score.
+        """
+        first, last = (self.coordinates(np.array([end]))[0] for end in self.domain)
+        found = first_floats(lambda scores: self.coordinates(scores) >= x, self.domain, len(x))
+        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
+
+
+def first_floats(
+    reached: Callable[[FloatArray], npt.NDArray[np.bool_]], ends: tuple[float, float], n: int
+) -> FloatArray:
+    """The smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats in order; 64 evaluations at most.
+
+    `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
+    """
+    low, high = (np.full(n, key, dtype=np.int64) for key in _keys(np.array(ends)))
+    while (low + 1 < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        there = reached(_floats(middle))
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return _floats(high)
+
+
+def _keys(x: FloatArray) -> npt.NDArray[np.int64]:
+    """Integers in the order of the floats, neighbouring ones for neighbouring floats."""
+    bits = (x + 0.0).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _floats(keys: npt.NDArray[np.int64]) -> FloatArray:
+    """The floats of `_keys`."""
+    return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
+
+
+@dataclass(frozen=True)
+class Probability(Scale):
+    """The score is a probability and its own coordinate.
+
+    Raises
+    ------
+    InputError
+        By `coordinate`, for a score outside [0, 1].
+
+    Examples
+    --------
+    >>> Probability().coordinate(0.25)
+    0.25
+    """
+
+    lo = 0.0
+    hi = 1.0
+    kind = "probability"
+    domain = (0.0, 1.0)
+
+    @property
+    def plain(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def coordinate(self, score: float) -> float:
+        if not 0.0 <= score <= 1.0:
+            raise InputError(_not_a_probability(score))
+        return score
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        _check_probabilities(scores)
+        return scores
+
+    def clamps(self, score: float) -> bool:
+        return False
+
+    def probability(self, x: float) -> float:
+        return x
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        return np.empty(0), [column]
+
+    def edges(self, cells: int) -> FloatArray:
+        """Equally spaced in log-odds, since click rates are close to 0."""
+        return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
+
+
+@dataclass(frozen=True)
+class Logit(Scale):
+    """The score is a probability; its coordinate is the log-odds, clipped to [lo, hi].
+
+    Parameters
+    ----------
+    lo, hi : float
+        Bounds of the log-odds, finite, default ±16.
+
+    Raises
+    ------
+    InputError
+        For bounds that are not finite or not lo < hi; by `coordinate`, for a score outside [0, 1].
+
+    Examples
+    --------
+    >>> Logit(-8, 0).coordinate(0.5)
+    0.0
+    """
+
+    lo: float = -LOGIT_LIMIT
+    hi: float = LOGIT_LIMIT
+    kind = "logit"
+    domain = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.lo, self.hi, finite=True)
+
+    def coordinate(self, score: float) -> float:
+        if not 0.0 <= score <= 1.0:
+            raise InputError(_not_a_probability(score))
+        return min(max(logit(score), self.lo), self.hi)
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        _check_probabilities(scores)
+        clipped: FloatArray = np.clip(logits(scores), self.lo, self.hi)
+        return clipped
+
+    def clamps(self, score: float) -> bool:
+        return not self.lo <= logit(score) <= self.hi
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        z = logits(scores)
+        return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
+
+    def _sql(self, column: str) -> str:
+        return f"(LN({column}) - LN(1e0 - {column}))"
+
+    def sql_probability(self, x: str) -> str:
+        return sql_sigmoid(x)
+
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        largest = max(-self.lo, self.hi)
+        return sql_log_sigmoid(x, largest), sql_log_sigmoid(f"(-{x})", largest)
+
+    def probability(self, x: float) -> float:
+        return sigmoid(x)
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        return sigmoids(x)
+
+    def logit(self, x: float) -> float:
+        """The coordinate itself."""
+        return x
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        return x
+
+
+@dataclass(frozen=True)
+class Interval(Scale):
+    """Any finite score, clipped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
+
+    Before the first observation the predicted probability is the position of the score between the bounds or, without
+    finite bounds, its sigmoid.
+
+    Parameters
+    ----------
+    lo, hi : float
+        Bounds of the score, default −∞ and ∞. Grids and Bernstein polynomials need finite bounds.
+
+    Raises
+    ------
+    InputError
+        For bounds that are not numbers lo < hi.
+
+    Examples
+    --------
+    >>> Interval(-2, 2).coordinate(3.5)
+    2.0
+    """
+
+    lo: float = -math.inf
+    hi: float = math.inf
+    kind = "interval"
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.lo, self.hi, finite=False)
+
+    @property
+    def plain(self) -> tuple[float, float]:
+        return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
+
+    def coordinate(self, score: float) -> float:
+        return min(max(score, self.lo), self.hi)
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        return np.clip(scores, self.lo, self.hi)
+
+    def clamps(self, score: float) -> bool:
+        return not self.lo <= score <= self.hi
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        return int(np.count_nonzero((scores < self.lo) | (scores > self.hi)))
+
+    def probability(self, x: float) -> float:
+        if math.isinf(self.lo) or math.isinf(self.hi):
+            return sigmoid(x)
+        return self.unit(x)
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        if math.isinf(self.lo) or math.isinf(self.hi):
+            return sigmoids(x)
+        return self.units(x)
+
+    def logit(self, x: float) -> float:
+        return super().logit(x) if math.isfinite(self.hi - self.lo) else min(max(x, -LOGIT_LIMIT), LOGIT_LIMIT)
+
+    def logits(self, x: FloatArray) -> FloatArray:
+        return super().logits(x) if math.isfinite(self.hi - self.lo) else np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
+
+    def sql_probability(self, x: str) -> str:
+        return self.sql_unit(x) if math.isfinite(self.hi - self.lo) else sql_sigmoid(x)
+
+    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
+        if math.isfinite(self.hi - self.lo):
+            return super().sql_log_probabilities(x)
+        limit = literal(LOGIT_LIMIT)
+        z = f"(CASE WHEN {x} < -{limit} THEN -{limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END)"
+        return sql_log_sigmoid(z, LOGIT_LIMIT), sql_log_sigmoid(f"(-{z})", LOGIT_LIMIT)
+
+
+@dataclass(frozen=True)
+class EmpiricalCDF(Scale):
+    """The score's rank in a fixed sample: linear between `knots`, at which it takes the values `ranks`.
+
+    Parameters
+    ----------
+    knots : tuple of float
+        Strictly increasing scores, two or more.
+    ranks : tuple of float
+        Their ranks, strictly increasing from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        For other knots or ranks.
+
+    Notes
+    -----
+    Usually made by `from_scores`. Cost: O(log m) for a score and m knots; O(m) memory.
+
+    Examples
+    --------
+    >>> EmpiricalCDF.from_scores([3.0, 1.0, 2.0]).coordinate(2.0)
+    0.5
+    """
+
+    knots: tuple[float, ...]
+    ranks: tuple[float, ...]
+
+    lo = 0.0
+    hi = 1.0
+    kind = "empirical-cdf"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "knots", tuple(float(knot) for knot in self.knots))
+        object.__setattr__(self, "ranks", tuple(float(rank) for rank in self.ranks))
+        if len(self.knots) != len(self.ranks) or len(self.knots) < 2 or not (_rises(self.knots) and _rises(self.ranks)):
+            raise InputError("EmpiricalCDF needs two or more strictly increasing knots and ranks; use from_scores")
+        if self.ranks[0] != 0.0 or self.ranks[-1] != 1.0:
+            raise InputError("the ranks of an EmpiricalCDF go from 0 to 1")
+
+    @classmethod
+    def from_scores(cls, sample: npt.ArrayLike, knots: int = 257) -> Self:
+        """The scale of a warm-up sample, kept at quantiles; a tied value gets the mean of its ranks.
+
+        Parameters
+        ----------
+        sample : array-like of shape (n,)
+            Scores, at least two of them different.
+        knots : int
+            Largest number of knots, default 257.
+
+        Returns
+        -------
+        EmpiricalCDF
+
+        Raises
+        ------
+        InputError
+            For fewer than two different scores.
+        """
+        scores = check_scores(sample)
+        if len(scores) == 0 or scores.min() == scores.max():
+            raise InputError("EmpiricalCDF.from_scores needs a sample with at least two different scores")
+        levels = np.linspace(0.0, 1.0, min(knots, len(scores)))
+        values, group = np.unique(np.quantile(scores, levels), return_inverse=True)
+        ranks = np.bincount(group, weights=levels) / np.bincount(group)
+        ranks[0], ranks[-1] = 0.0, 1.0
+        return cls(tuple(values.tolist()), tuple(ranks.tolist()))
+
+    def coordinate(self, score: float) -> float:
+        return float(np.interp(score, self.knots, self.ranks))
+
+    def coordinates(self, scores: FloatArray) -> FloatArray:
+        return np.interp(scores, self.knots, self.ranks)
+
+    def clamps(self, score: float) -> bool:
+        return not self.knots[0] <= score <= self.knots[-1]
+
+    def count_clamped(self, scores: FloatArray) -> int:
+        return int(np.count_nonzero((scores < self.knots[0]) | (scores > self.knots[-1])))
+
+    def probability(self, x: float) -> float:
+        return x
+
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
+        between = [
+            f"({literal(low)} + ({column} - {literal(left)}) * {literal((high - low) / (right - left))})"
+            for (left, right), (low, high) in zip(
+                itertools.pairwise(self.knots), itertools.pairwise(self.ranks), strict=True
+            )
+        ]
+        return np.array(self.knots), ["0e0", *between, "1e0"]
+
+
+def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
+    """Bounds as floats, lo < hi; finite ones where required."""
+    if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float))) or not lo < hi:
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs numbers lo < hi")
+    largest = sys.float_info.max
+    if -math.inf < lo and hi < math.inf and (max(-lo, hi) > largest or hi - lo > largest):
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) is wider than the largest float; give nearer bounds")
+    if finite and not (math.isfinite(lo) and math.isfinite(hi)):
+        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs finite bounds")
+    object.__setattr__(scale, "lo", float(lo))
+    object.__setattr__(scale, "hi", float(hi))
+
+
+def _rises(values: tuple[float, ...]) -> bool:
+    """Whether the values are strictly increasing."""
+    return all(a < b for a, b in itertools.pairwise(values))
+
+
+def _check_probabilities(scores: FloatArray) -> None:
+    """`InputError` naming the first score outside [0, 1]."""
+    if len(scores) and (scores.min() < 0.0 or scores.max() > 1.0):  # quicker than two comparisons and their union
+        place = int(np.argmax((scores < 0.0) | (scores > 1.0)))
+        raise InputError(f"scores[{place}]: {_not_a_probability(float(scores[place]))}")
+
+
+def _not_a_probability(score: float) -> str:
+    return (
+        f"score {score!r} is not a probability in [0, 1]; for margins or other scores choose a scale, "
+        "such as Interval(lo, hi)"
+    )

@@ -1,0 +1,91 @@
+"""Parameter objects (scales, priors, forgetting policies) as plain data and as text.
+
+`Setting` subclasses can be written as plain data (`encode`, `decode`) and parsed from the text of their own `repr`
+(`parse`), which is how the command line reads `--set "scale=Logit(-8, 0)"`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from typing import Any
+
+
+class Setting:
+    """A frozen dataclass used as a parameter. Subclasses register themselves under their class name."""
+
+    _known: dict[str, type[Setting]] = {}  # noqa: RUF012
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Setting._known[cls.__name__] = cls
+
+
+def encode(value: Any) -> Any:
+    """Plain data for a parameter: a `Setting` becomes a dict with its class name, a tuple a list."""
+    if isinstance(value, Setting):
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        return {"setting": type(value).__name__, **fields}
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(value: Any) -> Any:
+    """The parameter that `encode` wrote."""
+    if isinstance(value, dict):
+        fields = {name: decode(item) for name, item in value.items() if name != "setting"}
+        return _class_named(value["setting"])(**fields)
+    if isinstance(value, list):
+        return tuple(decode(item) for item in value)
+    return value
+
+
+def parse(text: str) -> Any:
+    """The value of `text`: a Python literal, a bare word (kept as text), or a setting such as `Window(5000)`.
+
+    Examples
+    --------
+    >>> parse("20"), parse("osqp"), parse("None")
+    (20, 'osqp', None)
+    """
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return text
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _built(node, text)
+    try:
+        return _literal(node)
+    except ValueError:
+        return text
+
+
+def _built(call: ast.Call, text: str) -> Setting:
+    """The setting written in `text`, such as `Window(5000)`."""
+    cls = _class_named(ast.unparse(call.func))
+    try:
+        positional = [_literal(argument) for argument in call.args]
+        named = {word.arg or f"**{ast.unparse(word.value)}": _literal(word.value) for word in call.keywords}
+    except ValueError:
+        raise ValueError(f"the arguments in {text!r} must be written out as numbers or texts") from None
+    return cls(*positional, **named)
+
+
+def _literal(node: ast.expr) -> Any:
+    """A Python literal, in which `inf` is a number, as in the `repr` of floats."""
+    return ast.literal_eval(_Infinities().visit(node))
+
+
+class _Infinities(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Constant(math.inf), node) if node.id == "inf" else node
+
+
+def _class_named(name: str) -> type[Setting]:
+    """The setting class called `name`; `ValueError` listing the known ones, abstract classes not among them."""
+    known = {key: cls for key, cls in Setting._known.items() if dataclasses.is_dataclass(cls)}
+    if name not in known:
+        raise ValueError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
+    return known[name]

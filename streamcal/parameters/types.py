@@ -1,0 +1,14 @@
+"""Common types: arrays of floats, labels and times."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+#: What may be given as a label: a bool, or a number equal to 0 or 1.
+Label = bool | int | float | np.bool_
+#: What may be given as a time: a number in units of your choice, or a date (read as seconds, UTC if naive).
+Time = float | datetime | np.datetime64

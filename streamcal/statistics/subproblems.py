@@ -1,0 +1,194 @@
+"""`Subproblems`: the statistics of binary subproblems, such as "was it this label?", side by side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Statistic
+from streamcal.statistics.held import SMALLEST_HELD
+from streamcal.statistics.keyed import Column, Entry, Key, Keyed
+from streamcal.statistics.totals import Totals
+
+#: The binary subproblems that an observation is part of: their keys, its score in each (or one for all), its label in
+#: each.
+Routed: TypeAlias = tuple[Sequence[Key], Sequence[float] | float, Sequence[bool]]
+#: A subproblem, the rows of a batch that are part of it, and their scores and labels in it.
+RoutedColumn: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, npt.NDArray[np.bool_]]
+
+
+class Routing(ABC):
+    """Which binary subproblems an observation (x, y) is part of, with which score and label. Stateless."""
+
+    #: Whether every observation is part of the same subproblems.
+    constant: ClassVar[bool] = False
+
+    @abstractmethod
+    def route(self, x: Any, y: float) -> Routed:
+        """The subproblems of one observation, none twice."""
+
+    @abstractmethod
+    def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
+        """`route` for n > 0 observations, one subproblem at a time."""
+
+
+class Subproblems(Keyed[Statistic]):
+    """The statistic of a binary method for each subproblem that what is held is part of.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the empty statistic of one subproblem.
+    scale : Scale
+        How a score in a subproblem becomes the coordinate its statistic takes.
+    routing : Routing
+        Which subproblems an observation is part of.
+    prior : PseudoObservations or None
+        What each subproblem holds from the start.
+
+    Notes
+    -----
+    A subproblem is there as long as something is held of it; under decay, as long as that weighs at least the
+    `PRUNE_FRACTION` of all that is held, divided by the number of subproblems. The prior of a subproblem is as old as
+    the stream, whenever the subproblem first came.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Statistic],
+        scale: Scale,
+        routing: Routing,
+        prior: PseudoObservations | None = None,
+    ) -> None:
+        super().__init__(self._with_prior)
+        self._empty = make
+        self._scale = scale
+        self._routing = routing
+        self._prior = prior
+        #: What is left of the prior of a subproblem: 1 until it fades.
+        self._prior_share = 0.0
+        #: Of whole observations, whatever they are part of.
+        self._totals = Totals()
+        pattern = make()
+        self.bounded = pattern.bounded
+        #: How a part writes the labels it takes; None, as they are.
+        self._labelled = None if type(pattern).labelled is Statistic.labelled else pattern.labelled
+
+    def _with_prior(self) -> Statistic:
+        """The statistic of a subproblem that comes now: it holds its prior, as far as that has not faded."""
+        part = self._empty()
+        if self._prior is not None and self._prior_share >= SMALLEST_HELD:
+            part.hold(self._prior)
+            part.decay(self._prior_share)
+        return part
+
+    # -- routing -------------------------------------------------------------------------------------------------
+
+    def entries(self, x: Any, y: float) -> list[Entry]:
+        keys, scores, labels = self._routing.route(x, y)
+        coordinate, labelled = self._scale.coordinate, self._labelled
+        each = [scores] * len(keys) if isinstance(scores, float) else scores
+        at = [coordinate(score) for score in each]
+        if labelled is None:
+            return list(zip(keys, at, map(float, labels), strict=False))  # of one length; being strict costs time
+        return [(key, place, labelled(place, label)) for key, place, label in zip(keys, at, labels, strict=False)]
+
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        for key, rows, scores, labels in self._routing.route_many(x, y):
+            at, plain = self._scale.coordinates(scores), labels.astype(np.float64)
+            yield key, rows, at, plain if self._labelled is None else self._labelled(at, plain)
+
+    # -- as one statistic ----------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> float:
+        return self._totals.n / self.unit
+
+    @property
+    def count(self) -> int:
+        return self._totals.count
+
+    def hold(self, prior: PseudoObservations) -> None:
+        self._prior_share += 1.0
+
+    def release(self, prior: PseudoObservations) -> None:
+        self._prior_share -= 1.0
+
+    def update(self, x: Any, y: float, w: float) -> None:
+        entries = self.entries(x, y)  # before anything is changed: it may refuse a score
+        self._totals.update(x, 1.0, w)
+        for key, at, label in entries:
+            self._part(key).update(at, label, w)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        if len(y):
+            self._totals.update_many(x, np.ones(len(y)), w)
+            super().update_many(x, y, w)
+
+    def revert(self, x: Any, y: float, w: float) -> None:
+        super().revert(x, y, w)
+        self._totals.revert(x, 1.0, w)
+        if not self._routing.constant:
+            nothing = 0 if self._prior is None else len(self._prior.x)
+            for key in self._routing.route(x, y)[0]:
+                if self._parts[key].count == nothing:
+                    del self._parts[key]
+        elif self._totals.count == 0:
+            self._parts.clear()
+
+    def merge(self, other: Self) -> None:
+        self._totals.merge(other._totals)
+        for key, part in other._parts.items():
+            own = self._part(key)
+            own.merge(part)
+            if self._prior is not None:  # both brought it
+                own.release(self._prior)
+        self._prior_share += other._prior_share
+
+    def decay(self, factor: float) -> None:
+        self._totals.decay(factor)
+        self._prior_share *= factor
+        super().decay(factor)
+
+    def prune(self, fraction: float) -> None:
+        # A subproblem of which hardly anything is left goes as a whole: its weights would underflow.
+        least = fraction * self.n / max(len(self._parts), 1)
+        for key in [key for key, part in self._parts.items() if part.n < least]:
+            del self._parts[key]
+        super().prune(fraction)
+
+    def empty(self) -> Self:
+        return type(self)(self._empty, self._scale, self._routing, self._prior)
+
+    def state(self) -> dict[str, Any]:
+        # Each part is written as a calibrator that forgets nothing: what saved states have held from the start.
+        parts = [[key, written(part)] for key, part in self._parts.items()]
+        return {"totals": self._totals.state(), "sown": self._prior_share, "calibrators": parts}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._totals.restore(state["totals"])
+        self._prior_share = float(state["sown"])
+        self._parts = {}
+        for key, saved in state["calibrators"]:
+            part = self._empty()
+            part.restore(saved["memory"]["statistic"])
+            # JSON has made a list of a tuple of labels.
+            self._parts[tuple(key) if isinstance(key, list) else key] = part
+
+    def _check(self) -> None:
+        super()._check()
+        assert all(part.count >= 0 for part in self._parts.values())
+        assert self._totals.count >= 0
+        assert self._parts or self._totals.count == 0
+
+
+def written(part: Statistic) -> dict[str, Any]:
+    """The state of a part, as that of a calibrator under `Forever`."""
+    return {"clamped": 0, "memory": {"missed": 0, "late": 0, "statistic": part.state()}}

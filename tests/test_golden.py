@@ -1,0 +1,150 @@
+"""What every learner did when its golden case was recorded, it still does: see `tests/golden/make.py`.
+
+Two things are shown for each case. A saved state is read, says what it said, and goes on as it went on; and the stream
+that led to it, given to a new learner, leads there again.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.cases import CLOSED, ROOMS, Case
+from golden.make import plain, read
+from golden.streams import CALLS
+
+from streamcal import load_map
+
+CASES = [pytest.param(room, case, id=f"{room}-{case.name}") for room, (_, cases) in ROOMS.items() for case in cases]
+each = pytest.mark.parametrize(("room", "case"), CASES)
+
+#: Replayed states hold sums of a hundred terms, and of sequential methods parameters after a hundred steps: where the
+#: logarithms of two machines differ in the last place, 1e-16, no step magnifies that a thousand millionfold.
+REPLAYED = 1e-7
+#: An outcome at a level of a calibrated distribution moves by the error of the cdf over its slope, 1e-3 and more here.
+OVER_SLOPE = 1e3
+MISSING = "has no golden case: run `python tests/golden/make.py`, which adds missing cases and rewrites no recorded one"
+
+golden = functools.cache(read)
+
+
+def recorded(room: str, case: Case) -> dict[str, Any]:
+    found: dict[str, Any] | None = golden(room)["cases"].get(case.name)
+    return found or pytest.fail(f"{room} {case.name} {MISSING}", pytrace=False)
+
+
+def answers(room: str, case: Case, cal: Any) -> dict[str, Any]:
+    file = golden(room)
+    later = file["streams"][case.stream]["later"] if case.timed else None
+    return plain(CALLS[room].answers(cal, file["probes"][case.stream], later))
+
+
+def assert_answers(found: dict[str, Any], expected: dict[str, Any], within: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, numbers in expected.items():
+        assert_close(found[name], numbers, within * (OVER_SLOPE if name == "ppf" else 1.0), name)
+
+
+def assert_close(found: Any, expected: Any, within: float, where: str) -> None:
+    """Lists of numbers, of equal shapes."""
+    assert type(found) is type(expected), where
+    if isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_close(one, other, within, f"{where}[{k}]")
+    else:
+        assert found == pytest.approx(expected, rel=0.0, abs=within), where
+
+
+def assert_same_structure(found: Any, expected: Any, where: str = "state") -> None:
+    """Equal keys, lengths, types, texts and whole numbers, and floats within `REPLAYED`."""
+    assert type(found) is type(expected), where
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key, value in expected.items():
+            assert_same_structure(found[key], value, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same_structure(one, other, f"{where}[{k}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=REPLAYED, abs=REPLAYED), where
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_method_has_golden_cases(room: str) -> None:
+    """A new method is tried under the policies and in the variants that its signature offers, in the rooms of one score
+    and of several; in the other two, `golden/cases.py` has to say how it is built."""
+    methods, cases = ROOMS[room]
+    made = golden(room)["cases"]
+    classes = {content["state"]["class"] for content in made.values()}
+    without = [name for name, method in methods.items() if method.__name__ not in classes]
+    assert not without, f"of {room}, {without} {MISSING}"
+    names = [case.name for case in cases]
+    assert len(set(names)) == len(names)
+    assert sorted(set(names) - set(made)) == [], MISSING
+    assert sorted(set(made) - set(names)) == [], "what was recorded is no longer built: old states are to be read"
+
+
+@each
+def test_a_recorded_state_is_read_and_goes_on(room: str, case: Case) -> None:
+    """Reading computes nothing, so that what was read is written as it was, to the last bit."""
+    expected = recorded(room, case)
+    cal = type(case.build()).from_state(expected["state"])
+    assert cal.same_parameters(case.build())
+    assert plain(cal.state_dict()) == expected["state"]
+    assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
+    assert cal.tally() == expected["tally"]
+    assert_answers(answers(room, case, cal), expected["answers"], case.within)
+    CALLS[room].apply_all(cal, golden(room)["streams"][case.stream]["then"], case.timed)
+    assert cal.n == pytest.approx(expected["then"]["n"], rel=CLOSED, abs=CLOSED)
+    assert cal.tally() == expected["then"]["tally"]
+    assert_answers(answers(room, case, cal), expected["then"]["answers"], case.within)
+
+
+@each
+def test_a_recorded_stream_leads_to_the_recorded_state(room: str, case: Case) -> None:
+    expected = recorded(room, case)
+    cal = CALLS[room].apply_all(case.build(), golden(room)["streams"][case.stream]["first"], case.timed)
+    assert_same_structure(plain(cal.state_dict()), expected["state"])
+    assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
+    assert cal.tally() == expected["tally"]
+    assert_answers(answers(room, case, cal), expected["answers"], case.within)
+
+
+MAPS = [
+    pytest.param(case, content["map"], id=case.name)
+    for case in ROOMS["binary"][1]
+    if "map" in (content := golden("binary")["cases"].get(case.name, {}))
+]
+
+
+@pytest.mark.parametrize(("case", "expected"), MAPS)
+def test_a_recorded_map_is_read_and_written(case: Case, expected: dict[str, Any]) -> None:
+    """The map as it was written, and that of the recorded state as it is written today."""
+    probes = golden("binary")["probes"][case.stream]
+    np.testing.assert_allclose(
+        load_map(json.dumps(expected["json"])).predict_many(probes), expected["answers"], rtol=0.0, atol=CLOSED
+    )
+    found = type(case.build()).from_state(recorded("binary", case)["state"]).map()
+    written = found.to_json()
+    assert json.loads(written).keys() == expected["json"].keys()
+    assert json.loads(written)["kind"] == expected["json"]["kind"]
+    assert json.loads(written)["scale"] == expected["json"]["scale"]
+    np.testing.assert_allclose(load_map(written).predict_many(probes), expected["answers"], rtol=0.0, atol=case.within)
+    np.testing.assert_allclose(found.predict_many(probes), expected["answers"], rtol=0.0, atol=case.within)
+
+
+def test_every_kind_of_map_is_recorded() -> None:
+    """Those of `docs/maps.md`; a new kind needs a case whose map is short enough (`golden.make.LONGEST_MAP`)."""
+    page = (Path(__file__).parents[1] / "docs" / "maps.md").read_text(encoding="utf-8")
+    table = page.split("| `kind` | fields |")[1].split("\n\n")[0]
+    kinds = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
+    assert {param.values[1]["json"]["kind"] for param in MAPS} == kinds
