@@ -72,7 +72,7 @@ def test_no_warning_of_an_installed_package_nor_of_a_compiled_checkout(tree):
     assert imported(tree) == ""
 
 
-@pytest.mark.parametrize("missing", ["usual", "logistic"])
+@pytest.mark.parametrize("missing", ["fast_path", "logistic"])
 def test_one_kernel_that_is_missing_is_enough(tree, missing):
     """With it go those that use its C types."""
     compile_all(tree)

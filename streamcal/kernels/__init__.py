@@ -14,9 +14,10 @@ from pathlib import Path
 #: through another; for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one.
 #: Each kernel stands below those that it imports.
 USES = {
-    "hull_nodes": ("hull_search", "hull_tree"),
-    "hull_search": ("hull_nodes", "hull_tree"),
-    "hull_tree": ("hull_nodes", "hull_search"),
+    "hull_nodes": ("fast_path", "hull_search", "hull_tree"),
+    "hull_search": ("fast_path", "hull_nodes", "hull_tree"),
+    "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
+    "online_newton": ("fast_path",),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),

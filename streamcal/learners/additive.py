@@ -56,6 +56,8 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.refresh_every = refresh_every
         self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
+        #: Where the statistic that predictions are made from comes from.
+        self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
 
@@ -156,12 +158,12 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _present(self, t: Time | None) -> Held:
         """The statistic that predictions as of `t` are made from; to be read, until the next change."""
-        return self._refreshing.present(None if t is None else check_time(t))
+        return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
         """The map as of `t`, solved only if something has changed since the last one."""
         statistic = self._present(t)
-        state = self._refreshing.version, 1.0 if self.by_ratios else statistic.unit
+        state = self._source.version, 1.0 if self.by_ratios else statistic.unit
         if self._solved is None or self._solved_for != state:
             self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
             self._solved_for = state

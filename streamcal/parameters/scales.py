@@ -50,7 +50,7 @@ class Scale(Setting):
     domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         """The first and last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
         return math.inf, -math.inf
 
@@ -200,7 +200,7 @@ class Probability(Scale):
     domain = (0.0, 1.0)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         return 0.0, 1.0
 
     def coordinate(self, score: float) -> float:
@@ -329,7 +329,7 @@ class Interval(Scale):
         _check_bounds(self, self.lo, self.hi, finite=False)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
 
     def coordinate(self, score: float) -> float:
