@@ -266,10 +266,23 @@ POLICIES: dict[str, list[str]] = {
 RESTARTED = 1e-9
 OSQP_SOLVED = 1e-4
 RUNS = [*([name] for name in REGISTRY), ["bernstein", "--set", "solver=osqp"]]
+#: Left to `-m full`: methods that take seconds for each run, and all but three methods under all but two policies.
+SLOW = ("rpr", "lite", "elite")
+EVERY_POLICY, EVERY_METHOD = ("isotonic", "platt", "ops"), ("forever", "half-life in time")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("method", RUNS, ids=" ".join)
+def is_full(method: list[str], policy: str) -> bool:
+    return method[0] in SLOW or (policy not in EVERY_METHOD and method[0] not in EVERY_POLICY)
+
+
+RUNS_UNDER_POLICIES = [
+    pytest.param(method, policy, id=f"{' '.join(method)}-{policy}", marks=[pytest.mark.full] * is_full(method, policy))
+    for method in RUNS
+    for policy in POLICIES
+]
+
+
+@pytest.mark.parametrize(("method", "policy"), RUNS_UNDER_POLICIES)
 def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str], policy: str) -> None:
     name = method[0]
     if policy not in ("forever", "weights") and "forgetting" not in REGISTRY[name]().params():
