@@ -1,4 +1,4 @@
-"""Which kernels are used in their compiled form; and a warning where a source tree without it is imported."""
+"""Which kernels are used in their compiled form; a warning where a source tree without it was imported by mistake."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     degree : int
         k, from 1 to 40. The paper draws its examples with 16 and chooses among 4, …, 20 by cross validation.
     bound : float or None
-        Upper bound λ > 0 of the sum of the absolute coefficients; None sets none. Monotonicity alone keeps a polynomial from
-        swinging, and the paper's convergence needs no bound.
+        Upper bound λ > 0 of the sum of the absolute coefficients; None sets none. Monotonicity alone keeps a polynomial
+        from swinging, and the paper's convergence needs no bound.
     basis : {"monomial", "chebyshev"}
-        The basis whose coefficients `bound` is for: those of 1, u, u², … as in the paper (22d), or those of the Chebyshev
-        polynomials, which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
+        The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials,
+        which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
         meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a bound of 10⁶ and more may end in
         `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every

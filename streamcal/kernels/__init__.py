@@ -10,8 +10,13 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-#: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
+#: Kernel → the kernels without whose compiled forms its own is of no use: those whose `.pxd` it uses, directly or
+#: through another; for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one.
+#: Each kernel stands below those that it imports.
 USES = {
+    "hull_nodes": ("hull_search", "hull_tree"),
+    "hull_search": ("hull_nodes", "hull_tree"),
+    "hull_tree": ("hull_nodes", "hull_search"),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),

@@ -174,11 +174,11 @@ class MonotonePolynomialFit:
         self._programs = [self._program()]
         if bound is not None:
             monomial = basis == "monomial"
-            self._penalised = _to_monomials(degree) if monomial else np.eye(degree + 1)
-            basis = _monomials(degree) if monomial else np.eye(degree + 1)
+            self._bounded = _to_monomials(degree) if monomial else np.eye(degree + 1)
+            columns = _monomials(degree) if monomial else np.eye(degree + 1)
             # in units of λ all variables are small, in units of √λ variables and coefficients are of medium size: of
             # programs with few observations and λ up to 10⁶, 1 in 20 failed in the former, 1 in 400 in both units
-            self._programs += [self._program(bound, basis, unit) for unit in (bound, bound**0.5)]
+            self._programs += [self._program(bound, columns, unit) for unit in (bound, bound**0.5)]
         # the upper triangle of P by columns, as Clarabel requires; only the variables c have entries in it
         row, column = np.triu_indices(degree + 1)
         order = np.lexsort((row, column))
@@ -238,7 +238,7 @@ class MonotonePolynomialFit:
             return Solution(np.zeros(self.degree + 1), "not finite", False, 0, 0.0)
         free, *bounded = self._programs
         solution = self._solved(free, quadratic, linear)
-        if self.bound is None or (solution.solved and np.abs(self._penalised @ solution.x).sum() <= self.bound):
+        if self.bound is None or (solution.solved and np.abs(self._bounded @ solution.x).sum() <= self.bound):
             return solution
         for program in bounded:
             solution = self._solved(program, quadratic, linear)
