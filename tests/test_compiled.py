@@ -14,7 +14,6 @@ import pytest
 import streamcal
 from streamcal import compiled
 from streamcal.app.doctor import environment
-from streamcal.kernels import USES
 
 PACKAGE = Path(streamcal.__file__).parent
 
