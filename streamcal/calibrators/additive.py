@@ -84,7 +84,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             if weight == 0.0:
                 return
         self._memory.learn(x, label, weight, time)
-        if self.refresh_every > 1:  # asked here too: a call costs more than the comparison
+        if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
             self._changed(1)
         if case != PLAIN and (x == self.scale.lo or x == self.scale.hi):
             self._note(self.scale.clamps(s))

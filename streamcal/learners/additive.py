@@ -129,7 +129,9 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
         """Take back one observation that has been checked."""
         if not self.unlearns:
-            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
+            raise CapabilityError(
+                f"{self!r} cannot unlearn: its forgetting policy does not keep the age of an observation"
+            )
         if w > 0.0:
             self._memory.unlearn(x, y, w, t)
             self._changed(1)
