@@ -184,9 +184,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = self.scale.coordinate(s)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if not self.unlearns:
-            raise CapabilityError(
-                f"{self!r} cannot unlearn: its forgetting policy does not keep the age of an observation"
-            )
+            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if weight == 0.0:
             return
         try:
