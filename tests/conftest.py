@@ -1,12 +1,20 @@
-"""Tests import `benchmarks` from the root of the repository, but streamcal from where it is installed."""
+"""How the tests are run: where the package is imported from, and how much Hypothesis tries in every file."""
 
+import os
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-sys.path.append(str(Path(__file__).parents[1]))  # last: a source tree holds no compiled kernels
+from streamcal.app.doctor import kernel_form
 
-# A deadline would fail whoever runs the tests on a busy machine.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+sys.path.append(str(Path(__file__).parents[1]))  # `benchmarks`; last, since a source tree holds no compiled kernels
+
+# Every file is tried with one profile, run alone or with the others. Examples are derandomised: a test that passes
+# today passes tomorrow. To search for counterexamples: `HYPOTHESIS_PROFILE=search pytest tests/test_laws.py`.
+# There is no deadline, which would fail whoever runs the tests on a busy machine.
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": False}
+settings.register_profile("compiled", max_examples=10, derandomize=True, stateful_step_count=12, **COMMON)
+settings.register_profile("uncompiled", max_examples=4, derandomize=True, stateful_step_count=8, **COMMON)
+settings.register_profile("search", max_examples=300, stateful_step_count=25, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_form() == "compiled" else "uncompiled"))

@@ -100,6 +100,7 @@ def command() -> Any:
     return __main__
 
 
+@pytest.mark.full
 def test_command_fills_the_page(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

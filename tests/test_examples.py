@@ -31,6 +31,7 @@ def test_the_examples_are_found():
     assert {path.name for path in EXAMPLES} == set(CALIBRATED_BELOW_RAW)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path):
     here = str(Path(streamcal.__file__).parents[1])  # the streamcal of this test, compiled or not, and no other

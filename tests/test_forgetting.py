@@ -1,4 +1,4 @@
-"""Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_conformance`."""
+"""Policies and memories at work: what enters, what leaves, what is counted. The laws are in `test_laws.py`."""
 
 import inspect
 import json
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import ROUNDED, assert_close, assert_same, learned, through_json, without_forgetting
+from laws import ROUNDED, assert_close, learned, through_json
+from laws.binary import assert_same, without_forgetting
 
 from streamcal import (
     REGISTRY,

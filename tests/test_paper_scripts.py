@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("STREAMCAL_DATA", ROOT.parent / "shared" / "data"))
 

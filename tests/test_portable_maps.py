@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from laws import PROBES, realistic, variants
+from laws.binary import PROBES, realistic, variants
 
 from streamcal import (
     BBQ,

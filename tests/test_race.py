@@ -22,6 +22,8 @@ from streamcal import Calibrator, Identity, OnlinePlatt, Platt
 from streamcal.app.doctor import kernel_form
 from streamcal.metrics import DebiasedECE
 
+pytestmark = pytest.mark.full
+
 STREAM, ROWS = "warp", 300
 METHODS = ("identity", "ops", "protected", "score-blind", "scikit-learn isotonic, refitted")
 RNG = np.random.default_rng(5)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from laws import SMALL
+from laws.binary import SMALL
 from river import (
     base,
     checks,
@@ -82,9 +82,12 @@ def taught(model, rows=ROWS):
 # -- River's own checks ------------------------------------------------------------------------------------------------
 
 
-#: Every method over the base with the harshest scores, which are often exactly 0 or 1; every base under three methods.
-CHECKED = [("naive Bayes", method) for method in REGISTRY]
-CHECKED += [(name, method) for name in BASES if name != "naive Bayes" for method in ("platt", "venn-abers", "auto")]
+#: One method over every base, and two more over the base with the harshest scores, which are often exactly 0 or 1. With
+#: `-m full`, every method over that base, and these three over every base.
+CHECKED = [(name, "platt") for name in BASES] + [("naive Bayes", method) for method in ("venn-abers", "auto")]
+MORE = [("naive Bayes", method) for method in REGISTRY]
+MORE += [(name, method) for name in BASES for method in ("venn-abers", "auto")]
+CHECKED += [pytest.param(*row, marks=pytest.mark.full) for row in dict.fromkeys(MORE) if row not in CHECKED]
 
 
 @pytest.mark.parametrize(("name", "method"), CHECKED)
@@ -348,7 +351,9 @@ def test_score_calibrator_reads_its_feature():
 # -- cross-fitted ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize(
+    "name", ["naive Bayes", *(pytest.param(n, marks=pytest.mark.full) for n in BASES if n != "naive Bayes")]
+)
 def test_all_of_rivers_checks_of_a_cross_calibrated_classifier(name):
     # On its default grid: exact, two scores that differ in their last digit, as they do when the features come in
     # another order, are no tie, and an interval beside a score is not the interval at it.

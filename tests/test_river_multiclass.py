@@ -27,7 +27,9 @@ BASES = {
 ROWS = list(datasets.ImageSegments().take(150))
 
 
-@pytest.mark.parametrize("calibrator", CALIBRATORS)
+@pytest.mark.parametrize(
+    "calibrator", ["online", *(pytest.param(c, marks=pytest.mark.full) for c in [*CALIBRATORS][1:])]
+)
 def test_all_of_rivers_checks(calibrator):
     model = CalibratedMulticlassClassifier(BASES["tree"](), CALIBRATORS[calibrator]())
     assert model._multiclass
@@ -36,6 +38,7 @@ def test_all_of_rivers_checks(calibrator):
         check(model.clone())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("params", list(CalibratedMulticlassClassifier._unit_test_params()))
 def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(CalibratedMulticlassClassifier(**params))

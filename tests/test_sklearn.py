@@ -61,7 +61,7 @@ def fitted(estimator, calibrator, **options):
         (SGD, Isotonic(), [DENSE, SPARSE]),
         (SGDClassifier(random_state=0), Platt(scale=Interval(-50, 50)), [DENSE, SPARSE]),
         # Cross-fitting an additive calibrator does not depend on the order: these pass every check.
-        (LogisticRegression(), Platt(), []),
+        pytest.param(LogisticRegression(), Platt(), [], marks=pytest.mark.full),
         (SVC, Bernstein(scale=Interval(-3, 3)), []),
     ],
     ids=lambda value: type(value).__name__,

@@ -78,9 +78,9 @@ class HedgedOPS(CalibeatenOPS):
 
     def _state(self) -> dict[str, Any]:
         held = {"newton": list(self._newton.state()), "hedger": list(self._hedger.state())}
-        return {"clamped": self._clamped, **held}
+        return {**super()._state(), **held}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._newton.load(*state["newton"])
         self._hedger.load(*state["hedger"])

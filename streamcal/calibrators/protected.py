@@ -98,10 +98,10 @@ class Protected(SequentialCalibrator):
         self._jumper.step(x, y, w)
 
     def _state(self) -> dict[str, Any]:
-        return {"clamped": self._clamped, "jumper": list(self._jumper.state())}
+        return {**super()._state(), "jumper": list(self._jumper.state())}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._jumper.load(*state["jumper"])
 
 

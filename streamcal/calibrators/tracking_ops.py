@@ -69,10 +69,10 @@ class TrackingOPS(CalibeatenOPS):
 
     def _state(self) -> dict[str, Any]:
         held = {"weight": list(self._weight), "positive": list(self._positive)}
-        return {"clamped": self._clamped, "newton": list(self._newton.state()), **held}
+        return {**super()._state(), "newton": list(self._newton.state()), **held}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._newton.load(*state["newton"])
         if not len(state["weight"]) == len(state["positive"]) == self.bins:
             raise ValueError(f"expected the weights of {self.bins} bins")

@@ -1,0 +1,583 @@
+"""The laws of `docs/architecture.md`, for every method of every room under every policy.
+
+A law is written once. What it has to know of a room is in `laws/`, and what holds in one room only is in
+`test_laws_<room>.py`. A plain `pytest` tries all methods under the policies of `laws.EVERYWHERE`, and the first method
+of each statistic under all; the rest is marked `full`.
+"""
+
+import json
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from laws import (
+    COPIES,
+    HALF_LIFE,
+    LONGEST,
+    POLICIES,
+    TIMED,
+    assert_close,
+    binary,
+    changed,
+    each,
+    fusion,
+    law,
+    learned,
+    multiclass,
+    regression,
+    through_json,
+)
+
+import streamcal
+from streamcal import CapabilityError, InputError, MergeError, Prior, StateError
+
+ROOMS = {
+    "one score": (binary.CASES, streamcal.REGISTRY),
+    "several scores": (fusion.CASES, streamcal.fusion.METHODS),
+    "several classes": (multiclass.CASES, streamcal.multiclass.METHODS),
+    "distributions": (regression.CASES, streamcal.regression.METHODS),
+}
+ALL = [case for cases, _ in ROOMS.values() for case in cases]
+ADDITIVE = [case for case in ALL if case.policy is not None]
+SEQUENTIAL = [case for case in ALL if case.policy is None]
+ADDING = [case for case in ALL if case.adds]
+UNLEARNING = [case for case in ALL if case.unlearns]
+NOT_UNLEARNING = [case for case in ALL if not case.unlearns]
+BY_TIME = [case for case in ALL if case.policy in TIMED]
+WINDOWS = [case for case in ALL if case.policy in ("window", "time-window")]
+NEW = [case for case in ALL if case.policy in ("forever", None)]
+REFRESHING = [case for case in ADDITIVE if "refresh_every" in case.build().params()]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_method_is_walked_under_every_policy(room):
+    cases, methods = ROOMS[room]
+    assert {type(make()) for case in cases for make in case.makers} == set(methods.values())
+    assert {case.policy for case in cases} == {*POLICIES, None}
+    for name, method in methods.items():
+        assert (method.name, bool(method.summary)) == (name, True)
+
+
+@each(case for case in ALL if isinstance(case, binary.ScoreCase))
+def test_every_variant_keeps_its_parameters(case):
+    for params, make in zip(case.variants(), case.makers, strict=True):
+        found = make().params()
+        assert {name: found[name] for name in params} == params
+    varied = {name for params in case.variants() for name in params}
+    listed = set(binary.VALUES) & set(case.build().params()) if case in binary.CASES else set()
+    assert varied >= listed - ({"prior"} if case.policy == "time-decay" else set()), "a listed parameter is not varied"
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+@law(ALL)
+def test_learn_many_is_a_loop_of_learn_one(case, draw):
+    loop = draw(case.calibrators())
+    many, stream = loop.clone(), draw(case.streams(loop, max_size=LONGEST, alike=True))
+    cut = draw(st.integers(0, LONGEST))
+    learned(loop, stream)
+    case.learn_many(many, stream[:cut])
+    case.learn_many(many, stream[cut:])
+    case.assert_same(loop, many)
+    assert loop.tally() == many.tally()
+
+
+@law(ADDITIVE)
+def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, draw):
+    """A window is a refit on the suffix, decay one with the weights of today."""
+    cal = draw(case.calibrators(**({"prior": None} if case.policy == "decay" and case in binary.CASES else {})))
+    stream = draw(case.streams(cal, max_size=LONGEST))
+    case.assert_same(learned(cal, stream), case.fit(cal, case.model(cal, stream).held()))
+
+
+@law(ADDING)
+def test_order_does_not_matter(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal))
+    shuffled = learned(cal.clone(), draw(st.permutations(stream)))
+    case.assert_same(learned(cal, stream), shuffled)
+
+
+@law(ADDING)
+def test_weight_two_is_twice(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal, min_size=1))
+    place = draw(st.integers(0, len(stream) - 1))
+    doubled = [o._replace(w=2.0 * o.w) if k == place else o for k, o in enumerate(stream)]
+    case.assert_same(learned(cal.clone(), doubled), learned(cal, [*stream, stream[place]]))
+
+
+@law(SEQUENTIAL)
+def test_a_sequential_observation_of_weight_two_is_one_step(case, draw):
+    cal = draw(case.calibrators(discount=1.0))
+    twice = cal.clone()
+    for observation in draw(case.streams(cal, min_size=2)):
+        cal.learn_one(observation.x, observation.y, 2.0)
+        case.learn_many(twice, [observation._replace(w=1.0)] * 2)
+    assert cal.n == twice.n
+    assert cal.state_dict() != twice.state_dict()
+
+
+@law(NEW)
+def test_labels_and_numbers_of_every_type_are_the_same(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal, min_size=1))
+    state = learned(cal.clone(), stream).state_dict()
+    for spelled in case.spellings(stream):
+        assert learned(cal.clone(), spelled).state_dict() == state
+
+
+@law(ALL)
+def test_weight_zero_is_nothing(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal, alike=True))
+    learned(cal, stream)
+    before = cal.state_dict()
+    idle = [o._replace(w=0.0, t=o.t + 100.0) for o in draw(case.streams(cal, max_size=4, alike=True))]
+    case.learn_many(learned(cal, idle), idle)
+    for observation in idle if case.unlearns else []:
+        cal.unlearn_one(*observation)
+    assert cal.state_dict() == before
+    mixed, many = [twin for o in stream for twin in (o, o._replace(w=0.0))], cal.clone()
+    case.learn_many(many, mixed)
+    case.assert_same(many, cal)
+
+
+# -- merging -------------------------------------------------------------------------------------------------------
+
+
+@law(ADDING)
+def test_merging_is_concatenation_associative_and_commutative_with_the_empty_one_as_identity(case, draw):
+    cal = draw(case.calibrators())
+    parts = [draw(case.streams(cal, max_size=8)) for _ in range(3)]
+    a, b, c = (learned(cal.clone(), part) for part in parts)
+    left, right, turned = cal.clone(), through_json(c), cal.clone()
+    before = [other.state_dict() for other in (a, b, c)]
+    for part in (a, b, c):
+        left.merge(part)  # ((0 + a) + b) + c
+    right.merge(a)
+    right.merge(cal.clone())
+    turned.merge(b)
+    turned.merge(right)  # (0 + b) + ((c + a) + 0)
+    assert [other.state_dict() for other in (a, b, c)] == before
+    b.learn_one(*case.good(cal)[1]._replace(t=8 * HALF_LIFE))  # and shares nothing with what it was merged into
+    whole = learned(cal, [o for part in parts for o in part])
+    case.assert_same(left, whole)
+    case.assert_same(turned, whole)
+    counted = [{**cal.tally(), "late": None} for cal in (left, turned, whole)]  # what is late depends on the order
+    assert counted[0] == counted[1] == counted[2]
+
+
+@each(ALL)
+def test_merging_is_refused_where_the_table_says_so(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    others = [*case.strangers(), *(make() for make in case.makers[1:])]
+    others = [other for other in others if not cal.same_parameters(other)]
+    before = cal.state_dict()
+    for other in [*others, cal, 3, None, *([] if case.adds else [cal.clone()])]:
+        with pytest.raises(MergeError):
+            cal.merge(other)
+    assert cal.state_dict() == before
+
+
+# -- unlearning ----------------------------------------------------------------------------------------------------
+
+
+@law(UNLEARNING)
+def test_learning_then_unlearning_is_nothing(case, draw):
+    """Also late, out of order, and interleaved with what stays; at most six, the size of the window by count."""
+    cal = draw(case.calibrators())
+    kept, extra = draw(case.streams(cal, max_size=2)), draw(case.streams(cal, max_size=3))
+    clock = max([draw(st.integers(0, 8)) * HALF_LIFE, *(o.t for o in kept + extra)])
+    kept.append(case.good(cal)[0]._replace(t=clock))
+    learned(cal, draw(st.permutations(kept + extra)))
+    for observation in draw(st.permutations(extra)):
+        cal.unlearn_one(*observation)
+    case.assert_same(cal, learned(cal.clone(), kept))
+
+
+@law(UNLEARNING)
+def test_unlearning_everything_leaves_no_ghost(case, draw):
+    """In any order, of any floats: .1 + .2 − .1 − .2 is not 0, but nothing is held."""
+    cal = draw(case.calibrators())
+    stream = draw(case.rough_streams(cal))
+    if stream and draw(st.booleans()):  # several observations of one thing
+        stream = [o._replace(x=stream[0].x) for o in stream]
+    learned(cal, stream)
+    for observation in draw(st.permutations(stream)):
+        cal.unlearn_one(*observation)
+    case.assert_empty(cal)
+
+
+@each(NOT_UNLEARNING)
+def test_unlearning_is_refused_where_the_table_says_so(case):
+    for make in case.makers:
+        cal = make()
+        learned(cal, case.good(cal))
+        before = cal.state_dict()
+        with pytest.raises(CapabilityError):
+            cal.unlearn_one(*case.good(cal)[0])
+        assert cal.state_dict() == before
+
+
+@each(UNLEARNING)
+def test_what_was_never_learned_cannot_be_unlearned(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    for stranger in case.unknown(cal):
+        case.refuses_to_unlearn(cal, stranger)
+
+
+@each(WINDOWS)
+def test_what_a_window_dropped_is_counted_as_missed(case):
+    for make in case.makers:
+        cal = make()
+        stream = case.ordered(cal, 12)
+        before = learned(cal, stream).n
+        cal.unlearn_one(*stream[0])
+        assert cal.tally()["missed"] == 1
+        assert cal.n == before
+        case.assert_same(cal, learned(cal.clone(), stream))
+
+
+# -- predicting ----------------------------------------------------------------------------------------------------
+
+
+@law(ALL)
+def test_predicting_changes_nothing(case, draw):
+    """Also as of times ahead of the clock, and back."""
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal))
+    learned(cal, stream)
+    before, predicted, n = cal.state_dict(), case.predictions(cal), cal.n
+    for t in [*draw(st.lists(st.integers(-2, 40).map(lambda k: k * HALF_LIFE), max_size=4)), None]:
+        case.look(cal, t)
+    assert cal.state_dict() == before
+    assert cal.n == n
+    assert_close(case.predictions(cal), predicted, case.within(cal))
+    unasked = learned(learned(cal.clone(), stream), stream[:2])
+    case.assert_same(learned(cal, stream[:2]), unasked)
+
+
+@law(BY_TIME)
+def test_a_prediction_as_of_a_time_is_what_a_policy_holds_then(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.streams(cal, min_size=1))
+    model = case.model(cal, stream)
+    t = model.clock + draw(st.integers(-2, 20)) * HALF_LIFE
+    model.look_ahead(t)
+    cal = case.settled(learned(cal, stream))
+    expected = case.settled(case.fit(cal, model.held()))
+    assert_close(case.predictions(cal, t), case.predictions(expected), case.within(cal))
+
+
+@law(ALL)
+def test_predictions_are_possible_and_one_many_and_map_predict_the_same(case, draw):
+    cal = draw(case.calibrators())
+    stream = draw(case.rough_streams(cal, max_size=LONGEST))
+    learned(cal, stream)
+    places = case.places(cal, stream)
+    case.assert_possible(cal, places)
+    many, within = case.by_many(cal, places), case.rounding(cal)
+    assert_close(case.by_one(cal, places), many, within)
+    for found in case.by_map(cal.map(), places):
+        assert_close(found, many[tuple(slice(size) for size in found.shape)], within)
+
+
+@law(ALL)
+def test_a_map_does_not_change(case, draw):
+    cal = draw(case.calibrators())
+    learned(cal, draw(case.streams(cal)))
+    snapshot, places = cal.map(), case.places(cal)
+    before = [found.tolist() for found in case.by_map(snapshot, places)]
+    for found in case.by_map(snapshot, places):
+        found[:] = 7.0  # what was handed out is the caller's
+    learned(cal, draw(case.streams(cal, min_size=1)))
+    case.by_many(cal, places)[:] = 7.0
+    assert [found.tolist() for found in case.by_map(snapshot, places)] == before
+
+
+# -- copies and state ----------------------------------------------------------------------------------------------
+
+#: Copies and pickles go through the state: three methods show it, and the rest with `-m full`.
+COPIED = ("isotonic-forever", "ops", "partial-order-venn-abers-forever")
+
+
+@law(ALL)
+def test_a_copy_goes_on_as_if_it_had_never_stopped(case, draw):
+    assert_copy_goes_on(case, draw, "json")
+
+
+@law([case for case in ALL if str(case) in COPIED])
+def test_a_copy_made_otherwise_goes_on_as_well(case, draw):
+    assert_copy_goes_on(case, draw, draw(st.sampled_from(["pickle", "copy", "deepcopy"])))
+
+
+@pytest.mark.full
+@law([case for case in ALL if str(case) not in COPIED and not case.is_full])
+def test_every_copy_made_otherwise_goes_on_as_well(case, draw):
+    assert_copy_goes_on(case, draw, draw(st.sampled_from(["pickle", "copy", "deepcopy"])))
+
+
+def assert_copy_goes_on(case, draw, way):
+    cal = draw(case.calibrators())
+    learned(cal, draw(case.streams(cal)))
+    twin, later = COPIES[way](cal), draw(case.streams(cal))
+    assert type(twin) is type(cal)
+    assert twin.same_parameters(cal)
+    assert twin.state_dict() == cal.state_dict()
+    assert twin.tally() == cal.tally()
+    case.assert_same(twin, cal)
+    state = cal.state_dict()
+    learned(twin, later)
+    assert cal.state_dict() == state, "learning on the copy has moved the original"
+    case.assert_same(twin, learned(cal, later))
+    assert twin.tally() == cal.tally()
+
+
+@law(ALL)
+def test_a_clone_holds_nothing_and_has_equal_parameters(case, draw):
+    cal = draw(case.calibrators())
+    fresh, stream = cal.state_dict(), draw(case.streams(cal))
+    learned(cal, stream)
+    clone, before = cal.clone(), cal.state_dict()
+    assert clone.same_parameters(cal)
+    assert clone.state_dict() == fresh
+    assert clone.n == 0.0
+    assert repr(clone) == repr(cal)
+    assert repr(cal).startswith(f"{type(cal).__name__}(")
+    learned(clone, stream)
+    assert cal.state_dict() == before
+
+
+@each(ALL)
+def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
+    cal = case.build()
+    good = case.good(cal)
+    state = learned(cal, good[:2]).state_dict()
+    text = json.dumps(state, allow_nan=False)
+    learned(cal, good[2:])
+    assert json.dumps(state, allow_nan=False) == text
+    learned(type(cal).from_state(state), good[2:])
+    assert json.dumps(state, allow_nan=False) == text
+
+
+def damaged(state):
+    """The state with one thing missing or wrong, in turn."""
+    yield from ({key: value for key, value in state.items() if key != name} for name in state)
+    yield {**state, "streamcal": 999}
+    yield {**state, "class": "Stranger"}
+    yield {**state, "learned": None}
+    yield {**state, "params": {**state["params"], "stranger": 1}}
+    for name in state["learned"]:
+        yield {**state, "learned": {key: value for key, value in state["learned"].items() if key != name}}
+    yield from (None, [], "state", {})
+
+
+@each(ALL)
+def test_a_damaged_state_is_refused(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    for state in damaged(cal.state_dict()):
+        with pytest.raises(StateError):
+            type(cal).from_state(state)
+
+
+# -- hard streams, bad calls, capabilities -------------------------------------------------------------------------
+
+
+@each((case, kind) for case in ALL for kind in case.hard)
+def test_hard_streams(case, kind):
+    """In the variant that is tried most, and in one more."""
+    for make in case.makers[:2]:
+        assert_hard_stream(case, kind, make())
+
+
+@pytest.mark.full
+@each((case, kind) for case in ALL for kind in case.hard if case.makers[2:])
+def test_hard_streams_in_every_variant(case, kind):
+    for make in case.makers[2:]:
+        assert_hard_stream(case, kind, make())
+
+
+def assert_hard_stream(case, kind, cal):
+    stream = case.hard_stream(cal, kind)
+    for observation in stream:
+        cal.learn_one(*observation)
+        case.assert_possible(cal, case.places(cal), monotone=case.keeps_monotone(cal, kind))
+    if case.policy is not None:
+        held = sum(o.w for o in case.model(cal, stream).held())
+        assert cal.n == pytest.approx(held, rel=1e-9)
+    if "huge" not in kind and not isinstance(cal.params().get("prior"), Prior):
+        # There the sums have lost what the copy sums anew.
+        case.assert_same(through_json(cal), cal, within=max(case.within(cal), 1e-9))
+
+
+@each(ALL)
+def test_a_bad_call_is_refused_and_leaves_the_state(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    before, predicted = cal.state_dict(), case.predictions(cal).tolist()
+    for call in case.bad_calls(cal):
+        with pytest.raises(InputError):
+            call()
+        assert cal.state_dict() == before
+    assert case.predictions(cal).tolist() == predicted
+
+
+@each(BY_TIME)
+def test_by_time_a_missing_time_is_refused(case):
+    cal = case.build()
+    good = case.good(cal)
+    learned(cal, good)
+    before = cal.state_dict()
+    for call in (
+        lambda: cal.learn_one(*good[0][:2]),
+        lambda: case.learn_many(cal, good, timed=False),
+        lambda: cal.unlearn_one(*good[0][:3]),
+    ):
+        with pytest.raises(InputError, match="time t"):
+            call()
+        assert cal.state_dict() == before
+
+
+@each(ALL)
+def test_nothing_is_learned_from_empty_arrays(case):
+    cal = case.build()
+    learned(cal, case.good(cal))
+    before = cal.state_dict()
+    case.learn_many(cal, [])
+    assert cal.state_dict() == before
+    assert len(case.by_many(cal, case.places(cal)[:0])) == 0
+
+
+@each(ALL)
+def test_what_a_method_says_it_can_do_is_what_the_table_says(case):
+    for make in case.makers:
+        cal = make()
+        assert cal.n == 0.0
+        assert (cal.merges, cal.unlearns) == (case.adds, case.unlearns)
+        assert getattr(cal, "has_interval", False) == hasattr(cal, "predict_interval_one")
+        assert isinstance(getattr(cal, "monotone", False), bool)
+        assert isinstance(cal.bounded_memory, bool)
+
+
+# -- refreshing at intervals ---------------------------------------------------------------------------------------
+# The laws above are those of refresh_every=1, the default. With more, predictions are those of an earlier moment.
+
+
+@law(REFRESHING)
+def test_a_map_refreshed_at_intervals_is_that_of_the_last_one(case, draw):
+    cal = draw(case.calibrators())
+    lagging = changed(cal, refresh_every=4)
+    many, stream = lagging.clone(), draw(case.streams(cal))
+    for number, observation in enumerate(stream, 1):
+        learned(lagging, [observation])
+        exact = learned(cal.clone(), stream[: number if number < 4 else number - number % 4])
+        before, predicted = lagging.state_dict(), case.predictions(lagging)
+        assert_close(case.predictions(case.settled(lagging)), case.predictions(case.settled(exact)), case.within(cal))
+        case.look(lagging, 1e6)  # as of a time ahead, it is still the map of the last refresh
+        assert lagging.state_dict() == before
+        for copied in COPIES.values():
+            assert_close(case.predictions(copied(lagging)), predicted, case.within(cal))
+    cut = draw(st.integers(0, LONGEST))
+    case.learn_many(many, stream[:cut])
+    case.learn_many(many, stream[cut:])
+    case.assert_same(lagging, many)
+
+
+# -- a life --------------------------------------------------------------------------------------------------------
+
+
+def life_of(case):
+    """A machine that learns, unlearns, merges, saves and predicts in any order, against the model of the policy."""
+
+    class Life(RuleBasedStateMachine):
+        @initialize(data=st.data())
+        def begin(self, data):
+            fixed = {"prior": None} if case.policy == "decay" and case in binary.CASES else {}
+            self.cal = data.draw(case.calibrators(**fixed))
+            self.model = case.model(self.cal)
+            self.missed = 0
+
+        @property
+        def has_room(self):
+            return self.model.number < LONGEST
+
+        @precondition(lambda self: self.has_room)
+        @rule(data=st.data())
+        def learn_one(self, data):
+            observation = data.draw(case.observations(self.cal, alike=False))
+            self.cal.learn_one(*observation)
+            self.model.learn(observation)
+
+        @precondition(lambda self: self.has_room)
+        @rule(data=st.data())
+        def learn_many(self, data):
+            stream = data.draw(case.streams(self.cal, max_size=4, alike=True))
+            case.learn_many(self.cal, stream)
+            for observation in stream:
+                self.model.learn(observation)
+
+        @precondition(lambda self: case.unlearns and self.model.entries)
+        @rule(data=st.data())
+        def unlearn_one(self, data):
+            observation = data.draw(st.sampled_from([observation for _, observation in self.model.entries]))
+            self.cal.unlearn_one(*observation)
+            assert self.model.unlearn(observation)
+
+        @precondition(lambda self: case.policy == "window")
+        @rule(data=st.data())
+        def unlearn_what_may_not_be_held(self, data):
+            observation = data.draw(case.observations(self.cal, alike=False))
+            self.cal.unlearn_one(*observation)
+            self.missed += not self.model.unlearn(observation)
+
+        @precondition(lambda self: case.adds)
+        @rule(data=st.data())
+        def merge(self, data):
+            stream = data.draw(case.streams(self.cal, max_size=4))
+            other = learned(self.cal.clone(), stream)
+            self.cal.merge(other)
+            self.model.merge(case.model(self.cal, stream))
+
+        @rule(way=st.sampled_from(sorted(COPIES)))
+        def save_and_load(self, way):
+            self.cal = COPIES[way](self.cal)
+
+        @rule(t=st.none() | st.integers(0, 40).map(lambda k: k * HALF_LIFE))
+        def predict(self, t):
+            case.look(self.cal, t)
+
+        @rule(data=st.data())
+        def learn_what_cannot_be_learned(self, data):
+            observation = data.draw(case.observations(self.cal, alike=False))
+            before = self.cal.state_dict()
+            with pytest.raises(InputError):
+                self.cal.learn_one(*observation._replace(w=-1.0, t=1e6))
+            with pytest.raises(InputError):
+                case.learn_many(self.cal, [observation._replace(t=1e6), observation._replace(w=-1.0, t=1e6)])
+            self.cal.learn_one(*observation._replace(w=0.0, t=1e6))
+            assert self.cal.state_dict() == before
+
+        @invariant()
+        def holds_what_the_policy_says(self):
+            if hasattr(self, "cal"):
+                case.assert_same(self.cal, case.fit(self.cal, self.model.held()))
+                assert self.cal.tally()["missed"] == self.missed
+
+    return Life
+
+
+@each(ADDITIVE)
+def test_a_life_of_learning_unlearning_merging_and_saving(case):
+    run_state_machine_as_test(life_of(case), settings=case.settings())
