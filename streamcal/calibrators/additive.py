@@ -83,7 +83,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         if w == 0.0:
             return
         self._memory.learn(x, label, w, time)
-        if self.refresh_every > 1:  # asked here too: a call costs more than the comparison
+        if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
             self._changed(1)
         if case != IN_RANGE and (x == self.scale.lo or x == self.scale.hi):
             self._note(self.scale.clamps(score))

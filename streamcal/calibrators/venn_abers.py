@@ -65,7 +65,7 @@ class VennAbers(TreeCalibrator):
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
     reads_statistic = True
-    by_ratios = False  # a test object weighs one observation of today
+    by_ratios = False  # a test object has the weight of one present observation
 
     def __init__(
         self,

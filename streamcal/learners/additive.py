@@ -1,8 +1,8 @@
-"""`AdditiveLearner`: what learns by adding up, in every room: one score, several scores, classes, distributions.
+"""`AdditiveLearner`: the base of all additive methods: one score, several scores, classes, distributions.
 
-A subclass says which statistic it keeps (`new_statistic`) and what is solved from it (`solve`); retraction, merging,
-forgetting, refreshing at intervals and saving are here, once. What an observation is, and how it is checked, differs by
-room.
+A subclass defines the statistic it keeps (`new_statistic`) and the solve (`solve`); retraction, merging, forgetting,
+refreshing at intervals and saving are implemented here. The sub-packages differ in what an observation is, and in how
+it is checked.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
         """Take back one observation that has been checked."""
         if not self.unlearns:
-            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
+            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if w > 0.0:
             self._memory.unlearn(x, y, w, t)
             self._changed(1)
