@@ -10,18 +10,17 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-#: Kernel → the kernels without whose compiled forms its own is of no use: those whose `.pxd` it uses, directly or
-#: through another; for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one.
-#: Each kernel stands below those that it imports.
+#: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
 USES = {
-    "hull_nodes": ("hull_search", "hull_tree"),
-    "hull_search": ("hull_nodes", "hull_tree"),
+    "hull_search": ("hull_nodes",),
     "hull_tree": ("hull_nodes", "hull_search"),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
+#: All of them compiled, or none: an uncompiled class (`HullTree`) cannot extend a compiled one (`Search`).
+TOGETHER = ("hull_nodes", "hull_search", "hull_tree")
 FOLDER = Path(__file__).parent
 
 
@@ -39,6 +38,6 @@ def _import_source(name: str) -> None:
 
 # A compiled kernel cannot use the C types of one that is not, as where the compiler failed on that one alone: it would
 # fail on import. It is then used as Python too.
-for _kernel, _used in USES.items():
+for _kernel, _used in ({**dict.fromkeys(TOGETHER), **USES} | dict.fromkeys(TOGETHER, TOGETHER)).items():
     if _is_compiled(_kernel) and not all(map(_is_compiled, _used)):
         _import_source(_kernel)
