@@ -65,6 +65,16 @@ def test_every_method_is_walked_under_every_policy(room):
         assert (method.name, bool(method.summary)) == (name, True)
 
 
+@each(case for case in ALL if isinstance(case, binary.ScoreCase))
+def test_every_variant_keeps_its_parameters(case):
+    for params, make in zip(case.variants(), case.makers, strict=True):
+        found = make().params()
+        assert {name: found[name] for name in params} == params
+    varied = {name for params in case.variants() for name in params}
+    listed = set(binary.VALUES) & set(case.build().params()) if case in binary.CASES else set()
+    assert varied >= listed - ({"prior"} if case.policy == "time-decay" else set()), "a listed parameter is not varied"
+
+
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +172,8 @@ def test_merging_is_concatenation_associative_and_commutative_with_the_empty_one
     whole = learned(cal, [o for part in parts for o in part])
     case.assert_same(left, whole)
     case.assert_same(turned, whole)
+    counted = [{**cal.tally(), "late": None} for cal in (left, turned, whole)]  # what is late depends on the order
+    assert counted[0] == counted[1] == counted[2]
 
 
 @each(ALL)

@@ -40,16 +40,6 @@ KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
 GRID_LOSS = 1e-4
 
 
-@each(CASES)
-def test_every_variant_keeps_its_parameters(case):
-    names = {name for params in case.variants() for name in params}
-    expected = set(VALUES) & set(case.build().params()) - ({"prior"} if case.policy == "time-decay" else set())
-    assert names >= expected, "a listed parameter is not varied"
-    for params in case.variants():
-        cal = case.make(**params)
-        assert {name: cal.params()[name] for name in params} == params
-
-
 # -- learning ------------------------------------------------------------------------------------------------------
 
 

@@ -12,13 +12,6 @@ from streamcal import Forever, InputError, MergeError
 
 
 @each(CASES)
-def test_every_variant_keeps_its_parameters(case):
-    for params in case.variants():
-        cal = case.make(**params)
-        assert {name: cal.params()[name] for name in params} == params
-
-
-@each(CASES)
 def test_before_anything_is_learned_it_is_the_mean_of_the_scores(case):
     cal = case.build()
     if not cal.has_interval:

@@ -177,6 +177,8 @@ def test_every_binary_method_can_be_streamed(name):
     found = cdfs(cal)
     assert (np.diff(found) >= 0.0).all()
     np.testing.assert_allclose(cdfs(through_json(cal)), found, rtol=0.0, atol=SOLVED)
+    for mapped in CASES[0].by_map(cal.map(), CASES[0].places(cal)):
+        np.testing.assert_allclose(mapped, found, rtol=0.0, atol=SOLVED)
     kind = REGISTRY[name]()
     assert (cal.merges, cal.unlearns, cal.bounded_memory) == (kind.merges, kind.unlearns, kind.bounded_memory)
 

@@ -56,7 +56,7 @@ from streamcal.regression import (
 
 # -- tolerances ----------------------------------------------------------------------------------------------------
 # Predictions are compared with those of another machine and other releases of NumPy and SciPy, whose sums and
-# logarithms differ in the last place. What magnifies that is described in tests/laws.py, with like figures.
+# logarithms differ in the last place. What magnifies that is described in tests/laws/binary.py, with like figures.
 
 #: A closed formula of sums.
 CLOSED = 1e-12
@@ -154,7 +154,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "seed": (7,),
     "jump_rates": ((0.25,),),
     "passive": (0.125,),
-    "lam": (2.0,),
+    "bound": (2.0,),
     "penalty": (0.01,),
     "delay": (3,),
     "families": (("clayton", "frank"),),

@@ -113,7 +113,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "seed": (7,),
     "jump_rates": ((0.25,), (0.5, 1e-100)),
     "passive": (0.125,),
-    "lam": (2.0,),
+    "bound": (2.0,),
     "penalty": (0.01,),
     "delay": (3,),
 }
@@ -206,7 +206,7 @@ def assert_monotone(p: Any) -> None:
 class ScoreCase(Case):
     """A method of one score."""
 
-    method: type[Calibrator] = Calibrator
+    method: type[Any] = Calibrator
     divisor: ClassVar[int] = 1
     longest: ClassVar[int] = LONGEST
     hard: ClassVar[dict[str, list[Observation]]] = HARD
@@ -251,13 +251,14 @@ class ScoreCase(Case):
         return np.transpose([*found, *(cal.predict_interval_many(places, t=t) if cal.has_interval else ())])
 
     def by_one(self, cal: Any, places: Any) -> np.ndarray:
-        assert isinstance(cal.predict_one(0.5), float)
+        assert isinstance(cal.predict_one(places.tolist()[0]), float)
         ends = [cal.predict_interval_one(score) if cal.has_interval else () for score in places.tolist()]
         return np.array([(cal.predict_one(score), *pair) for score, pair in zip(places.tolist(), ends, strict=True)])
 
     def by_map(self, found: Any, places: Any) -> Iterator[np.ndarray]:
         yield found.predict_many(places)[:, None]
-        yield np.array([[found(score)] for score in places.tolist()])
+        for predict_one in (found, found.predict_one):
+            yield np.array([[predict_one(score)] for score in places.tolist()])
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
         p, *ends = self.by_many(cal, np.unique(places)).T

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import strategies as st
 
-from laws import POLICIES, TIMED, Case, Observation, exact_times, exact_weights
-from laws.binary import MONOTONE_TO, RIDGED, SOLVED, cases_of, labels, solved_exactly, variants
+from laws import TIMED, Case, Observation, exact_times, exact_weights
+from laws.binary import MONOTONE_TO, RIDGED, SOLVED, ScoreCase, cases_of, labels, variants
 from streamcal import Interval, Logit
-from streamcal.fusion import METHODS, BernsteinFusion, Fusion
+from streamcal.fusion import METHODS, BernsteinFusion
 
 #: By how much two may differ that ought to be equal; a method not named here: SOLVED.
 TOLERANCES = {"bernstein-fusion": RIDGED, "prequential-fusion": RIDGED}
@@ -55,23 +54,16 @@ def width_of(cal: Any) -> int:
     return cal.params().get("n_scores", 2)
 
 
-@dataclass(frozen=True)
-class FusionCase(Case):
-    """A method of several scores."""
+class FusionCase(ScoreCase):
+    """A method of several scores, whose places are points of the cube."""
 
-    method: type[Fusion] = Fusion
+    divisor: ClassVar[int] = Case.divisor
+    longest: ClassVar[int] = Case.longest
     hard: ClassVar[dict[str, list[Observation]]] = HARD
-
-    def make(self, **params: Any) -> Any:
-        policy = {} if self.policy is None else {"forgetting": POLICIES[self.policy]}
-        return self.method(**{**SMALL.get(self.name, {}), **policy, **params})
 
     def variants(self) -> list[dict[str, Any]]:
         scales = SCALES if "scale" in self.make().params() else []
         return variants(self.method) + scales + MORE.get(self.name, [])
-
-    def settled(self, cal: Any) -> Any:
-        return solved_exactly(cal)
 
     def observations(self, cal: Any, alike: bool) -> st.SearchStrategy[Observation]:
         return observations.map(lambda o: o._replace(x=o.x[: width_of(cal)]))
@@ -110,20 +102,6 @@ class FusionCase(Case):
         corners = np.array(list(itertools.product([0.0, 1.0], repeat=width)))
         inside = np.random.default_rng(0).random((20, width)), np.full((1, width), 0.125)
         return np.vstack((corners, *inside, *([o.x] for o in stream)))
-
-    def by_many(self, cal: Any, places: Any, t: float | None = None) -> np.ndarray:
-        found = [cal.predict_many(places, t)]
-        return np.transpose([*found, *(cal.predict_interval_many(places, t=t) if cal.has_interval else ())])
-
-    def by_one(self, cal: Any, places: Any) -> np.ndarray:
-        assert isinstance(cal.predict_one(places[0]), float)
-        ends = [cal.predict_interval_one(scores) if cal.has_interval else () for scores in places.tolist()]
-        return np.array([(cal.predict_one(scores), *pair) for scores, pair in zip(places.tolist(), ends, strict=True)])
-
-    def by_map(self, found: Any, places: Any) -> Iterator[np.ndarray]:
-        yield found.predict_many(places)[:, None]
-        yield np.array([[found(scores)] for scores in places.tolist()])
-        yield np.array([[found.predict_one(scores)] for scores in places.tolist()])
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
         p, *ends = self.by_many(cal, places).T

@@ -183,6 +183,7 @@ class DistributionCase(Case):
 
     def by_map(self, found: Any, places: Any) -> Iterator[np.ndarray]:
         yield cdfs([found(place) for place in places])
+        yield cdfs(found.predict_many(places))
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
         """A cdf from 0 to 1, and no less."""
