@@ -15,10 +15,10 @@ def kernels() -> dict[str, bool]:
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
-    from streamcal.kernels import FOLDER, USES, has_compiled_form  # not at the top: it may import uncompiled kernels
+    from streamcal.kernels import FOLDER, NEEDS, has_compiled_form  # here: it may import kernels
 
     names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
-    return {name: all(map(has_compiled_form, (name, *USES.get(name, ())))) for name in names}
+    return {name: all(map(has_compiled_form, (name, *NEEDS.get(name, ())))) for name in names}
 
 
 def in_source_tree() -> bool:

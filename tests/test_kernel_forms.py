@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
-from streamcal.kernels import USES
+from streamcal.kernels import NEEDS, USES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -106,7 +106,7 @@ def test_kernels_say_whose_c_types_they_use():
         assert all(list(USES).index(other) < list(USES).index(name) for other in used if other in USES)
 
 
-@pytest.mark.parametrize("missing", sorted({other for used in USES.values() for other in used}))
+@pytest.mark.parametrize("missing", sorted({other for needed in NEEDS.values() for other in needed}))
 def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
     """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
     if not kernels()[missing]:
@@ -125,7 +125,7 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     forecast, *uncompiled = done.stdout.split()
-    users = {name for name, used in USES.items() if missing in used}
+    users = {name for name, needed in NEEDS.items() if missing in needed}
     assert set(uncompiled) == {missing, *users} | {name for name, compiled in kernels().items() if not compiled}
     cal = Auto(delay=2)
     for k in range(20):
