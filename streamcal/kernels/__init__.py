@@ -20,7 +20,7 @@ USES = {
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
-#: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): these and what they use are compiled, or none.
+#: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")
 #: Kernel → the kernels without whose compiled forms its own is not used.
 NEEDS = {**USES, **{name: TOGETHER for name in TOGETHER if name != "fast_path"}}

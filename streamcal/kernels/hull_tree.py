@@ -375,7 +375,7 @@ class HullTree(Search):
         return p0, max(p0, self._upper(w))
 
     def interval_fast(self, score: object):
-        """`interval` for a score as it came, if `fast_score` passes it, and weight 1; else None, as on an empty tree."""
+        """`interval` for a score as it came, if `fast_score` passes it, and weight 1; else None, as when empty."""
         s: cython.double
         p0: cython.double
         if self._root is None or not fast_score(score, self._lo, self._hi):
