@@ -1,4 +1,4 @@
-"""Which kernels have their compiled form, and a warning where a source tree without it was imported by mistake."""
+"""Which kernels are used in their compiled form; a warning where a source tree without it was imported by mistake."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-#: The compiled form of kernels/x.py is a file beside it, and Python imports that one of the two.
-KERNELS = os.path.join(PACKAGE, "kernels")
 
 
 def kernels() -> dict[str, bool]:
-    """Kernel name → whether its compiled form is in use. Reads a folder and imports nothing.
+    """Kernel name → whether its compiled form is in use. Looks at files and imports no kernel.
 
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
-    files = set(os.listdir(KERNELS))
-    names = sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
-    return {name: any(name + suffix in files for suffix in EXTENSION_SUFFIXES) for name in names}
+    from streamcal.kernels import FOLDER, NEEDS, has_compiled_form  # here: it may import kernels
+
+    names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+    return {name: all(map(has_compiled_form, (name, *NEEDS.get(name, ())))) for name in names}
 
 
 def in_source_tree() -> bool:
@@ -36,11 +35,13 @@ def warn_of_an_uncompiled_source_tree() -> None:
     """
     if not in_source_tree() or os.environ.get("STREAMCAL_COMPILE") == "0":
         return
-    missing = [name for name, compiled in kernels().items() if not compiled]
+    files = set(os.listdir(os.path.join(PACKAGE, "kernels")))
+    names = [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
+    missing = [name for name in names if not any(name + suffix in files for suffix in EXTENSION_SUFFIXES)]
     if missing:
         warnings.warn(
             f"streamcal was imported from the source tree {os.path.dirname(PACKAGE)}, where {len(missing)} of "
-            f"{len(kernels())} kernels are not compiled: everything works, but slower. Compile them there with "
+            f"{len(names)} kernels are not compiled: everything works, but slower. Compile them there with "
             "`pip install -e .`, or start Python in another folder to import an installed streamcal; "
             "STREAMCAL_COMPILE=0 in the environment says that this is meant.",
             RuntimeWarning,

@@ -19,10 +19,17 @@ LISTS = (
     "streamcal.multiclass.METHODS",
     "streamcal.regression.METHODS",
 )
+#: The modules with the settings of the methods of one score: what `--set "scale=Logit(-8, 0)"` may name.
+SETTINGS = (
+    "streamcal.calibrators.neighbourhoods",
+    "streamcal.parameters.forgetting",
+    "streamcal.parameters.prior",
+    "streamcal.parameters.scales",
+)
 
 
 class Methods(Mapping[str, Class]):
-    """A list of methods, name → class: a mapping that imports the module of a method when its class is first asked for.
+    """A list of methods, name → class: a mapping that imports the module of a method when its class is first used.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class PrequentialFusion(Fusion):
     """
 
     name = "prequential-fusion"
-    summary = "several fusions, of which the one that has predicted best is asked"
+    summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
     merges = False
@@ -100,7 +100,7 @@ class PrequentialFusion(Fusion):
         return self.leader.n
 
     def tally(self) -> dict[str, int]:
-        """Counts of the leader, such as clipped scores."""
+        """Counts of the leader, such as clamped scores."""
         return self.leader.tally()
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
