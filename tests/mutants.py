@@ -52,11 +52,11 @@ class Outcome(NamedTuple):
         return self.by not in (NOBODY, NO_END)
 
 
-def failing_test(copy: Path, tests: list[str], *options: str) -> str | None:
-    """The first test that fails in a copy of the tree, `NO_END` if time runs out, None if all pass."""
+def failing_tests(copy: Path, tests: list[str], *options: str) -> list[str]:
+    """The tests that fail in a copy of the tree, `NO_END` alone if time runs out."""
     report = copy / "report.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no"]
     try:
         ran = subprocess.run(
             [*command, f"--junitxml={report}", *options, *tests],
@@ -67,13 +67,22 @@ def failing_test(copy: Path, tests: list[str], *options: str) -> str | None:
             timeout=LIMIT,
         )
     except subprocess.TimeoutExpired:
-        return NO_END
+        return [NO_END]
     if ran.returncode in (0, 5):  # passed, or nothing of these files is in this part of the suite
-        return None
-    for case in ET.parse(report).iter("testcase") if report.exists() else ():
-        if case.find("failure") is not None or case.find("error") is not None:
-            return f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-    raise SystemExit(f"pytest ended with {ran.returncode} and no failing test:\n{ran.stdout}{ran.stderr}")
+        return []
+    failed = [
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        for case in (ET.parse(report).iter("testcase") if report.exists() else ())
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    if not failed:
+        raise SystemExit(f"pytest ended with {ran.returncode} and no failing test:\n{ran.stdout}{ran.stderr}")
+    return failed
+
+
+def first_failing(copy: Path, tests: list[str], *options: str) -> str | None:
+    """The first test that fails, if one does."""
+    return next(iter(failing_tests(copy, tests, "-x", *options)), None)
 
 
 @contextmanager
@@ -101,12 +110,12 @@ def outcome(copy: Path, mutant: Mutant, full: bool) -> Outcome:
     begun = time.perf_counter()
     own = files(mutant.tests)
     with edited(copy, mutant):
-        by = failing_test(copy, own)
+        by = first_failing(copy, own)
         if by is None and full:
             wider = [file for file in files(WIDER[mutant.file.split("/")[0]]) if file not in own]
-            by = failing_test(copy, wider) if wider else None
+            by = first_failing(copy, wider) if wider else None
             if by is None:
-                by = failing_test(copy, [*own, *wider], "-m", "full")
+                by = first_failing(copy, [*own, *wider], "-m", "full")
                 by = FULL + by if by not in (None, NO_END) else by
     return Outcome(mutant, by or NOBODY, time.perf_counter() - begun)
 
@@ -115,14 +124,17 @@ def files(stems: str) -> list[str]:
     return [f"tests/{stem}.py" for stem in stems.split()]
 
 
-def confirmed(copy: Path, outcomes: list[Outcome]) -> None:
-    """End with an error if a test that killed a mutant fails without it too."""
+def confirmed(copy: Path, outcomes: list[Outcome]) -> list[Outcome]:
+    """The outcomes, without the kills by tests that fail on the unedited source too."""
+    failing: set[str] = set()
     for options, tests in (
         ((), {one.by for one in outcomes if one.killed and not one.by.startswith(FULL)}),
         (("-m", "full"), {one.by.removeprefix(FULL) for one in outcomes if one.by.startswith(FULL)}),
     ):
-        if tests and (failed := failing_test(copy, sorted(tests), *options)):
-            raise SystemExit(f"on the unedited source: {failed}")
+        failing.update(failing_tests(copy, sorted(tests), *options) if tests else ())
+    for test in sorted(failing):
+        print(f"fails on the unedited source, and is no kill: {test}")
+    return [one._replace(by=NOBODY) if one.by.removeprefix(FULL) in failing else one for one in outcomes]
 
 
 def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
@@ -143,8 +155,7 @@ def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
 
         with ThreadPoolExecutor(jobs) as pool:
             outcomes = list(pool.map(one, mutants))
-        confirmed(copies.get(), outcomes)
-    return outcomes
+        return confirmed(copies.get(), outcomes)
 
 
 def summary(by: list[str]) -> str:
