@@ -306,14 +306,6 @@ MUTANTS = [
         "test_oracles",
     ),
     Mutant(
-        "platt-targets-swapped",
-        "calibrators/platt.py",
-        "target_minus = 1.0 / (negative.sum() + 2.0)",
-        "target_minus = 1.0 / (positive.sum() + 2.0)",
-        "the target of the negatives is made of the number of positives",
-        "test_oracles",
-    ),
-    Mutant(
         "venn-abers-drops-weight",
         "calibrators/venn_abers.py",
         "if t is None and w == 1.0 and self._fast_interval is not None:",

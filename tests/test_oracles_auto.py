@@ -667,6 +667,14 @@ def test_a_saved_auto_goes_on_to_the_last_bit(delay):
     assert twin.weights() == cal.weights()
 
 
+def test_a_forecast_beside_the_same_knots_is_of_what_is_held_now():
+    """Forecasts of experts at two knots are kept until something is learned. A copy has to ask for them anew."""
+    cal = Auto()
+    for k in range(8):
+        cal.learn_one(0.3, k % 2 == 0)
+        assert Auto.from_state(cal.state_dict()).predict_one(0.3) == cal.predict_one(0.3)
+
+
 @pytest.mark.skipif(not COMPILED, reason="thousands of observations")
 def test_it_does_no_harm_to_a_calibrated_score_of_rare_clicks():
     """.05 % of positives: 3 nats for the weight of others, 2 for the shares of 30,000 observations."""
