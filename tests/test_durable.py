@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from laws import realistic
+from laws.binary import realistic
 
 import streamcal
 from streamcal import REGISTRY, InputError, Platt, StateError, fusion, multiclass, regression
