@@ -9,7 +9,9 @@ Counts, not times: the kernel is loaded as ordinary Python, compiled or not, and
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import itertools
+import re
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -19,9 +21,12 @@ import numpy as np
 
 import streamcal.kernels
 from benchmarks.arrivals import KINDS, Array
-from streamcal.kernels import hull_tree
+from streamcal.kernels import hull_nodes
 
 SEED = 0
+#: The hull tree, in the order in which its files import one another.
+FILES = ("hull_nodes", "hull_search", "hull_tree")
+_LOADED = itertools.count()
 #: Wrapped functions of the kernel → what a call of each counts as.
 COUNTED = {
     "_settle": "pools on the path",
@@ -32,15 +37,21 @@ COUNTED = {
 }
 
 
-def load_plain(**constants: int) -> ModuleType:
-    """The kernel as ordinary Python, with some of its constants replaced."""
-    path = Path(str(streamcal.kernels.__path__[0])) / "hull_tree.py"
-    spec = importlib.util.spec_from_file_location("hull_tree_plain", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    vars(module).update(constants)
+def load_plain(**constants: float) -> ModuleType:
+    """The hull tree as ordinary Python, with some of its constants replaced: a module of its own at every call."""
+    made = f"plain_{next(_LOADED)}_"
+    left = set(constants)
+    for name in FILES:
+        text = (Path(str(streamcal.kernels.__path__[0])) / f"{name}.py").read_text(encoding="utf-8")
+        text = text.replace("from streamcal.kernels.hull_", f"from {made}hull_")
+        for constant in sorted(left):
+            text, found = re.subn(
+                rf"^{constant} = ", f"{constant} = {constants[constant]!r}  # ", text, flags=re.MULTILINE
+            )
+            left -= {constant} if found else set()
+        module = sys.modules[made + name] = ModuleType(made + name)
+        exec(compile(text, f"{name}.py (uncompiled)", "exec"), vars(module))
+    assert not left, f"no such constants: {left}"
     return module
 
 
@@ -144,7 +155,7 @@ def count_misleading(size: int, queries: int) -> None:
 
 def print_memory(size: int) -> None:
     """Bytes per distinct score, from the sizes of the compiled objects and the number of leaves."""
-    sizes = [getattr(hull_tree, name).__basicsize__ for name in ("Leaf", "Inner")]
+    sizes = [getattr(hull_nodes, name).__basicsize__ for name in ("Leaf", "Inner")]
     print(f"\nbytes of a leaf and of an inner node: {sizes}")
     module = load_plain()
     scores = np.random.default_rng(SEED).random(size)

@@ -53,7 +53,7 @@ def ad_clicks(path: Path) -> Iterator[tuple[dict, bool]]:
 
 print(f"{'conversions (bank)':<34}{'log loss':>10}{'Brier':>10}{'predicted/actual':>18}")
 show("pipeline, raw", prequential(pipeline(), bank()))
-# The wrapper is a River classifier itself: it asks the pipeline for its score before the pipeline learns the row.
+# The wrapper is a River classifier itself: the pipeline scores each row before it learns it.
 show("calibrated: OnlinePlatt", prequential(CalibratedClassifier(pipeline(), OnlinePlatt()), bank()))
 
 log = Path(os.environ.get("STREAMCAL_DATA", ""), "ipinyou_2997_test.csv.gz")

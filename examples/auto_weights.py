@@ -1,13 +1,13 @@
-"""Whom does `Auto` trust? Its weights while the world turns at once.
+"""Which experts does `Auto` weigh most? Its weights over a stream that changes abruptly.
 
     python examples/auto_weights.py
     python examples/auto_weights.py --picture weights.png
     python examples/auto_weights.py --elec2 elec2.csv.gz --delay 48 --picture weights.png
 
-The stream is made by formula: a forest is trained once, and halfway through its world turns by 90 degrees. Or it is
-elec2, the electricity market of New South Wales (columns date, day, period, nswprice, nswdemand, vicprice, vicdemand,
-transfer, class): a Hoeffding tree learns the first 5,000 half-hours, and is then frozen. With a delay, labels come that
-many steps late.
+The stream is made by formula: a forest is trained once, and halfway through the boundary of the classes turns by 90
+degrees. Or it is elec2, the electricity market of New South Wales (columns date, day, period, nswprice, nswdemand,
+vicprice, vicdemand, transfer, class): a Hoeffding tree learns the first 5,000 half-hours, and is then frozen. With a
+delay, labels come that many steps late.
 """
 
 import argparse

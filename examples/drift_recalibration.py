@@ -1,4 +1,4 @@
-"""Recalibration under drift: a model is trained once and then served, while the world moves on.
+"""Recalibration under drift: a model is trained once and then served, while the data drift.
 
     python examples/drift_recalibration.py
 

@@ -38,7 +38,7 @@ def day(calibrator: Platt, seed: int) -> int:
     waiting: list[tuple[int, float]] = []  # clicks to come: when, and the score that was issued
     corrected = 0
     for i, score in enumerate(scores.tolist()):
-        calibrator.learn_one(score, False)  # nobody has clicked yet
+        calibrator.learn_one(score, False)  # no click yet
         if clicks[i]:
             heappush(waiting, (i + int(delays[i]), score))
         while waiting and (waiting[0][0] <= i or i == IMPRESSIONS - 1):
@@ -66,7 +66,7 @@ for seed in (11, 12, 13):
     scores, clicks, _, _ = traffic(seed)
     one.learn_many(scores, clicks)
 
-# What is handed to the serving threads is a snapshot that nobody can change.
+# The serving threads are given an immutable snapshot.
 snapshot = machine_a.map()
 scores, clicks, _, truth = traffic(seed=14)
 with ThreadPoolExecutor(4) as pool:

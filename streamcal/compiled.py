@@ -1,25 +1,23 @@
-"""Which kernels have their compiled form, and a warning where a source tree without it was imported by mistake."""
+"""Which kernels are used in their compiled form; a warning where a source tree without it was imported by mistake."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from importlib.machinery import EXTENSION_SUFFIXES
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-#: The compiled form of kernels/x.py is a file beside it, and Python imports that one of the two.
-KERNELS = os.path.join(PACKAGE, "kernels")
 
 
 def kernels() -> dict[str, bool]:
-    """Kernel name → whether its compiled form is in use. Reads a folder and imports nothing.
+    """Kernel name → whether its compiled form is in use. Looks at files and imports no kernel.
 
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
-    files = set(os.listdir(KERNELS))
-    names = sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
-    return {name: any(name + suffix in files for suffix in EXTENSION_SUFFIXES) for name in names}
+    from streamcal.kernels import FOLDER, USES, has_compiled_form  # not at the top: an installed package needs none
+
+    names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+    return {name: all(map(has_compiled_form, (name, *USES.get(name, ())))) for name in names}
 
 
 def in_source_tree() -> bool:

@@ -19,6 +19,13 @@ LISTS = (
     "streamcal.multiclass.METHODS",
     "streamcal.regression.METHODS",
 )
+#: The modules with the settings of the methods of one score: what `--set "scale=Logit(-8, 0)"` may name.
+SETTINGS = (
+    "streamcal.calibrators.neighbourhoods",
+    "streamcal.parameters.forgetting",
+    "streamcal.parameters.prior",
+    "streamcal.parameters.scales",
+)
 
 
 class Methods(Mapping[str, Class]):

@@ -127,7 +127,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, shape (n, 2), in the order of `classes_`."""
         check_is_fitted(self)
-        p = self.calibrator_.predict_many(self._asked(X))
+        p = self.calibrator_.predict_many(self._scores_of_base(X))
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -139,7 +139,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_interval(self, X: Any) -> FloatArray:
         """The multiprobability (p₀, p₁) of `classes_[1]`, shape (n, 2), where the calibrator has one."""
         check_is_fitted(self)
-        interval = self.calibrator_.predict_interval_many(self._asked(X))  # type: ignore[attr-defined]
+        interval = self.calibrator_.predict_interval_many(self._scores_of_base(X))  # type: ignore[attr-defined]
         return np.column_stack(interval)
 
     @property
@@ -199,8 +199,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._base_is_ready = True
         return self
 
-    def _asked(self, X: Any) -> FloatArray:
-        """The scores that the calibrator is asked about."""
+    def _scores_of_base(self, X: Any) -> FloatArray:
+        """The scores that the calibrator maps to probabilities."""
         return self._scores(self.estimator_, X)
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
@@ -222,7 +222,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     """K copies of a binary scikit-learn classifier, cross-fitted and calibrated: a cross Venn-Abers predictor (CVAP).
 
     Every row belongs to one of K folds; the copy of that fold scores the row for the calibrator, the others learn it. A
-    prediction asks all K copies, and the calibrator merges what it says of their scores.
+    prediction scores with all K copies, and the calibrator merges their calibrated probabilities.
 
     A base with `partial_fit` is taken through the rows in order, once: row i has fold i mod K; each chunk is scored
     first, the calibrator learns, then the copies learn, each without its own fold's rows. A base without is fitted K
@@ -332,7 +332,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         calibrator = cast(CrossVennAbers, self.calibrator_)
         calibrator.learn_many(scores, sample.y == self.classes_[1], sample.w, fold=folds)
 
-    def _asked(self, X: Any) -> FloatArray:
+    def _scores_of_base(self, X: Any) -> FloatArray:
         return np.column_stack([self._scores(estimator, X) for estimator in self.estimators_])
 
 

@@ -672,6 +672,8 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         (["--method", "bernstein", "--set", "degree=x"], "method bernstein: degree='x' is not possible"),
         (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
         (["--method", "isotonic", "--set", "scale=Foo(1)"], "--set 'scale=Foo(1)': unknown setting 'Foo'"),
+        (["--set", "scale=Logit(lo=1, up=3)"], "'Logit(lo=1, up=3)' does not match Logit(lo=-16.0, hi=16.0)"),
+        (["--set", "forgetting=Window()"], "'Window()' does not match Window(size, by='count')"),
         (["--method", "isotonic", "--set", "scale=Logit(3, 1)"], "--set 'scale=Logit(3, 1)': "),
         (["--method", "isotonic", "--set", "scale=Logit(1, 2, 3)"], "--set 'scale=Logit(1, 2, 3)': "),
         (["--set", "discount"], "--set 'discount' is not of the form KEY=VALUE"),
@@ -689,6 +691,33 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
 )
 def test_options_that_cannot_be_used(stream: Path, options: list[str], message: str) -> None:
     assert message in the_line(run(stream, *options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--window", "many"], "'--window': 'many' is not a number"),
+        (["--half-life", ""], "'--half-life': '' is not a number"),
+        (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
+        (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
+    ],
+)
+def test_values_that_cannot_be_read(stream: Path, options: list[str], message: str) -> None:
+    result = run(stream, *options)
+    assert result.exit_code == USAGE_ERROR
+    assert message in result.stderr
+    assert not re.search("(?i)pydantic|value error|input should|float", result.stderr)
+
+
+def test_every_setting_can_be_named_in_a_new_process(stream: Path) -> None:
+    """Also those whose module nothing has imported yet."""
+    for method, setting, shown in (
+        ("acp", "interval=NearestScores(0.5)", "NearestScores(fraction=0.5)"),
+        ("platt", "prior=Prior(5)", "Prior(strength=5)"),
+    ):
+        options = ["--score", "score", "--label", "click", "--method", method, "--set", setting]
+        done = subprocess.run([*PROGRAM, "run", str(stream), *options], capture_output=True, text=True, check=True)
+        assert shown in done.stdout
 
 
 def test_options_that_do_not_exist(stream: Path) -> None:

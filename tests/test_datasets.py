@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from streamcal.app.demo import NO_OPINION, bases, score_stream
+from streamcal.app.demo import NO_SCORE, bases, score_stream
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
 from streamcal.metrics import CalibrationRatio, LogLoss
 
@@ -85,14 +85,14 @@ class Diary:
 def test_rows_are_scored_before_they_are_learned() -> None:
     model = Diary([{}, {False: 1.0}, {False: 0.25, True: 0.75}])
     rows = [({"k": k}, k == 2) for k in range(3)]
-    assert list(score_stream(model, rows)) == [(NO_OPINION, False), (0.0, False), (0.75, True)]
+    assert list(score_stream(model, rows)) == [(NO_SCORE, False), (0.0, False), (0.75, True)]
     assert model.diary == [(verb, k) for k in range(3) for verb in ("score", "learn")]
 
 
 @pytest.mark.parametrize("name", list(bases()))
 def test_factories_give_models_that_know_nothing(name: str) -> None:
     first = list(score_stream(bases()[name](), islice(bank(), 200)))
-    assert first[0] == (NO_OPINION, False)
+    assert first[0] == (NO_SCORE, False)
     assert list(score_stream(bases()[name](), islice(bank(), 200))) == first
 
 

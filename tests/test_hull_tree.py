@@ -1,42 +1,28 @@
 """The hull tree against brute force: pool-adjacent-violators in exact arithmetic, SciPy, scikit-learn, itself."""
 
 import copy
-import importlib.util
 import math
 import pickle
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
+from benchmarks.tree_counts import load_plain
 from streamcal.kernels import hull_tree
 
 HullTree = hull_tree.HullTree
-SOURCE = Path(hull_tree.__file__).parent / "hull_tree.py"
 
 
-def load_plain(name, **replaced):
-    """The kernel as ordinary Python, with some of its constants replaced."""
-    spec = importlib.util.spec_from_file_location(name, SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    text = SOURCE.read_text()
-    for constant, value in replaced.items():
-        head, found, tail = text.partition(f"\n{constant} = ")
-        assert found, constant
-        text = f"{head}{found}{value}  # {tail}"
-    exec(compile(text, f"{SOURCE.name} ({name})", "exec"), module.__dict__)
-    return module
-
-
-PLAIN = load_plain("hull_tree_plain").HullTree
+# The three files of the tree, hull_nodes, hull_search and hull_tree, uncompiled.
+PLAIN = load_plain().HullTree
 # Leaves of four groups: a tree of forty scores then has every case that a deep one has.
-SMALL_LEAVES = load_plain("hull_tree_small", LEAF_CAPACITY=4, LEAF_FILL=3, MERGED_FILL=3).HullTree
+SMALL_LEAVES = load_plain(LEAF_CAPACITY=4, LEAF_FILL=3, MERGED_FILL=3).HullTree
 # No sums count as whole, so that every leaf is scanned with the predicate for masses of any kind.
-NEVER_WHOLE = load_plain("hull_tree_never_whole", LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6, WHOLE_LIMIT=0.0).HullTree
-ALWAYS_WHOLE = load_plain("hull_tree_always_whole", LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6).HullTree
+NEVER_WHOLE = load_plain(LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6, WHOLE_LIMIT=0.0).HullTree
+ALWAYS_WHOLE = load_plain(LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6).HullTree
 
 
 class Oracle:

@@ -25,6 +25,8 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
     "difference_qp": "test_tensor_kernels.py",
+    "hull_nodes": "test_hull_tree.py",
+    "hull_search": "test_hull_tree.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "sigmoid_fit": "test_solvers.py",

@@ -196,14 +196,14 @@ def in_monomials(c):
 
 @pytest.mark.parametrize("bound", [0.2, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("degree", [4, 5])
-@pytest.mark.parametrize("penalty", ["monomial", "chebyshev"])
-def test_a_bound_of_the_coefficients(penalty, degree, bound):
+@pytest.mark.parametrize("basis", ["monomial", "chebyshev"])
+def test_a_bound_of_the_coefficients(basis, degree, bound):
     u, y = stream("plateau")
-    c = solved(degree, u, y, bound=bound, penalty=penalty)
-    penalised = in_monomials(c) if penalty == "monomial" else c
+    c = solved(degree, u, y, bound=bound, basis=basis)
+    penalised = in_monomials(c) if basis == "monomial" else c
     assert np.abs(penalised).sum() <= bound + ACCEPTED
     to_chebyshev = np.linalg.inv(np.array([in_monomials(row) for row in np.eye(degree + 1)]).T)
-    to_penalised = np.eye(degree + 1) if penalty == "monomial" else to_chebyshev
+    to_penalised = np.eye(degree + 1) if basis == "monomial" else to_chebyshev
     expected = bounded_by_clarabel(degree, u, y, bound, to_chebyshev, to_penalised)
     np.testing.assert_allclose(chebyshev.chebval(2.0 * u - 1.0, c), expected, atol=2e-4)
     assert chebyshev.chebval(FINE, chebyshev.chebder(c)).min() >= -DERIVATIVE_TO
@@ -212,12 +212,12 @@ def test_a_bound_of_the_coefficients(penalty, degree, bound):
 def test_a_wide_bound_is_none():
     u, y = stream("uniform")
     c = solved(8, u, y)
-    for penalty, bound in (("monomial", 1e5), ("chebyshev", 10.0)):
-        np.testing.assert_allclose(solved(8, u, y, bound=bound, penalty=penalty), c, atol=1e-4)
+    for basis, bound in (("monomial", 1e5), ("chebyshev", 10.0)):
+        np.testing.assert_allclose(solved(8, u, y, bound=bound, basis=basis), c, atol=1e-4)
 
 
 def test_chebyshev_grows_into_meaninglessness_in_monomials():
-    """What the docstring says of `penalty="monomial"`."""
+    """What the docstring says of `basis="monomial"`."""
     assert np.abs(in_monomials(np.append(np.zeros(40), 1.0))).sum() == pytest.approx(2e30, rel=0.2)
 
 
@@ -310,12 +310,12 @@ def test_degrees_that_are_none(degree):
         MonotonePolynomial(degree)
 
 
-@pytest.mark.parametrize("lam", [0.0, -1.0, float("nan"), float("inf"), "1", True])
-def test_bounds_that_are_none(lam):
-    with pytest.raises(InputError, match="lam="):
-        MonotonePolynomial(lam=lam)
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), float("inf"), "1", True])
+def test_bounds_that_are_none(bound):
+    with pytest.raises(InputError, match="bound="):
+        MonotonePolynomial(bound=bound)
 
 
-def test_penalties_that_are_none():
-    with pytest.raises(InputError, match="penalty="):
-        MonotonePolynomial(lam=1.0, penalty="bernstein")
+def test_bases_that_are_none():
+    with pytest.raises(InputError, match="basis="):
+        MonotonePolynomial(bound=1.0, basis="bernstein")

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.console import Console
@@ -20,14 +19,13 @@ from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.report import scores_table
-from streamcal.calibrators import neighbourhoods  # noqa: F401 - `parse` then knows its classes, which --set may name
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
-from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.formats import STANDARD_STREAM, Format
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(
@@ -50,19 +48,28 @@ USAGE_ERROR = 2
 INTERRUPTED = 130
 
 
-class OnError(StrEnum):
-    """What happens at a row that cannot be used."""
-
-    STOP = "stop"
-    SKIP = "skip"
+#: What happens at a row that cannot be used.
+STOP, SKIP = "stop", "skip"
+FORMATS = get_args(Format)
 
 
-class FileFormat(StrEnum):
-    """The formats of streams."""
+def _number(text: str) -> float:
+    """The value of an option that is a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
-    CSV = "csv"
-    JSONL = "jsonl"
-    PARQUET = "parquet"
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    """Reads the value of an option that is one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(words)}")
+        return text
+
+    return read
 
 
 def _print_version(asked: bool) -> None:
@@ -104,10 +111,18 @@ def run(
         typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
     ] = None,
     window: Annotated[
-        float | None, typer.Option(metavar="N", help="Keep the last N rows, or with --time the last N units of time.")
+        float | None,
+        typer.Option(
+            metavar="N", parser=_number, help="Keep the last N rows, or with --time the last N units of time."
+        ),
     ] = None,
     half_life: Annotated[
-        float | None, typer.Option(metavar="N", help="Halve the past every N rows, or with --time units of time.")
+        float | None,
+        typer.Option(
+            metavar="N",
+            parser=_number,
+            help="Halve the weight of the past every N rows, or with --time every N units of time.",
+        ),
     ] = None,
     time_column: Annotated[
         str | None,
@@ -121,12 +136,23 @@ def run(
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
     ] = None,
-    on_error: Annotated[OnError, typer.Option(help="At a row that cannot be used.")] = OnError.STOP,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="[stop|skip]", parser=_one_of(STOP, SKIP), help="Stop at a row that cannot be used, or skip it."
+        ),
+    ] = STOP,
     rejects: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
     ] = None,
     format_: Annotated[
-        FileFormat | None, typer.Option("--format", help="Format of STREAM, where its name does not say it.")
+        str | None,
+        typer.Option(
+            "--format",
+            metavar=f"[{'|'.join(FORMATS)}]",
+            parser=_one_of(*FORMATS),
+            help="Format of STREAM, where its name does not say it.",
+        ),
     ] = None,
 ) -> None:
     """Calibrate a stream of scores online.
@@ -140,7 +166,7 @@ def run(
     Example:
       streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
     """
-    if rejects is not None and on_error is OnError.STOP:
+    if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
@@ -149,7 +175,7 @@ def run(
         if time_column is None and _reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
         columns = Columns(score, label, time_column, weight)
-        job = Run(calibrator, stream, columns, format_, out, on_error is OnError.SKIP, rejects)
+        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
@@ -195,7 +221,7 @@ def methods() -> None:
     console.print(
         "\nmerges: two can be added up; unlearns: a label can be taken back; monotone: keeps the order of the scores; "
         "interval: gives `lower` and `upper` too; memory: fixed, or grows with the distinct scores. "
-        "As by default: forgetting and resolution change some.\n"
+        "All for the default parameters: forgetting and resolution change some.\n"
     )
     console.print(descriptions)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
@@ -203,9 +229,9 @@ def methods() -> None:
     others = Table(box=None, pad_edge=False, show_header=False)
     others.add_column(no_wrap=True)
     others.add_column()
-    for room, what in ((multiclass, "many classes"), (fusion, "several scores"), (regression, "distributions")):
-        others.add_row(room.__name__, what)
-        for other in room.METHODS.values():
+    for package, what in ((multiclass, "many classes"), (fusion, "several scores"), (regression, "distributions")):
+        others.add_row(package.__name__, what)
+        for other in package.METHODS.values():
             others.add_row(f"  {other.__name__}", other.summary)
     console.print(others)
 
@@ -412,8 +438,8 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     allowed = inspect.signature(cls).parameters
     for key in parameters:
         if key not in allowed:
-            asked = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
-            raise InputError(f"method {cls.name} has no {asked}; its parameters are: {', '.join(allowed)}")
+            missing = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
+            raise InputError(f"method {cls.name} has no {missing}; its parameters are: {', '.join(allowed)}")
     try:
         return cls(**parameters)
     except (TypeError, ValueError) as error:

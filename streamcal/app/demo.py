@@ -22,8 +22,8 @@ from streamcal.parameters.forgetting import Window
 from streamcal.parameters.scales import Logit
 from streamcal.stream.prequential import Prequential, Scoreboard
 
-#: The score of a model that says nothing yet: a River classifier may answer {} before it has learned.
-NO_OPINION = 0.5
+#: The score where a model gives no probabilities: a River classifier may return {} before it has learned.
+NO_SCORE = 0.5
 #: Observations the methods with a window look back on: chosen once, round, before any result was seen.
 WINDOW = 5_000
 TELL_EVERY = 500
@@ -145,7 +145,7 @@ def score_stream(
     """The score of every row, P(y = True), given before the model learns the row, and the label of the row.
 
     Lazy: a row is learned when the next one is asked for. A label the model has not met yet has probability
-    0; a model that answers {} gives `NO_OPINION`.
+    0; a model that answers {} gives `NO_SCORE`.
 
     >>> from itertools import islice
     >>> from streamcal.datasets import bank
@@ -154,5 +154,5 @@ def score_stream(
     """
     for features, y in rows:
         probabilities = model.predict_proba_one(features)
-        yield probabilities.get(True, 0.0) if probabilities else NO_OPINION, y
+        yield probabilities.get(True, 0.0) if probabilities else NO_SCORE, y
         model.learn_one(features, y)

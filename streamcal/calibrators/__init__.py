@@ -1,1 +1,1 @@
-"""The binary one-score methods, one per file."""
+"""The methods of one score and a binary label, one per file."""

@@ -15,30 +15,38 @@ from streamcal.parameters.types import FloatArray
 
 
 class AdaptiveCalibration(TableCalibrator):
-    """Adaptive calibration of predictions (ACP): p(s) = Σ wᵢyᵢ / Σ wᵢ over the observations whose score lies in the
-    interval of s. Piecewise constant, not monotone. Intervals overlap, so in sum the predictions need not keep the base
-    rate.
+    """Adaptive calibration of predictions (ACP): p(s) = Σ wᵢyᵢ / Σ wᵢ over the observations in the interval of s.
+
+    The map is piecewise constant and not monotone. Intervals overlap, so that the sum of the predictions need not equal
+    the number of positives.
 
     Parameters
     ----------
     interval : NearestScores, FixedWidth or ScoreIntervals
-        What the interval of a score is. The default, `NearestScores(0.05)`, is the smallest one around s that holds
-        5 % of the weight: K nearest neighbours with K = 5 % of what is held, as paper 002 (§5.3) uses it for models
-        without confidence intervals. `ScoreIntervals` takes the confidence intervals of a model as a table: a
-        function could not be saved with the calibrator, and is refused.
+        The interval of a score. The default, `NearestScores(0.05)`, is the smallest one around s with 5 % of the
+        weight: K nearest neighbours with K = 5 % of the observations held, as paper 002 (§5.3) uses it for models
+        without confidence intervals. `ScoreIntervals` takes the confidence intervals of a model as a table; a function
+        is refused, since it could not be saved with the calibrator.
     scale, forgetting, prior
         See `AdditiveCalibrator`. Distances are measured on the coordinate: with `Logit()`, in log-odds.
     resolution : int or None
-        Cells of the grid on which scores are rounded (default 4,096: fixed memory); None keeps every distinct score.
+        Cells of the grid to which scores are rounded (default 4,096: fixed memory); None keeps every distinct score.
     refresh_every : int
         See `AdditiveCalibrator`.
 
     Notes
     -----
-    An observation costs O(log k) for k distinct scores (cells), the first prediction after it O(k log k), the next ones
-    O(log k). Jiang, Osl, Kim and Ohno-Machado 2012; paper 002, §2.2.4. K is not rounded: the interval holds at least
-    5 %, up to 2⁻⁴² of the total, the rounding of sums.
+    K is not rounded: the interval has at least 5 % of the weight, up to 2⁻⁴² of the total, the rounding of sums.
 
+    Cost: an observation O(log k) for k distinct scores (cells), the first prediction after it O(k log k), the next ones
+    O(log k); memory O(k).
+
+    References
+    ----------
+    Jiang, Osl, Kim and Ohno-Machado 2012; paper 002, §2.2.4.
+
+    Examples
+    --------
     >>> cal = AdaptiveCalibration(NearestScores(0.5), resolution=None)
     >>> cal.learn_many([0.1, 0.2, 0.6, 0.9], [0, 1, 1, 1])
     >>> cal.predict_many([0.1, 0.5, 0.8]).tolist()

@@ -1,4 +1,4 @@
-"""`AdditiveCalibrator`: the methods of one score that are functions of a statistic that adds up."""
+"""`AdditiveCalibrator`: the base of methods of one score that are functions of a mergeable statistic."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     Parameters
     ----------
     scale : Scale
-        How a score becomes the coordinate the method works in.
+        The map from a score to the coordinate the method works in.
     prior : Prior or None
-        Pseudo-weight along the identity map, for a gentle start.
+        Pseudo-observations along the identity map, for a stable start.
     resolution : int or None
         Cells of the grid on which the statistic is kept; None keeps every distinct score.
     forgetting, refresh_every
-        As of `AdditiveLearner`.
+        See `AdditiveLearner`.
     """
 
     noted = "clamped"

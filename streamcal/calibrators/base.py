@@ -15,9 +15,9 @@ from streamcal.parameters.types import FloatArray, Label, Time
 
 
 class Calibrator(Learner):
-    """A method of one score: it learns that a score was followed by a label, and predicts a probability.
+    """A method of one score: it learns which labels followed scores, and predicts a probability.
 
-    See `docs/architecture.md` for the laws.
+    The laws of these methods are listed in `docs/architecture.md`.
     """
 
     #: Whether a higher score never gets a lower probability.
@@ -37,20 +37,20 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        """Learn arrays of shape (n,): the state a loop of `learn_one` leaves. All or, on an error, nothing."""
+        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
 
     @abstractmethod
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        """The probability of a positive label at `score`, as of time `t`. Changes nothing."""
+        """The probability of a positive label at `score`, as of time `t`. The state does not change."""
 
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The probabilities at an array of scores, all as of time `t`, shape (n,). Changes nothing."""
+        """The probabilities at an array of scores, all as of time `t`, shape (n,). The state does not change."""
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> CalibrationMap:
-        """The present calibration map, immutable."""
+        """The current calibration map, immutable."""

@@ -20,8 +20,8 @@ from streamcal.parameters.types import FloatArray
 EQUIVALENT_SIZE = 2.0
 #: As in the authors' code: no binning has more bins than one for every five observations.
 OBSERVATIONS_PER_BIN = 5.0
-#: The prior share of a bin stays this far from 0 and 1, where its score would be infinite. The authors' code takes
-#: 0.005, which would say that nothing is rarer.
+#: The prior share of a bin is limited to this distance from 0 and 1, where its score would be infinite. The authors'
+#: code has 0.005, which is too large for rare events.
 SMALLEST_SHARE = 1e-9
 #: Binnings whose posterior is below this share of the best one's are left out: all of them together weigh less than
 #: the rounding of the average, as long as there are fewer than a million.
@@ -29,23 +29,23 @@ NEGLIGIBLE = 2.0**-80
 
 
 class BBQ(TableCalibrator):
-    """Bayesian binning into quantiles: the average of binnings into B bins of equal frequency, by their posterior.
+    """Bayesian binning into quantiles: average of binnings into B bins of equal frequency by their posterior.
 
-    For every B from ⌊N^⅓/C⌋ (at least 1) to ⌈C·N^⅓⌉, but no more than ⌈N/5⌉ or than there are distinct scores, bin b
-    holds the weight n_b, of it m_b positive, and
+    For every B from ⌊N^⅓/C⌋ (at least 1) to ⌈C·N^⅓⌉, but at most ⌈N/5⌉ and the number of distinct scores, bin b
+    has the weight n_b, of which m_b is positive, and
 
         score(B) = Π_b  Β(m_b + α_b, n_b − m_b + β_b) / Β(α_b, β_b),   α_b = π_b·N′/B,   β_b = (1 − π_b)·N′/B,
         p(s)     = Σ_B score(B)·(m_b + α_b)/(n_b + N′/B) / Σ_B score(B),   b the bin of s in binning B,
 
     with the beta function Β, N′ = 2, and π_b the middle of the bin's interval, read as a probability. Ties are never
-    split: bins are those of `HistogramBinning`. Not monotone.
+    split: bins are those of `HistogramBinning`. The map is not monotone.
 
     Parameters
     ----------
     breadth : float
-        C, at least 1: how far the number of bins may be from N^⅓.
+        C, at least 1: the range of the number of bins around N^⅓.
     scale, forgetting, prior
-        See `AdditiveCalibrator`. The scale says which probability a score reads as, hence π_b.
+        See `AdditiveCalibrator`. The scale determines the probability of a score, hence π_b.
     resolution : int or None
         Cells of the grid (default 4,096: fixed memory); None keeps every distinct score.
     refresh_every : int
@@ -53,13 +53,20 @@ class BBQ(TableCalibrator):
 
     Notes
     -----
-    An observation costs O(log k) for k distinct scores (cells); the first prediction after it O(C²·N^⅔ + C·k·N^⅓):
-    about 10 ms at N = 10⁴ and 30 ms at 10⁵. N is the weight held, in units of an observation of today.
+    N is the weight held, in units of an observation of the present. The paper states N′ = 2 for a binning; the authors'
+    code has 2 for every bin. Within a bin the prediction is the posterior mean, which the average over posteriors
+    implies; the paper leaves it open and the code smooths differently. Binnings with less than 2⁻⁸⁰ of the best score
+    are left out (below rounding).
 
-    Naeini, Cooper and Hauskrecht 2015; paper 002, §2.2.6. They print N′ = 2 for a binning; their code has 2 for every
-    bin. Within a bin this is the posterior mean, which the average over posteriors asks for; they leave it open and
-    their code smooths otherwise. Binnings with less than 2⁻⁸⁰ of the best score are left out (below rounding).
+    Cost: an observation O(log k) for k distinct scores (cells); the first prediction after it O(C²·N^⅔ + C·k·N^⅓):
+    about 10 ms at N = 10⁴ and 30 ms at 10⁵; memory O(k).
 
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht 2015; paper 002, §2.2.6.
+
+    Examples
+    --------
     >>> cal = BBQ(resolution=None)
     >>> cal.learn_many([0.1, 0.2, 0.3, 0.7, 0.8, 0.9], [0, 0, 0, 1, 1, 1])
     >>> cal.predict_many([0.2, 0.8]).round(3).tolist()

@@ -1,4 +1,4 @@
-"""`Bernstein`: the monotone Bernstein polynomial of least squares."""
+"""`Bernstein`: the monotone Bernstein polynomial by least squares."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     """Monotone Bernstein least squares: p(u) = Σ cᵢ Bᵢⁿ(u) minimising Σ wⱼ (p(uⱼ) − yⱼ)² over 0 ≤ c₀ ≤ … ≤ cₙ ≤ 1.
 
     u is the score's unit coordinate on the scale. The problem is solved anew, warm-started, at the first prediction
-    after an observation. A ridge of 1e-10 on the increments of c, relative to the total weight, makes the answer unique
-    where the data leave it open.
+    after an observation. A ridge of 1e-10 on the increments of c, relative to the total weight, makes the solution
+    unique where the data do not determine it.
 
     Parameters
     ----------
@@ -33,16 +33,23 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     solver : {"active-set", "osqp"}
         The dense active-set kernel (exact, microseconds) or OSQP, warm-started and updated in place.
     tolerance : float
-        `eps_abs` and `eps_rel` of OSQP; not read by the active set.
+        `eps_abs` of OSQP; not used by the active set.
     scale, forgetting, prior
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.
 
     Notes
     -----
-    An observation costs O(n) and memory is fixed; a solve costs O(n²), whatever has been learned.
-    Paper 001, "Calibration with Bernstein polynomials"; the constraint is sufficient for monotonicity, not necessary.
+    The constraint is sufficient for monotonicity, not necessary; `MonotonePolynomial` has the necessary one. Cost: an
+    observation O(n), a solve O(n²) while its active set does not change, whatever the number of observations; O(n²)
+    memory.
 
+    References
+    ----------
+    Paper 001, "Calibration with Bernstein polynomials".
+
+    Examples
+    --------
     >>> cal = Bernstein(degree=5)
     >>> cal.learn_many([0.1, 0.3, 0.6, 0.8], [0, 0, 1, 1])
     >>> cal.predict_one(0.2) < 0.1, cal.predict_one(0.9) > 0.95
@@ -51,7 +58,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
 
     name = "bernstein"
     by_ratios = True
-    summary = "monotone Bernstein polynomial of least squares"
+    summary = "monotone Bernstein polynomial by least squares"
 
     def __init__(
         self,

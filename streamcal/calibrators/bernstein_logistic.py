@@ -16,11 +16,11 @@ from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
 
 
 class BernsteinLogistic(TableCalibrator):
-    """Monotone Bernstein logistic regression: p(u) = 1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) of least log loss.
+    """Monotone Bernstein logistic regression: p(u) = 1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) with the least log loss.
 
-    The coefficients obey −15 ≤ c₀ ≤ … ≤ cₙ ≤ 15, so that p stays within 3e-7 and 1 − 3e-7, and the fit is finite with
-    one label, or labels perfectly separated. u is the score's unit coordinate on the scale. A ridge of 2.5e-11 on the
-    increments of c, relative to the total weight, makes the answer unique where the data leave it open.
+    The coefficients satisfy −15 ≤ c₀ ≤ … ≤ cₙ ≤ 15, so that p lies between 3e-7 and 1 − 3e-7, and the fit is finite
+    with a single label, or with separated labels. u is the score's unit coordinate on the scale. A ridge of 2.5e-11 on
+    the increments of c, relative to the total weight, makes the solution unique where the data do not determine it.
 
     Parameters
     ----------
@@ -36,11 +36,18 @@ class BernsteinLogistic(TableCalibrator):
 
     Notes
     -----
-    An observation costs O(log k), a prediction after it O(k·n) for k scores (cells) in use, by damped Newton steps from
-    the previous solution. Each is a monotone least-squares problem, solved exactly by the kernel of `Bernstein`; a
-    bound on the loss that is left proves the answer, and ends the steps below 1e-11 a unit of weight.
+    Each damped Newton step is a monotone least-squares problem, solved exactly by the kernel of `Bernstein`. The steps
+    end when a bound on the remaining log loss is below 1e-11 per unit of weight.
+
+    Cost: an observation O(log k), a prediction after it O(k·n) for k scores (cells) in use, from the previous solution;
+    memory O(k).
+
+    References
+    ----------
     Paper 001, the last problem before its closing table.
 
+    Examples
+    --------
     >>> cal = BernsteinLogistic(degree=5)
     >>> cal.learn_many([0.1, 0.3, 0.4, 0.6, 0.7, 0.8], [0, 0, 1, 0, 1, 1])
     >>> round(cal.predict_one(0.2), 3), round(cal.predict_one(0.5), 3)

@@ -22,35 +22,41 @@ IDENTITY = np.array([1.0, 1.0, 0.0])
 class Beta(TableCalibrator):
     """Beta calibration: p = 1 / (1 + 1/(eᶜ·sᵃ/(1 − s)ᵇ)) of the score s, a ≥ 0, b ≥ 0, by maximum likelihood.
 
-    It is Bayes' rule for two beta densities. The identity is a = b = 1, c = 0; with a ≠ b the two ends are bent apart,
-    which no sigmoid of the log-odds can do.
+    It is Bayes' rule for two beta densities. The identity is a = b = 1, c = 0; with a ≠ b the two ends have different
+    slopes in log-odds, unlike a sigmoid of the log-odds.
 
     Parameters
     ----------
     form : {"abm", "ab", "am"}
-        `"abm"`: all three. `"ab"`: p = ½ stays at s = ½, c = (a − b) ln 2. `"am"`: a = b, a sigmoid of the log-odds.
-        The names are those of the package betacal, m being the score where p = ½: c = b ln(1 − m) − a ln m.
+        `"abm"`: all three parameters. `"ab"`: p = ½ at s = ½, c = (a − b) ln 2. `"am"`: a = b, a sigmoid of the
+        log-odds. The names are those of the package betacal, where m is the score with p = ½: c = b ln(1 − m) − a ln m.
     scale : Scale
-        How a score is read as the probability s, kept within log-odds of ±16. Default `Logit()`, on whose coordinate
-        the grid is laid.
+        How a score is read as the probability s, clipped to log-odds of ±16. Default `Logit()`, on whose coordinate
+        the grid is defined.
     forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None
         Cells of the grid on which the sums are kept (default 16,384: two curved features need finer cells than
-        one straight one); None keeps every distinct score.
+        a linear one); None keeps every distinct score.
     refresh_every : int
         See `AdditiveCalibrator`.
 
     Notes
     -----
-    A ridge of 1e-9, relative to the total weight, on the distance of (a, b, c) from the identity makes the answer
-    finite and unique where the likelihood alone does not: with one label, or labels perfectly separated, log-odds end
+    A ridge of 1e-9, relative to the total weight, on the difference of (a, b, c) from the identity makes the solution
+    finite and unique where the likelihood alone does not: with a single label, or with separated labels, log-odds end
     in the tens; with fewer than three distinct scores the map is the one nearest to the identity. (c is measured at the
-    mean of the features.) `prior` is gentler.
+    mean of the features.) `prior` has a stronger effect.
 
-    An observation costs O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
-    previous solution. Kull, Silva Filho and Flach 2017; paper 004, §2.1.
+    Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
+    previous solution; memory O(k).
 
+    References
+    ----------
+    Kull, Silva Filho and Flach 2017; paper 004, §2.1.
+
+    Examples
+    --------
     >>> cal = Beta()
     >>> cal.learn_many([0.1, 0.3, 0.5, 0.6, 0.8, 0.9], [0, 1, 0, 0, 1, 1])
     >>> round(cal.predict_one(0.7), 3)
@@ -85,10 +91,10 @@ class Beta(TableCalibrator):
         return BetaMap(self.scale, max(a, 0.0), max(b, 0.0), c)
 
     def _directions(self, z: FloatArray, weight: FloatArray) -> FloatArray:
-        """Rows (Δa, Δb, Δc): the directions in which (a, b, c) may leave the identity.
+        """Rows (Δa, Δb, Δc): the directions in which (a, b, c) may differ from the identity.
 
-        Where c is free, it is moved along so that the log-odds at the mean of the features stay: without that, the
-        slopes and c would be one direction to the Newton step wherever the scores lie close together.
+        Where c is free, it changes together with the slopes so that the log-odds at the mean of the features are fixed:
+        otherwise slopes and c would be nearly collinear in the Newton step where the scores lie close together.
         """
         share = weight / weight.sum()
         u, v = (float(share @ feature) for feature in log_probabilities(z))

@@ -1,4 +1,4 @@
-"""`CalibeatenOPS`: what the two calibeating methods share, online Platt scaling whose forecasts fall into bins."""
+"""`CalibeatenOPS`: the base of the two calibeating methods, online Platt scaling whose forecasts are binned."""
 
 from __future__ import annotations
 
@@ -15,24 +15,10 @@ from streamcal.parameters.types import Label, Time
 
 
 class CalibeatenOPS(SequentialCalibrator):
-    """Online Platt scaling, whose forecast says only into which of `bins` bins of equal width an observation falls.
+    """Online Platt scaling, whose forecast determines only the bin, of `bins` bins of equal width, of an observation.
 
-    What is predicted is a function of the bin and of the outcomes of the earlier forecasts that fell into it. A
-    subclass says which (`_forecast`) and learns it (`_learn`).
-
-    Parameters
-    ----------
-    bins : int
-        At least 1.
-
-    Raises
-    ------
-    InputError
-        If `bins` is no whole number of at least 1.
-
-    Notes
-    -----
-    O(1) per observation, beside what the subclass does.
+    The prediction is a function of the bin and of the outcomes of earlier forecasts in it. A subclass defines this
+    function (`_forecast`) and its update (`_learn`).
     """
 
     monotone = False
@@ -49,11 +35,11 @@ class CalibeatenOPS(SequentialCalibrator):
 
     @abstractmethod
     def _forecast(self, i: int) -> float:
-        """The probability now predicted in bin `i`."""
+        """The current prediction of bin `i`."""
 
     @abstractmethod
     def _learn(self, i: int, y: float, w: float) -> None:
-        """The label `y`, of weight `w`, followed a forecast in bin `i`."""
+        """Update bin `i` with the label `y` of weight `w`."""
 
     @property
     def n(self) -> float:

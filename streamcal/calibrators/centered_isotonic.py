@@ -1,4 +1,4 @@
-"""`CenteredIsotonic`: isotonic regression whose steps are drawn together to points, so that the ranking is kept."""
+"""`CenteredIsotonic`: isotonic regression interpolated between the centres of its blocks; it preserves the ranking."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class CenteredIsotonic(TreeCalibrator):
     """Centred isotonic regression (CIR): linear between the centres of the blocks of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ becomes the point (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). Neighbouring scores
-    of equal value strictly between 0 and 1 are one block. A block of value 0 or 1 is not drawn together: it stays
-    level from its first score to its last. Below the first point and above the last the map is constant.
+    of equal value strictly between 0 and 1 are one block. A block of value 0 or 1 is not reduced to a point: the map is
+    constant from its first score to its last, below the first point, and above the last.
 
-    So it rises strictly from the first point to the last, except along the levels 0 and 1: no two scores in between
-    are tied, and the order of a ranking is kept. It is no longer the least-squares fit: its mean over the held scores
+    So the map is strictly increasing from the first point to the last, except where it is 0 or 1: no two scores in
+    between are tied, and the ranking is preserved. It is no longer the least-squares fit: its mean over the scores held
     need not be the share of positives.
 
     Parameters
@@ -36,10 +36,16 @@ class CenteredIsotonic(TreeCalibrator):
 
     Notes
     -----
-    Learning and unlearning cost O(log² k) for k distinct scores; the first prediction after a change costs O(k), the
-    next ones O(log k). Oron and Flournoy 2017, with equal values and levels as in their package `cir`. Levels 0
-    and 1, and equal values, are recognised to a relative 2⁻⁴², the rounding of sums.
+    Values 0 and 1, and equal values, are recognised to a relative 2⁻⁴², the rounding of sums. Cost: learning and
+    unlearning O(log² k) for k distinct scores; the first prediction after a change O(k), the next ones O(log k); memory
+    O(k).
 
+    References
+    ----------
+    Oron and Flournoy 2017, with equal values and values 0 and 1 as in their package `cir`.
+
+    Examples
+    --------
     >>> cal = CenteredIsotonic()
     >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])
     >>> cal.predict_many([0.2, 0.4, 0.5, 0.6, 0.8]).round(3).tolist()
@@ -47,7 +53,7 @@ class CenteredIsotonic(TreeCalibrator):
     """
 
     name = "centered-isotonic"
-    summary = "isotonic fit through the centres of its blocks: strictly rising"
+    summary = "isotonic fit through the centres of its blocks: strictly increasing"
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, centre, value = statistic.centred_blocks()

@@ -22,7 +22,7 @@ from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.statistics.folded_trees import FoldedTrees, outcome
 from streamcal.statistics.grid import Grid
 
-#: More folds than this are a mistake: each is a tree, and every prediction asks them all.
+#: Limit of the number of folds: each is a tree, and every prediction uses them all.
 MAX_FOLDS = 1000
 
 
@@ -45,59 +45,64 @@ PAIRS: dict[str, Callable] = {
 
 
 class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
-    """The cross Venn-Abers predictor (CVAP): K Venn-Abers predictors, one a fold, merged into one probability.
+    """The cross Venn-Abers predictor (CVAP): K Venn-Abers predictors, one for each fold, merged into one probability.
 
     In cross-fitting, K base models are trained, each on all observations but those of its fold; an observation is
-    learned with the score that its fold's base gives it, and a test object is predicted from the K scores of all
+    learned with the score of the base of its fold, and a test object is predicted from the K scores of all
     bases. With (p₀ᵏ, p₁ᵏ) the Venn-Abers pair of fold k at the k-th score and GM the geometric mean over the folds,
 
         p = GM(p₁) / (GM(1 − p₀) + GM(p₁)).
 
-    `predict_one` takes the K scores, or one score that counts for every fold. An empty fold's pair is (0, 1), which
+    `predict_one` takes the K scores, or a single score used for every fold. The pair of an empty fold is (0, 1), which
     draws the first predictions towards ½.
 
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         The merge: the formula above, the mean over the folds of p₁ + p₀²/2 − p₁²/2, or the solution of
-        p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax ones over-predict rare events, K folds more than one, since each
-        holds fewer of them; for click rates choose "self-consistent", which may be 0.
+        p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax points over-predict rare events, more so with K folds than with
+        one, since each has fewer events; for click rates choose "self-consistent", which may be 0.
     folds : int
         K, from 1 to 1,000; with 1 this is `VennAbers`.
     scale, forgetting, resolution
-        As of `VennAbers`. A window or a half-life by count counts the whole stream, not each fold.
+        As for `VennAbers`. A window or a half-life by count counts the whole stream, not each fold.
     prior : Prior or None
-        Pseudo-weight along the identity map, a K-th of it in every fold.
+        Pseudo-observations along the identity map, a K-th of their weight in every fold.
 
     Notes
     -----
-    `learn_one(score, y, fold=k)` says the fold, from 0 to K − 1, and `unlearn_one` must be told it again. Without
+    `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without
     `fold` it is a hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a
     grid, of the cell's centre), the same on every machine: equal scores share a fold, and last digits do not matter.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
-    p₁ for the others. It contains `predict_one`. Where the folds disagree by more than their intervals are wide, the
-    two geometric ends come out in the other order and are swapped. `fold_intervals_one` gives the K pairs themselves.
+    p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
+    two geometric ends are in reverse order and are swapped. `fold_intervals_one` gives the K pairs themselves.
 
-    Learning costs O(log² k) for k distinct scores in a fold, predicting K times that, `map()` O(k log² k) a fold.
+    Cost: learning O(log² k) for k distinct scores in a fold, predicting K times that, `map()` O(k log² k) for each
+    fold; memory O(k) for each fold.
 
     The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1. The log-minimax probability is
-    right to about 1e-16·W/w for whole weights and 1e-14·W/w for others, W being the weight in a fold and w that of the
-    test object: digits go missing only where single observations weigh millions.
+    accurate to about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that
+    of the test object: digits are lost only where single observations weigh millions.
 
-    Validity: the theorem (Proposition 1) holds for each fold's pair, where that fold's base was fixed before it and
-    its observations are exchangeable with the test object. For the merged probability there is none, only the
-    experiments of the paper. The hash is as good as a random fold where scores hardly repeat; where they do, a fold
-    holds some scores and not others, and not even the pairs keep the theorem: give `fold`. Bases that go on learning,
-    decay, a prior or unequal weights void it too.
+    Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
+    it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only
+    the experiments of the paper. The hash is as good as a random fold where scores rarely repeat; where they do, a fold
+    contains some scores and not others, and the theorem does not hold for the pairs either: give `fold`. Nor does it
+    hold for bases that keep learning, with decay, a prior or unequal weights.
 
     The simplified predictor (SVAP), one base that is trained on all observations and calibrated on the scores it gives
-    to those same observations, needs no folds: teach `VennAbers` these scores. It has no guarantee, and does badly
-    where the base remembers its training labels, as trees, bagging and nearest neighbours do: the scores of
-    learned observations then say nothing about those of new ones (paper 003, §6, "all").
+    to the same observations, needs no folds: let `VennAbers` learn these scores. It has no guarantee, and performs
+    badly where the base memorises its training labels, as trees, bagging and nearest neighbours do: the scores of
+    training observations are then not comparable with those of new ones (paper 003, §6, "all").
 
+    References
+    ----------
     Vovk, Petej and Fedorova 2015; paper 003, Algorithm 7, §3 and §4.
 
+    Examples
+    --------
     >>> cal = CrossVennAbers(folds=2)
     >>> for fold, score, y in [(0, 0.2, 0), (0, 0.6, 1), (1, 0.3, 0), (1, 0.9, 1)]:
     ...     cal.learn_one(score, y, fold=fold)
@@ -174,7 +179,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
-        """Take back an earlier `learn_one` of the same arguments, its fold among them."""
+        """Remove an earlier `learn_one` with the same arguments, including its fold."""
         s, label, weight, time = self._checked(score, y, w, t)
         x = self.scale.coordinate(s)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
@@ -193,11 +198,11 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
-        """The merged probability at K scores, one of each fold's base, or at one score that counts for all."""
+        """The merged probability at K scores, one from the base of each fold, or at a single score used for all."""
         return float(self._merge(*self._pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """The merged probabilities at scores of shape (n, K), a column a fold, or (n,), which count for all folds."""
+        """The merged probabilities at scores of shape (n, K), a column for each fold, or (n,), used for all folds."""
         probabilities: FloatArray = self._merge(*self._pairs_many(scores, 1.0, t))
         return probabilities
 
@@ -212,7 +217,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def predict_interval_one(
         self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> tuple[float, float]:
-        """The merged pair, in order, for a test object of weight `w` > 0 in today's units."""
+        """The merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
         one, other = self._pair(*self._pairs_one(score, positive_weight(w), t))
         return min(one, other), max(one, other)
 
@@ -226,7 +231,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def fold_intervals_one(
         self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> list[tuple[float, float]]:
-        """The multiprobability (p₀, p₁) of each fold: what the theorem is about."""
+        """The multiprobability (p₀, p₁) of each fold, for which the theorem holds."""
         return list(zip(*self._pairs_one(scores, positive_weight(w), t), strict=True))
 
     def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:

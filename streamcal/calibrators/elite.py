@@ -13,7 +13,8 @@ from streamcal.maps.knots import KnotMap
 class ELiTE(TableCalibrator):
     """Ensemble of linear trend estimation: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (AICcₜ − min AICc)).
 
-    pₜ are the fits of `LinearTrend` at its fifty penalties, clipped to [0, 1]; AICc is explained there. Not monotone.
+    pₜ are the fits of `LinearTrend` at its fifty penalties, clipped to [0, 1]; AICc is defined there. The map is not
+    monotone.
 
     Parameters
     ----------
@@ -22,9 +23,15 @@ class ELiTE(TableCalibrator):
 
     Notes
     -----
-    An observation costs O(log k) for k distinct scores (cells), a prediction after it what one of `LinearTrend` does,
-    about 20 ms for 20,000 scores on the default grid. Naeini and Cooper, SDM 2016; paper 002, §2.2.6.
+    Cost: an observation O(log k) for k distinct scores (cells), a prediction after it the solve of `LinearTrend`, about
+    20 ms for 20,000 scores on the default grid; memory O(k).
 
+    References
+    ----------
+    Naeini and Cooper, SDM 2016; paper 002, §2.2.6.
+
+    Examples
+    --------
     >>> cal = ELiTE()
     >>> cal.learn_many([0.2, 0.4, 0.6, 0.8] * 10, [0, 1, 0, 1] * 10)
     >>> cal.predict_one(0.4) > cal.predict_one(0.6)

@@ -15,8 +15,8 @@ class ENIR(TableCalibrator):
     """Ensemble of near-isotonic regressions: p = Σₜ aₜ pₜ / Σₜ aₜ with aₜ = exp(−½ (BICₜ − min BIC)).
 
     pₜ is the near-isotonic fit at the t-th breakpoint of its path (`NearIsotonic`), from λ = 0 to the isotonic fit, and
-    BIC = −2 log L + d log max(W, 1): L the likelihood of the labels, d the number of blocks, W the total weight. Not
-    monotone.
+    BIC = −2 log L + d log max(W, 1): L the likelihood of the labels, d the number of blocks, W the total weight. The
+    map is not monotone.
 
     Parameters
     ----------
@@ -25,11 +25,16 @@ class ENIR(TableCalibrator):
 
     Notes
     -----
-    The authors' code leaves λ = 0 out, which repeats the labels where no two scores are equal, and pulls the value of
-    each block towards its mean score; both are not done here. An observation costs O(log k) for k distinct scores
-    (cells), a prediction after it O(k²) in the worst case, 0.5 ms for 20,000 scores on the default grid.
+    The authors' code omits λ = 0, which reproduces the labels where no two scores are equal, and shrinks the value of
+    each block towards its mean score; neither is done here. Cost: an observation O(log k) for k distinct scores
+    (cells), a prediction after it O(k²) in the worst case, 0.5 ms for 20,000 scores on the default grid; memory O(k).
+
+    References
+    ----------
     Naeini and Cooper, ICDM 2016 (model averaging by BIC); paper 002, §2.2.6.
 
+    Examples
+    --------
     >>> cal = ENIR()
     >>> cal.learn_many([0.2, 0.4, 0.6, 0.8] * 10, [0, 1, 0, 1] * 10)
     >>> cal.predict_one(0.4) > cal.predict_one(0.6)

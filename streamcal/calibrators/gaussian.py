@@ -25,16 +25,16 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
 
         p = 1 / (1 + exp(−(a·x + b))),   a = (μ₁ − μ₀)/σ²,   b = log(W₁/W₀) − a·(μ₀ + μ₁)/2
 
-    W_y and μ_y are the weight and the mean of the observations with label y. No iteration, and no log loss minimised:
-    it is right where both labels are normal and otherwise biased, in the base rate too.
+    W_y and μ_y are the weight and the mean of the observations with label y. There is no iteration, and no log loss is
+    minimised: the map is calibrated where both densities are normal and biased otherwise, also in the base rate.
 
     Parameters
     ----------
     variance : {"within", "total"}
         `"within"`: σ² = Σ w (x − μ_y)² / W about the mean of each observation's own label, the maximum-likelihood
-        estimate. `"total"`: Σ w (x − μ)² / (W − 1) about the common mean, which is eq. (6) as printed. It counts the
-        gap of the means as variance, so that its slope is too flat: 1.09 instead of 1.99 on normal data two deviations
-        apart.
+        estimate. `"total"`: Σ w (x − μ)² / (W − 1) about the common mean, which is eq. (6) as printed. It includes the
+        difference of the means in the variance, so that its slope is too flat: 1.09 instead of 1.99 on normal data two
+        deviations apart.
     scale : Scale
         Default `Logit()`: normal log-odds. The paper's scores are the margins of a classifier: `Interval()`.
     forgetting, prior
@@ -42,14 +42,19 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
 
     Notes
     -----
-    Limits. While one label is missing, the score itself is predicted, as before anything was learned. Where μ₁ ≤ μ₀,
-    a = 0, the maximum likelihood under a ≥ 0: p is the share of positives; so it is under `"total"` for W ≤ 1. Means
-    within 1e-9 of each other, relatively, are equal. σ² is taken as at least (μ₁ − μ₀)²/32, so that at the means a
-    score moves the log-odds by at most ±16, the limit of `Logit`, also where σ² is 0.
+    While one label is missing, the prediction is the score itself. Where μ₁ ≤ μ₀, a = 0, the maximum likelihood under
+    a ≥ 0: p is the share of positives; so it is under `"total"` for W ≤ 1. Means within a relative difference of 1e-9
+    are equal. σ² is at least (μ₁ − μ₀)²/32, so that at the means a score changes the log-odds by at most ±16, the limit
+    of `Logit`, also where σ² is 0.
 
-    O(1) time and memory. The sums are exact integers, so that order, merging and retraction change no bit.
+    Cost: O(1) time and memory. The sums are exact integers, so that order, merging and retraction change no bit.
+
+    References
+    ----------
     Paper 002, §2.1, eq. (5) to (7).
 
+    Examples
+    --------
     >>> cal = Gaussian()
     >>> cal.learn_many([0.2, 0.4, 0.3, 0.6, 0.5, 0.8], [0, 0, 1, 0, 1, 1])
     >>> round(cal.predict_one(0.7), 3)

@@ -1,4 +1,4 @@
-"""`HedgedOPS`: online Platt scaling, calibeaten by a randomised forecaster that is calibrated on every stream."""
+"""`HedgedOPS`: online Platt scaling, followed by a randomised forecaster that is calibrated on every stream."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class HedgedOPS(CalibeatenOPS):
     -----
     O(bins) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins²) memory. An observation of weight w counts w
     times in its bin and is a Newton step of w-fold size. An outcome is counted for the forecast made just before it is
-    learned: with delayed labels that is not the one that was served, and the bound is void. Before anything is learned
-    it says the midpoint of the score's bin, not the score.
+    learned: with delayed labels that is not the issued forecast, and the bound does not hold. The prediction of an
+    empty calibrator is the midpoint of the score's bin, not the score.
 
     References
     ----------
@@ -78,9 +78,9 @@ class HedgedOPS(CalibeatenOPS):
 
     def _state(self) -> dict[str, Any]:
         held = {"newton": list(self._newton.state()), "hedger": list(self._hedger.state())}
-        return {"clamped": self._clamped, **held}
+        return {**super()._state(), **held}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._newton.load(*state["newton"])
         self._hedger.load(*state["hedger"])

@@ -17,14 +17,14 @@ from streamcal.parameters.types import FloatArray
 class HistogramBinning(TableCalibrator):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
-    Ties are never split. A distinct score of weight w, below which the weight C lies, belongs to bin
+    Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin
     ⌊bins·(C + w/2)/W⌋, where W is the total weight; a score between two bins belongs to the nearer one. On a grid the
-    cells take the place of the distinct scores. Not monotone.
+    cells replace the distinct scores. The map is not monotone.
 
     Parameters
     ----------
     bins : int
-        Number of bins, at least 1; where ties are heavy some stay empty and are left out.
+        Number of bins, at least 1; with heavy ties some are empty and are left out.
     scale, forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None
@@ -34,9 +34,14 @@ class HistogramBinning(TableCalibrator):
 
     Notes
     -----
-    An observation costs O(log k) for k distinct scores (cells), a prediction after it O(k).
+    Cost: an observation O(log k) for k distinct scores (cells), a prediction after it O(k); memory O(k).
+
+    References
+    ----------
     Zadrozny and Elkan 2001; paper 002, §2.2.1.
 
+    Examples
+    --------
     >>> cal = HistogramBinning(bins=2, resolution=None)
     >>> cal.learn_many([0.1, 0.2, 0.7, 0.9], [0, 0, 0, 1])
     >>> cal.predict_many([0.15, 0.8]).tolist()

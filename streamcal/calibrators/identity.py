@@ -10,10 +10,16 @@ from streamcal.statistics.totals import Totals
 
 
 class Identity(AdditiveCalibrator[Totals]):
-    """The score itself, read as a probability: the baseline every other method has to beat.
+    """The score itself, read as a probability: the baseline for every other method.
 
-    Learning counts observations and changes no prediction. O(1) per observation and in memory.
+    Learning counts observations and changes no prediction.
 
+    Notes
+    -----
+    Cost: O(1) per observation and in memory.
+
+    Examples
+    --------
     >>> cal = Identity()
     >>> cal.learn_one(0.2, True)
     >>> cal.predict_one(0.2), cal.n

@@ -19,12 +19,12 @@ from streamcal.statistics.score_tree import ScoreTree
 class Isotonic(TreeCalibrator):
     """Isotonic regression: min Σ wᵢ (p(sᵢ) − yᵢ)² over nondecreasing p.
 
-    Between held scores the map is linear, outside them constant, as in scikit-learn.
+    Between the scores held the map is linear, beyond them constant, as in scikit-learn.
 
     Parameters
     ----------
     scale, forgetting, prior
-        See `AdditiveCalibrator`. Any order-preserving scale gives the same fit at the held scores; for margins use
+        See `AdditiveCalibrator`. Any order-preserving scale gives the same fit at the scores held; for margins use
         `Interval()`.
     resolution : int or None
         None (default) keeps every distinct score; a number of cells rounds scores to a grid: a coarser score, in
@@ -32,9 +32,14 @@ class Isotonic(TreeCalibrator):
 
     Notes
     -----
-    Learning, unlearning and predicting cost O(log² k) each for k distinct scores; `map()` costs O(k).
+    Cost: learning, unlearning and predicting O(log² k) each for k distinct scores; `map()` O(k); memory O(k).
+
+    References
+    ----------
     Ayer and others 1955; paper 002, eq. (9).
 
+    Examples
+    --------
     >>> cal = Isotonic()
     >>> cal.learn_many([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
     >>> [cal.predict_one(s) for s in (0.1, 0.2, 0.3, 0.4)]

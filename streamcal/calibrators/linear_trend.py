@@ -1,4 +1,4 @@
-"""`LinearTrend`: least squares with a price on every change of slope, the LiTE of the papers."""
+"""`LinearTrend`: ℓ₁ linear trend filtering (L1 penalty on changes of slope), the LiTE of the papers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from streamcal.parameters.types import FloatArray
 from streamcal.solvers.solution import Solution
 from streamcal.solvers.trend_filter import TrendFilter
 
-#: Penalties that are tried: so many, from the least that gives a straight line down to this share of it, in equal
-#: ratios; the defaults of the authors' solver (`glmgen`).
+#: Number of penalties, from the smallest that gives a straight line down to this share of it, in equal ratios; the
+#: defaults of the authors' solver (`glmgen`).
 PENALTIES = 50
 SMALLEST_PENALTY = 1e-5
 
@@ -28,31 +28,37 @@ class LinearTrend(TableCalibrator):
 
     ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ, vⱼ the change of slope at the score sⱼ,
     (pⱼ₊₁ − pⱼ)/(sⱼ₊₁ − sⱼ) − (pⱼ − pⱼ₋₁)/(sⱼ − sⱼ₋₁), s in coordinates of the scale. p is clipped to [0, 1], linear
-    between held scores and constant outside them. Large λ give the straight line of least squares. Not monotone.
+    between the scores held and constant beyond them. For large λ it is the least-squares line. The map is not monotone.
 
     Parameters
     ----------
     penalty : float or None
-        λ ≥ 0, in the units of the formula, which do not depend on how much was learned. None (default): of fifty
-        penalties, from the least that gives a straight line down to 1e-5 of it, the one of least
+        λ ≥ 0, in the units of the formula, which do not depend on the number of observations. None (default): of fifty
+        penalties, from the smallest that gives a straight line down to 1e-5 of it, the one with the least
         AICc = −2 log L + 2d + 2d(d + 1)/(W − d − 1), d = 2 + the number of kinks. L is the likelihood of the labels,
-        in which no probability counts as nearer to 0 or 1 than 1/(W + 2). The search ends at d ≥ W − 1, and where AICc
-        has risen by 80.
+        with probabilities limited to a distance of 1/(W + 2) from 0 and 1. The search ends at d ≥ W − 1, and where AICc
+        has increased by 80.
     scale, forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None
-        Cells of the grid that rounds the scores (default 2,048: fixed memory, and one value for each cell); None keeps
-        every distinct score.
+        Cells of the grid to which scores are rounded (default 2,048: fixed memory, and one value for each cell); None
+        keeps every distinct score.
     refresh_every : int
         See `AdditiveCalibrator`.
 
     Notes
     -----
-    Exact up to 1e-9 of λ in the optimality conditions, whatever the spacing of the scores; scores within 1e-9 of the
-    range of all scores are one. An observation costs O(log k) for k distinct scores (cells). A prediction after it
-    costs O(k) for each kink at most: 1 ms at one λ and 20 ms for all fifty, for 20,000 scores on the default grid.
+    The fit is exact up to 1e-9 of λ in the optimality conditions, for any spacing of the scores; scores within 1e-9 of
+    the range of all scores are treated as one. Cost: an observation O(log k) for k distinct scores (cells), a
+    prediction after it O(k) for each kink at most: 1 ms at one λ and 20 ms for all fifty, for 20,000 scores on the
+    default grid; memory O(k).
+
+    References
+    ----------
     Kim, Koh, Boyd and Gorinevsky 2009; Naeini and Cooper, SDM 2016 (AICc); paper 002, eq. (12).
 
+    Examples
+    --------
     >>> cal = LinearTrend(penalty=0.5)
     >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
     >>> round(cal.predict_one(0.5), 2)
@@ -60,7 +66,7 @@ class LinearTrend(TableCalibrator):
     """
 
     name = "lite"
-    summary = "least squares with a price on every change of slope; λ by AICc or given"
+    summary = "linear trend filtering: L1 penalty on changes of slope; λ by AICc or given"
     monotone = False
     default_resolution = 2048
 
@@ -80,7 +86,7 @@ class LinearTrend(TableCalibrator):
 
 
 def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Iterator[tuple[float, FloatArray]]:
-    """(AICc, fit) for falling penalties, the straight line first.
+    """(AICc, fit) for decreasing penalties, the straight line first.
 
     It ends where there are too many parameters for AICc, and at the first fit that is `NEGLIGIBLE` above the least.
     """
@@ -110,7 +116,7 @@ def clipped(solution: Solution) -> FloatArray:
 
 
 def deviance(p: FloatArray, weight: FloatArray, mean: FloatArray, n: float) -> float:
-    """−2 log L, no probability being nearer to 0 or 1 than 1/(n + 2): so much is left to doubt by n equal labels."""
+    """−2 log L, with probabilities limited to a distance of 1/(n + 2) from 0 and 1, as after n equal labels."""
     doubt = max(1.0 / (n + 2.0), np.finfo(np.float64).eps)
     p = np.clip(p, doubt, 1.0 - doubt)
     return -2.0 * float(weight @ (mean * np.log(p) + (1.0 - mean) * np.log1p(-p)))

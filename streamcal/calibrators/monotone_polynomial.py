@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import get_args
 
 from streamcal.calibrators.additive import AdditiveCalibrator
@@ -12,7 +13,7 @@ from streamcal.maps.polynomials import ChebyshevMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.solvers.conic import MAX_DEGREE, MonotonePolynomialFit, Penalty
+from streamcal.solvers.conic import MAX_DEGREE, Basis, MonotonePolynomialFit
 from streamcal.statistics.chebyshev_moments import ChebyshevMoments
 
 
@@ -26,13 +27,13 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     ----------
     degree : int
         k, from 1 to 40. The paper draws its examples with 16 and chooses among 4, …, 20 by cross validation.
-    lam : float or None
-        Bound λ > 0 of the sum of the absolute coefficients; None sets none. Monotonicity alone keeps a polynomial from
-        swinging, and the paper's convergence needs no bound.
-    penalty : {"monomial", "chebyshev"}
-        Whose coefficients `lam` bounds: those of 1, u, u², … as in the paper (22d), or those of the Chebyshev
-        polynomials, which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
-        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a `lam` of 10⁶ and more may end in
+    bound : float or None
+        Upper bound λ > 0 of the sum of the absolute coefficients; None sets none. Monotonicity alone keeps a polynomial
+        from swinging, and the paper's convergence needs no bound.
+    basis : {"monomial", "chebyshev"}
+        The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials,
+        which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
+        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a bound of 10⁶ and more may end in
         `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
@@ -66,11 +67,14 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     by_ratios = True
     summary = "least squares over all monotone polynomials, by semidefinite programs (extra `conic`)"
 
+    #: Before the first release λ was called `lam`, and the basis `penalty`.
+    renamed = MappingProxyType({"lam": "bound", "penalty": "basis"})
+
     def __init__(
         self,
         degree: int = 16,
-        lam: float | None = None,
-        penalty: Penalty = "monomial",
+        bound: float | None = None,
+        basis: Basis = "monomial",
         *,
         scale: Scale = Probability(),
         forgetting: Forgetting = Forever(),
@@ -79,18 +83,18 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     ) -> None:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
             raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
-        number = isinstance(lam, (int, float)) and not isinstance(lam, bool)
-        if lam is not None and not (number and 0.0 < lam < math.inf):
-            raise InputError(f"lam={lam!r} is not possible; give None or a finite number above 0")
-        if penalty not in get_args(Penalty):
-            raise InputError(f"penalty={penalty!r} is not possible; give 'monomial' or 'chebyshev'")
+        number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
+        if bound is not None and not (number and 0.0 < bound < math.inf):
+            raise InputError(f"bound={bound!r} is not possible; give None or a finite number above 0")
+        if basis not in get_args(Basis):
+            raise InputError(f"basis={basis!r} is not possible; give 'monomial' or 'chebyshev'")
         try:
-            self._fit = MonotonePolynomialFit(degree, lam, penalty)
+            self._fit = MonotonePolynomialFit(degree, bound, basis)
         except ModuleNotFoundError as error:
             raise StreamcalError(f"MonotonePolynomial cannot be used: {error}") from None
         self.degree = degree
-        self.lam = lam
-        self.penalty = penalty
+        self.bound = bound
+        self.basis = basis
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, refresh_every=refresh_every)
 
     def new_statistic(self) -> ChebyshevMoments:

@@ -1,4 +1,4 @@
-"""`NearIsotonic`: least squares with a price on every fall, between the raw shares and the isotonic fit."""
+"""`NearIsotonic`: near-isotonic regression (L1 penalty on decreases), between the raw means and the isotonic fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamcal.maps.knots import KnotMap
 from streamcal.parameters.types import FloatArray
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of
-#: millions of fits. Fits that cannot come nearer are not looked at.
+#: millions of fits. Fits that cannot be closer are skipped.
 NEGLIGIBLE = 80.0
 #: From this λ/2 on the fit is isotonic: the multipliers of the monotone fit are partial sums of wᵢ(ȳᵢ − pᵢ)/W inside a
 #: block, at most a quarter of its share of the weight. Twice as much, for rounding.
@@ -23,31 +23,38 @@ ISOTONIC_FROM = 0.5
 
 
 class NearIsotonic(TableCalibrator):
-    """Nearly-isotonic regression: min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ (pᵢ − pᵢ₊₁)₊ over the values pᵢ at the distinct scores.
+    """Near-isotonic regression: min Σ wᵢ (pᵢ − ȳᵢ)² / W + λ Σ (pᵢ − pᵢ₊₁)₊ over the values pᵢ at the distinct scores.
 
-    ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ. At λ = 0 p is ȳ; at some λ ≤ 1/2 and from there on
-    it is the isotonic fit. Between held scores the map is linear, outside them constant, as for `Isotonic`. Not
-    monotone.
+    ȳᵢ and wᵢ are the mean label and the weight at a score, W = Σ wᵢ. At λ = 0 p is ȳ; from some λ ≤ 1/2 on
+    it is the isotonic fit. Between the scores held the map is linear, beyond them constant, as for `Isotonic`. The map
+    is not monotone.
 
     Parameters
     ----------
     penalty : float or None
-        λ ≥ 0, in the units of the formula, which do not depend on how much was learned (½ Σ w (p − ȳ)² + λ' Σ (…)₊, as
-        the authors write, is the same at λ' = λ·W/2). None (default): of all breakpoints of the path, λ = 0 included,
-        the one of least BIC = −2 log L + d log max(W, 1), L the likelihood of the labels, d the number of blocks.
+        λ ≥ 0, in the units of the formula, which do not depend on the number of observations (the authors'
+        ½ Σ w (p − ȳ)² + λ' Σ (…)₊ is the same at λ' = λ·W/2). None (default): of all breakpoints of the path, λ = 0
+        included, the one with the least BIC = −2 log L + d log max(W, 1), L the likelihood of the labels, d the number
+        of blocks.
     scale, forgetting, prior
-        See `AdditiveCalibrator`. Any order-preserving scale gives the same fit at the held scores.
+        See `AdditiveCalibrator`. Any order-preserving scale gives the same fit at the scores held.
     resolution : int or None
-        Cells of the grid that rounds the scores (default 1,024: fixed memory); None keeps every distinct score.
+        Cells of the grid to which scores are rounded (default 1,024: fixed memory); None keeps every distinct score.
     refresh_every : int
         See `AdditiveCalibrator`.
 
     Notes
     -----
-    An observation costs O(log k) for k distinct scores (cells). A prediction after it walks the exact path, which
+    Cost: an observation O(log k) for k distinct scores (cells). A prediction after it computes the exact path, which
     is piecewise linear in λ: O(k log k), and by BIC O(k²) in the worst case, 0.5 ms for 20,000 scores on the default
-    grid. Tibshirani, Hoefling and Tibshirani 2011, algorithm 1 and §3 (d); paper 002, eq. (10).
+    grid; memory O(k).
 
+    References
+    ----------
+    Tibshirani, Hoefling and Tibshirani 2011, algorithm 1 and §3 (d); paper 002, eq. (10).
+
+    Examples
+    --------
     >>> cal = NearIsotonic(penalty=0.1, resolution=None)
     >>> cal.learn_many([0.2, 0.2, 0.4, 0.4, 0.6, 0.6], [0, 1, 0, 0, 1, 1])
     >>> [round(cal.predict_one(s), 3) for s in (0.2, 0.4, 0.6)]
@@ -55,7 +62,7 @@ class NearIsotonic(TableCalibrator):
     """
 
     name = "near-isotonic"
-    summary = "least squares with a price on every fall; λ by BIC or given"
+    summary = "near-isotonic regression: L1 penalty on decreases; λ by BIC or given"
     monotone = False
     default_resolution = 1024
 

@@ -1,4 +1,4 @@
-"""The interval around a score in which adaptive calibration counts."""
+"""The intervals around a score in which adaptive calibration counts observations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Places = npt.NDArray[np.intp]
 #: of x between two cuts, and for the cuts. Shapes: cuts (m,), stretches two of (m + 1,), cuts' own two of (m,).
 Windows = tuple[FloatArray, tuple[Places, Places], tuple[Places, Places]]
 
-#: Scores that miss the weight asked for by this share of the total hold it: the rounding of the sums.
+#: Tolerance of the required weight, as a share of the total: the rounding of the sums.
 REACHED = 2.0**-42
-#: No smaller share is asked for, so that it stands out from that rounding.
+#: The smallest fraction allowed, well above that rounding.
 SMALLEST_FRACTION = 1e-9
 
 
@@ -35,10 +35,21 @@ class Neighbourhood(Setting):
 
 @dataclass(frozen=True)
 class NearestScores(Neighbourhood):
-    """The smallest interval [x − r, x + r] that holds `fraction` of the total weight; all ties at its ends are inside.
+    """The smallest interval [x − r, x + r] with `fraction` of the total weight, including all ties at its ends.
 
-    Which of two scores is nearer to x is told by their midpoint, rounded to a float.
+    Which of two scores is nearer to x is decided by their midpoint, rounded to a float.
 
+    Parameters
+    ----------
+    fraction : float
+        Share of the total weight, above 0 and at most 1.
+
+    Notes
+    -----
+    Cost: all windows O(k) for k distinct scores.
+
+    Examples
+    --------
     >>> NearestScores(0.1)
     NearestScores(fraction=0.1)
     """
@@ -81,9 +92,22 @@ class NearestScores(Neighbourhood):
 
 @dataclass(frozen=True)
 class FixedWidth(Neighbourhood):
-    """The interval [x − half_width, x + half_width]; where it holds nothing, the nearest scores on either side, or both
-    if they are as near. A score s is inside from the float s − half_width up to the float s + half_width.
+    """The interval [x − half_width, x + half_width] or, where it is empty, the nearest scores on either side.
 
+    Both are used if they are equally near. A score s is inside from the float s − half_width up to the float
+    s + half_width.
+
+    Parameters
+    ----------
+    half_width : float
+        In units of the scale's coordinate.
+
+    Notes
+    -----
+    Cost: all windows O(k log k) for k distinct scores.
+
+    Examples
+    --------
     >>> FixedWidth(0.05)
     FixedWidth(half_width=0.05)
     """
@@ -101,12 +125,23 @@ class FixedWidth(Neighbourhood):
 
 @dataclass(frozen=True)
 class ScoreIntervals(Neighbourhood):
-    """An interval for each score, [lo, hi], given at some `scores` and linear in between; outside them as at the ends.
+    """An interval for each score, [lo, hi], given at some `scores`, linear in between and constant beyond them.
 
-    This is ACP as its authors state it, with the confidence intervals of the model that gives the scores. `scores`,
-    `lo` and `hi` rise strictly, and lo ≤ score ≤ hi. The score at which an interval begins or ceases to hold another is
-    interpolated, right to rounding. Where an interval holds nothing: as in `FixedWidth`.
+    This is ACP as its authors define it, with the confidence intervals of the model that gives the scores. The score at
+    which an interval begins or ceases to contain another one is interpolated, accurate to rounding. Empty intervals are
+    treated as in `FixedWidth`.
 
+    Parameters
+    ----------
+    scores, lo, hi : tuple of float
+        Strictly increasing, with lo ≤ score ≤ hi.
+
+    Notes
+    -----
+    Cost: all windows O(k log k) for k distinct scores.
+
+    Examples
+    --------
     >>> ScoreIntervals(scores=(0.0, 1.0), lo=(-0.01, 0.9), hi=(0.1, 1.01)).hi
     (0.1, 1.01)
     """

@@ -74,8 +74,8 @@ class OnlineBeta(SequentialCalibrator):
         self._newton.step(x, y, w)
 
     def _state(self) -> dict[str, Any]:
-        return {"clamped": self._clamped, "newton": list(self._newton.state())}
+        return {**super()._state(), "newton": list(self._newton.state())}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._newton.load(*state["newton"])

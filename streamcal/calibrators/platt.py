@@ -19,7 +19,7 @@ class Platt(TableCalibrator):
     """Platt scaling: p = 1 / (1 + exp(−(A·x + B))), x the coordinate of the score, A ≥ 0.
 
     A and B maximise Σ tᵢ log pᵢ + (1 − tᵢ) log(1 − pᵢ) with the targets t₊ = (k₊ + 1)/(k₊ + 2) for positive and
-    t₋ = 1/(k₋ + 2) for negative observations, k₊ and k₋ being the weights now held. With a single distinct score A is
+    t₋ = 1/(k₋ + 2) for negative observations, where k₊ and k₋ are the weights held. With a single distinct score A is
     0. (The paper writes exp(As + B) with A ≤ 0.)
 
     Parameters
@@ -36,9 +36,15 @@ class Platt(TableCalibrator):
 
     Notes
     -----
-    An observation costs O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
-    previous solution. Platt 2000; paper 003, §5.1, eq. (5) to (7).
+    Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
+    previous solution; memory O(k).
 
+    References
+    ----------
+    Platt 2000; paper 003, §5.1, eq. (5) to (7).
+
+    Examples
+    --------
     >>> cal = Platt()
     >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
     >>> round(cal.predict_one(0.7), 3)

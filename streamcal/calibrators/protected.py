@@ -16,19 +16,19 @@ from streamcal.parameters.types import Time
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)
 CALIBRATORS = tuple(itertools.product(OFFSETS, SLOPES))
-#: Defaults: the authors' rates, and half of the weight on the score for good.
+#: Defaults: the authors' rates, and half of the weight permanently on the score.
 JUMP_RATES, PASSIVE = (1e-2, 1e-3, 1e-4), 0.5
 #: A lower jump rate would leave calibrators weights that lose their digits.
 SMALLEST_RATE = 1e-100
 
 
 class Protected(SequentialCalibrator):
-    """Protected probabilistic classification: a mixture of nine calibrators, weighted by how right each has been.
+    """Protected probabilistic classification: a mixture of nine calibrators, weighted by their likelihood so far.
 
     The calibrators are fₖ(s) = σ(α + β·logit s), α ∈ {0, 1, −1}, β ∈ {1, ½, 2}. For each jump rate J all weight starts
     on the score itself; an outcome multiplies the weight of each calibrator by the probability it gave, and between two
     outcomes the part J of all weight is spread evenly over the nine: this is fixed share. The prediction is the mean
-    of the calibrators by weight, over all jump rates and over the part `passive` that stays on the score for good.
+    of the calibrators by weight, over all jump rates and over the part `passive` that always stays on the score.
 
     The summed log loss is at most that of the score (clamped at log-odds ±16) plus log(1/passive), log 2 by default,
     on every stream, for weights up to 1.
@@ -36,7 +36,7 @@ class Protected(SequentialCalibrator):
     Parameters
     ----------
     jump_rates : tuple of float
-        Each from 1e-100 to 1. Their inverses are the lengths of the calm spells that the mixture adapts to, in
+        Each from 1e-100 to 1. Their inverses are the lengths of the stationary periods that the mixture adapts to, in
         observations.
     passive : float
         Between 0 and 1: the part of the weight at the start that stays on the score.
@@ -50,8 +50,9 @@ class Protected(SequentialCalibrator):
     -----
     O(9·rates) per observation: 0.9 µs to learn, 0.5 µs to predict with three rates. An observation of weight w counts
     as w equal outcomes at once, with one jump after them. The authors' code jumps before the first outcome too, which
-    moves the first predictions by less than the largest rate; here what has learned nothing is the score. It also
-    weights by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
+    changes the first predictions by less than the largest rate; here the prediction of an empty calibrator is the
+    score. It also weights by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten
+    but by jumping.
 
     References
     ----------
@@ -69,7 +70,7 @@ class Protected(SequentialCalibrator):
     """
 
     name = "protected"
-    summary = "the score, insured: a mixture of nine calibrators that loses at most log 2 of log loss"
+    summary = "mixture of the score and nine calibrators; total log loss at most log 2 above that of the score"
 
     def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
         if not isinstance(jump_rates, tuple) or not jump_rates or not all(map(_is_rate, jump_rates)):
@@ -97,10 +98,10 @@ class Protected(SequentialCalibrator):
         self._jumper.step(x, y, w)
 
     def _state(self) -> dict[str, Any]:
-        return {"clamped": self._clamped, "jumper": list(self._jumper.state())}
+        return {**super()._state(), "jumper": list(self._jumper.state())}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._jumper.load(*state["jumper"])
 
 

@@ -1,4 +1,4 @@
-"""The one list of methods: name → class. A new method is one file and one line here."""
+"""The registry of methods of one score: name → class. A new method is one file and one line here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamcal.lazy import Methods
 if TYPE_CHECKING:
     from streamcal.calibrators.base import Calibrator
 
-#: The methods of one score. A module is imported when its method is first asked for.
+#: The methods of one score. A module is imported when its method is first looked up.
 REGISTRY: Methods[type[Calibrator]] = Methods(
     {
         "identity": "streamcal.calibrators.identity.Identity",

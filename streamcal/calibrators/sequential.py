@@ -20,21 +20,15 @@ class SequentialCalibrator(Calibrator):
     An observation of weight 2 is one step of double size; weight 0 is no step. Forgetting is a parameter of the step.
     """
 
+    noted = "clamped"
     merges = False
     unlearns = False
     bounded_memory = True
     scale: Scale
 
-    def __init__(self) -> None:
-        self._clamped = 0
-
     @abstractmethod
     def _step(self, x: float, y: float, w: float) -> None:
         """One step on a checked observation of weight w > 0."""
-
-    def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: scores the scale clamped on learning."""
-        return {"clamped": self._clamped}
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, label, weight = check_score(score), check_label(y), check_weight(w)
@@ -42,7 +36,7 @@ class SequentialCalibrator(Calibrator):
         if weight > 0.0:
             self._step(x, label, weight)
             if x == self.scale.lo or x == self.scale.hi:
-                self._clamped += self.scale.clamps(s)
+                self._note(self.scale.clamps(s))
 
     def learn_many(
         self,
@@ -56,7 +50,7 @@ class SequentialCalibrator(Calibrator):
         x = self.scale.coordinates(s)[kept]
         for step in zip(x.tolist(), labels[kept].tolist(), weights[kept].tolist(), strict=True):
             self._step(*step)
-        self._clamped += self.scale.count_clamped(s[kept])
+        self._note(self.scale.count_clamped(s[kept]))
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         return self.map().at(self.scale.coordinate(check_score(score)))

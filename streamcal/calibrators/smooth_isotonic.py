@@ -17,27 +17,32 @@ class SmoothIsotonic(TreeCalibrator):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ); the curve passes
-    through these points, rises between them, has a continuous slope (Fritsch and Butland's weighted harmonic mean,
-    as in SciPy's `PchipInterpolator`), and is constant below the first point and above the last.
+    through these points, is nondecreasing between them, has a continuous slope (Fritsch and Butland's weighted harmonic
+    mean, as in SciPy's `PchipInterpolator`), and is constant below the first point and above the last.
 
     Parameters
     ----------
     scale, forgetting, prior
-        See `AdditiveCalibrator`. Points and curve are drawn over the coordinate, so the scale matters.
+        See `AdditiveCalibrator`. Points and curve are functions of the coordinate, so the scale matters.
     resolution : int or None
         None (default) keeps every distinct score; a number of cells rounds scores to a grid: a coarser score, in
         fixed memory, on which the map has a step for each cell. The blocks are those of a step method, which a grid
-        may move by more than its width: hence no grid by default.
+        may change by more than its width: hence no grid by default.
     refresh_every : int
         See `AdditiveCalibrator`.
 
     Notes
     -----
-    Learning and unlearning cost O(log² k) for k distinct scores; the first prediction after a change costs O(k), the
-    next ones O(log k). Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5, which leaves the representative score
-    of a block open: the weighted mean is our choice. Neighbouring blocks of equal value are one block, to a relative
-    2⁻⁴², the rounding of sums.
+    The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
+    equal value are one block, to a relative 2⁻⁴², the rounding of sums. Cost: learning and unlearning O(log² k) for k
+    distinct scores; the first prediction after a change O(k), the next ones O(log k); memory O(k).
 
+    References
+    ----------
+    Jiang, Osl, Kim and Ohno-Machado 2011; paper 002, §2.2.5.
+
+    Examples
+    --------
     >>> cal = SmoothIsotonic()
     >>> cal.learn_many([0.1, 0.2, 0.4, 0.6, 0.8], [0, 0, 1, 0, 1])
     >>> cal.predict_many([0.15, 0.3, 0.5, 0.8]).round(3).tolist()
@@ -71,7 +76,7 @@ def pchip(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _end(near: float, far: float, step: float, next_step: float) -> float:
-    """The slope at an outer end times its interval's width: three points' parabola, unless that would fall."""
+    """The slope at an outer end times its interval's width: three points' parabola, unless that would decrease."""
     if (1.0 + near) * step * far <= near * near * next_step:
         return 0.0
     return float((1.0 + near) * step - near * near / far * next_step)

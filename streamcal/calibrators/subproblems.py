@@ -23,7 +23,7 @@ from streamcal.statistics.totals import Totals
 
 
 class Readers:
-    """What predictions of subproblems are read from, made for those that are asked for.
+    """The predictors of subproblems, made when they are needed.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Readers:
     statistic : Subproblems
         Read until its next change.
     previous : Readers or None
-        The last ones: where solvers may begin.
+        The previous ones, as warm starts of solvers.
     """
 
     def __init__(self, method: AdditiveCalibrator[Any], statistic: Subproblems, previous: Readers | None) -> None:
@@ -43,7 +43,7 @@ class Readers:
         self._made: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
-        """The map of a subproblem, or what answers like it; None where nothing is held of it."""
+        """The predictor of a subproblem, a map or an object like it; None where no observation of it is held."""
         made = self._made.get(key)
         if made is None:
             part = self._statistic.part(key)
@@ -54,7 +54,7 @@ class Readers:
         return made
 
     def all(self) -> dict[Key, CalibrationMap]:
-        """The maps of all subproblems of which something is held: immutable, whatever changes later."""
+        """The maps of all subproblems with observations: immutable, whatever changes later."""
         return {key: map_of(self._method, part, self._starts.get(key)) for key, part in self._statistic.parts.items()}
 
 
@@ -69,7 +69,7 @@ def map_of(method: AdditiveCalibrator[Any], part: Statistic, start: Any) -> Cali
 
 
 class SequentialSubproblems(Statistic):
-    """Sequential calibrators, one for each subproblem, which forget by their own steps. They are under `Forever`."""
+    """Sequential calibrators, one for each subproblem, which forget by their own steps, under `Forever`."""
 
     def __init__(self, calibrator: Calibrator, routing: Routing) -> None:
         self._calibrator = calibrator
@@ -91,11 +91,11 @@ class SequentialSubproblems(Statistic):
         return False  # nothing is ever reverted
 
     def get(self, key: Key) -> CalibrationMap | Calibrator | None:
-        """The calibrator of a subproblem; None where nothing was learned of it."""
+        """The calibrator of a subproblem; None where it has no observation."""
         return self.calibrators.get(key)
 
     def all(self) -> dict[Key, CalibrationMap]:
-        """The maps of all subproblems of which something was learned."""
+        """The maps of all subproblems with observations."""
         return {key: calibrator.map() for key, calibrator in self.calibrators.items()}
 
     def update(self, x: Coordinate, y: float, w: float) -> None:
@@ -181,7 +181,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         super()._unlearn(x, y, w, t)
 
     def _readers_at(self, t: Time | None) -> Readers | SequentialSubproblems:
-        """What predictions of the subproblems as of `t` are read from."""
+        """The predictors of the subproblems as of `t`."""
         statistic = self._present(t)
         if isinstance(statistic, SequentialSubproblems):
             return statistic

@@ -17,7 +17,7 @@ Table = ScoreTable | GridTable
 
 
 class TableParameters(TypedDict, total=False):
-    """The parameters that all methods of a score table have; see `TableCalibrator`."""
+    """The parameters of all methods of a score table; see `TableCalibrator`."""
 
     scale: Scale
     forgetting: Forgetting
@@ -58,7 +58,7 @@ class TableCalibrator(AdditiveCalibrator[Table]):
 
 
 class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
-    """A method that is a function of the score tree, which has the isotonic fit of all scores at hand."""
+    """A method that is a function of the score tree, which maintains the isotonic fit of all scores."""
 
     by_ratios = True
 

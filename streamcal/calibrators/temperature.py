@@ -16,12 +16,12 @@ class Temperature(TableCalibrator):
     """Temperature scaling: p = 1 / (1 + exp(−x/T)), x the log-odds of the score, 0 < T ≤ ∞.
 
     The slope 1/T ≥ 0 maximises the likelihood. A score of ½ keeps the probability ½, so that a wrong base rate is not
-    repaired: for that see `Platt` and `Beta`. Scores that point the wrong way on the whole end at T = ∞, p = ½.
+    corrected: for that see `Platt` and `Beta`. Scores that are negatively related to the outcomes give T = ∞, p = ½.
 
     Parameters
     ----------
     scale : Scale
-        Default `Logit()`. On `Interval()` the coordinate itself is divided: a margin, or log-odds as they are.
+        Default `Logit()`. On `Interval()` the coordinate itself is divided: a margin, or given log-odds.
     forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None
@@ -31,12 +31,17 @@ class Temperature(TableCalibrator):
 
     Notes
     -----
-    A ridge of 1e-9 on the slope's distance from 1, relative to the total weight, makes it finite where no observation
-    lies on the wrong side of ½ and the likelihood grows for ever: log-odds then end in the tens. `prior` is gentler.
+    A ridge of 1e-9 on the slope's difference from 1, relative to the total weight, makes it finite where no observation
+    lies on the wrong side of ½ and the likelihood grows for ever: log-odds then end in the tens. `prior` has a stronger
+    effect. Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from
+    the previous solution; memory O(k).
 
-    An observation costs O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
-    previous solution. Guo, Pleiss, Sun and Weinberger 2017.
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger 2017.
 
+    Examples
+    --------
     >>> cal = Temperature()
     >>> cal.learn_many([0.2, 0.1, 0.6, 0.8], [0, 1, 1, 1])
     >>> round(cal.predict_one(0.7), 3), cal.predict_one(0.5)
@@ -50,7 +55,7 @@ class Temperature(TableCalibrator):
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
-        # Log-odds reach ±16; margins beyond are brought there first, so that 1e9 is as good a unit as any.
+        # Log-odds reach ±16; larger margins are rescaled to that range first, so that any unit, even 1e9, works.
         reach = max(1.0, float(np.abs(x).max()) / LOGIT_LIMIT)
         z = x / reach
         initial = np.array([start.slope * reach - 1.0 if isinstance(start, SigmoidMap) else 0.0])

@@ -1,4 +1,4 @@
-"""`TrackingOPS`: online Platt scaling, calibeaten by what followed its forecasts."""
+"""`TrackingOPS`: online Platt scaling, followed by the share of positives in each bin of its forecasts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class TrackingOPS(CalibeatenOPS):
 
     The forecast of online Platt scaling falls into one of `bins` bins of width ε = 1/bins, and the prediction is the
     mean outcome of the earlier observations whose forecast fell into it. In each bin they are joined by one
-    pseudo-observation of weight 1 at its midpoint, as in the authors' code: an empty bin says its midpoint, and one
-    outcome does not make a bin say 0 or 1.
+    pseudo-observation of weight 1 at its midpoint, as in the authors' code: an empty bin predicts its midpoint, and a
+    single outcome does not make the prediction of a bin 0 or 1.
 
     On every stream of unit weights the sum of (p − y)² is at most Σ n·v + ln(n + 1) + 1 over the bins, n outcomes of
     variance v having fallen into a bin: little more than the loss Σ n·v of predicting the mean of each bin, known
@@ -33,8 +33,8 @@ class TrackingOPS(CalibeatenOPS):
     Notes
     -----
     O(1) per observation: 0.4 µs to learn, 0.3 µs to predict. O(bins) memory. An observation of weight w counts w times
-    in its bin and is a Newton step of w-fold size. Before anything is learned it says the midpoint of the score's bin,
-    not the score.
+    in its bin and is a Newton step of w-fold size. The prediction of an empty calibrator is the midpoint of the score's
+    bin, not the score.
 
     References
     ----------
@@ -69,10 +69,10 @@ class TrackingOPS(CalibeatenOPS):
 
     def _state(self) -> dict[str, Any]:
         held = {"weight": list(self._weight), "positive": list(self._positive)}
-        return {"clamped": self._clamped, "newton": list(self._newton.state()), **held}
+        return {**super()._state(), "newton": list(self._newton.state()), **held}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped = int(state["clamped"])
+        super()._restore(state)
         self._newton.load(*state["newton"])
         if not len(state["weight"]) == len(state["positive"]) == self.bins:
             raise ValueError(f"expected the weights of {self.bins} bins")

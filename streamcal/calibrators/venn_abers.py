@@ -21,16 +21,16 @@ from streamcal.statistics.score_tree import ScoreTree
 
 
 class VennAbers(TreeCalibrator):
-    """The inductive Venn-Abers predictor: two isotonic fits, one for each label the test object might have.
+    """The inductive Venn-Abers predictor: two isotonic fits, one for each possible label of the test object.
 
-    `predict_interval_one(s)` is (p₀, p₁), p_y being the isotonic fit at s of everything held together with (s, y).
-    It is a multiprobability: if scoring rule and data meet the conditions below, the one of the two that belongs to
-    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` makes one probability of it.
+    `predict_interval_one(s)` is (p₀, p₁), where p_y is the isotonic fit at s of everything held together with (s, y).
+    It is a multiprobability: if scoring rule and data satisfy the conditions below, the one of the two that belongs to
+    the outcome is perfectly calibrated. It is not a confidence interval. `predict_one` reduces it to one probability.
 
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). The minimax ones over-predict rare events; for click rates
+        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). The minimax points over-predict rare events; for click rates
         choose "self-consistent", which may be 0.
     scale, forgetting, prior
         See `AdditiveCalibrator`; for margins use `Interval()`.
@@ -40,12 +40,17 @@ class VennAbers(TreeCalibrator):
 
     Notes
     -----
-    Learning, unlearning and predicting cost O(log² k) each for k distinct scores; `map()` costs O(k log² k).
+    Cost: learning, unlearning and predicting O(log² k) each for k distinct scores; `map()` O(k log² k); memory O(k).
 
-    Validity (paper 003, Proposition 1) needs a scoring rule fixed in advance, exchangeable data and unit weights. A
-    base model that goes on learning, decay, a prior or unequal weights void it: there this is a method without a
-    guarantee. Vovk, Petej and Fedorova 2015; paper 003, §2 and §4.
+    Validity (paper 003, Proposition 1) needs a scoring rule fixed in advance, exchangeable data and unit weights. With
+    a base model that keeps learning, with decay, a prior or unequal weights, this is a method without a guarantee.
 
+    References
+    ----------
+    Vovk, Petej and Fedorova 2015; paper 003, §2 and §4.
+
+    Examples
+    --------
     >>> cal = VennAbers()
     >>> cal.predict_interval_one(0.5)
     (0.0, 1.0)
@@ -83,7 +88,7 @@ class VennAbers(TreeCalibrator):
         return float(self._point(*self.predict_interval_one(score, t=t)))
 
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
-        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in today's units."""
+        """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         if t is None and w == 1.0 and self._ask is not None:
             interval = self._ask(score)  # None unless the score is its own coordinate
             if interval is not None:

@@ -74,7 +74,7 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
 
     name = "bernstein-fusion"
     by_ratios = True
-    summary = "isotonic tensor Bernstein polynomial of least squares"
+    summary = "isotonic tensor-product Bernstein polynomial by least squares"
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
     """
 
     name = "copula"
-    summary = "Bayes' rule, kernel margins and one copula a class"
+    summary = "Bayes' rule, kernel margins and one copula per class"
     monotone = False
 
     def __init__(

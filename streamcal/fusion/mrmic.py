@@ -70,7 +70,7 @@ class MRMIC(AdditiveFusion[VectorTable]):
     """
 
     name = "mrmic"
-    summary = "isotonic on held tuples, smoothed by distance, linear in between"
+    summary = "isotonic regression on tuples, smoothed by distance, interpolated linearly"
     monotone = False
 
     def __init__(

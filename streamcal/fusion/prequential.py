@@ -59,7 +59,7 @@ class PrequentialFusion(Fusion):
     """
 
     name = "prequential-fusion"
-    summary = "several fusions, of which the one that has predicted best is asked"
+    summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
     merges = False

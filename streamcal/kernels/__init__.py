@@ -10,8 +10,13 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-#: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
+#: Kernel → the kernels without whose compiled forms its own is of no use: those whose `.pxd` it uses, directly or
+#: through another; for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one.
+#: Each kernel stands below those that it imports.
 USES = {
+    "hull_nodes": ("hull_search", "hull_tree"),
+    "hull_search": ("hull_nodes", "hull_tree"),
+    "hull_tree": ("hull_nodes", "hull_search"),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
@@ -20,7 +25,8 @@ USES = {
 FOLDER = Path(__file__).parent
 
 
-def _is_compiled(name: str) -> bool:
+def has_compiled_form(name: str) -> bool:
+    """Whether the compiled form of a kernel is beside its `.py`."""
     return any((FOLDER / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
 
 
@@ -35,5 +41,5 @@ def _import_source(name: str) -> None:
 # A compiled kernel cannot use the C types of one that is not, as where the compiler failed on that one alone: it would
 # fail on import. It is then used as Python too.
 for _kernel, _used in USES.items():
-    if _is_compiled(_kernel) and not all(map(_is_compiled, _used)):
+    if has_compiled_form(_kernel) and not all(map(has_compiled_form, _used)):
         _import_source(_kernel)

@@ -116,7 +116,7 @@ class DifferenceQP:
         self._d, self._z = np.zeros(size).data, np.zeros(size).data
         self._a = np.zeros(size + 1, dtype=np.intp).data
         self._out = np.zeros(len(above), dtype=np.int8).data
-        self._columns = np.zeros((size, size)).data
+        self._jt, self._columns = np.zeros(size * size).data, np.zeros((size, size)).data
 
     @property
     def working(self):
@@ -131,9 +131,10 @@ class DifferenceQP:
         total: cython.double
         if inverse_factor.shape[0] != n or inverse_factor.shape[1] != n or linear.shape[0] != n:
             raise ValueError(f"{n} variables need an {n} x {n} inverse factor and {n} linear terms")
-        self._jt = np.array(inverse_factor).reshape(-1).data
         for i in range(n):  # x = L⁻ᵀ (L⁻¹ a)
             total = 0.0
+            for j in range(n):
+                self._jt[i * n + j] = inverse_factor[i, j]
             for j in range(i + 1):
                 total = total + self._jt[i * n + j] * linear[j]
             self._d[i] = total

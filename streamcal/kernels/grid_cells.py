@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, binding=False
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Which cell of a grid a coordinate lies in, and sums and values by cell, one number or an array at a time.
 
 Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A guess that is never too

@@ -45,10 +45,10 @@ class NearIsotonicPath:
     total: cython.double
     weight: cython.double[::1]
     positive: cython.double[::1]
-    after: cython.long[::1]
-    before: cython.long[::1]
-    version: cython.long[::1]
-    falls: cython.long[::1]
+    after: cython.Py_ssize_t[::1]
+    before: cython.Py_ssize_t[::1]
+    version: cython.Py_ssize_t[::1]
+    falls: cython.Py_ssize_t[::1]
     crossings: list
 
     def __init__(self, weight: cython.const[cython.double][::1], positive: cython.const[cython.double][::1]):
@@ -59,7 +59,7 @@ class NearIsotonicPath:
         self.size, self.penalty, self.crossings = size, 0.0, []
         self.weight, self.positive = np.array(weight).data, np.array(positive).data
         self.after, self.before = np.arange(1, size + 1).data, np.arange(-1, size - 1).data
-        self.version, self.falls = np.zeros(size, dtype=int).data, np.zeros(size, dtype=int).data
+        self.version, self.falls = np.zeros(size, dtype=np.intp).data, np.zeros(size, dtype=np.intp).data
         self.total = 0.0
         for i in range(size):
             self.total += weight[i]
@@ -90,7 +90,7 @@ class NearIsotonicPath:
     @cython.cfunc
     def drift(self, b: cython.Py_ssize_t) -> cython.double:
         """d_b, by which the value of a block grows with λ."""
-        steps: cython.long = 0
+        steps: cython.Py_ssize_t = 0
         if self.before[b] >= 0:
             steps += self.falls[self.before[b]]
         if self.after[b] < self.size:

@@ -32,7 +32,7 @@ def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
     """
     size: cython.Py_ssize_t = x.shape[0]
     width: cython.Py_ssize_t = x.shape[1]
-    found: cython.long[::1] = np.empty(size, dtype=int).data
+    found: cython.Py_ssize_t[::1] = np.empty(size, dtype=np.intp).data
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     f: cython.Py_ssize_t
@@ -55,6 +55,8 @@ def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def below(
     x: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, j: cython.Py_ssize_t, width: cython.Py_ssize_t
 ) -> cython.bint:
@@ -77,25 +79,25 @@ class BlockCutter:
 
     size: cython.Py_ssize_t
     whole: cython.bint
-    cuts = cython.declare(cython.long, visibility="readonly")
+    cuts = cython.declare(cython.Py_ssize_t, visibility="readonly")
     positive: cython.const[cython.double][::1]
     negative: cython.const[cython.double][::1]
-    order: cython.long[::1]
-    block: cython.long[::1]
-    first: cython.long[::1]
-    to: cython.long[::1]
-    twin: cython.long[::1]
+    order: cython.Py_ssize_t[::1]
+    block: cython.Py_ssize_t[::1]
+    first: cython.Py_ssize_t[::1]
+    to: cython.Py_ssize_t[::1]
+    twin: cython.Py_ssize_t[::1]
     flow: cython.longlong[::1]
     excess: cython.longlong[::1]
-    level: cython.long[::1]
-    arc: cython.long[::1]
-    queue: cython.long[::1]
-    path: cython.long[::1]
+    level: cython.Py_ssize_t[::1]
+    arc: cython.Py_ssize_t[::1]
+    queue: cython.Py_ssize_t[::1]
+    path: cython.Py_ssize_t[::1]
 
     def __init__(
         self,
-        lower: cython.const[cython.long][::1],
-        upper: cython.const[cython.long][::1],
+        lower: cython.const[cython.Py_ssize_t][::1],
+        upper: cython.const[cython.Py_ssize_t][::1],
         positive: cython.const[cython.double][::1],
         negative: cython.const[cython.double][::1],
         whole: cython.bint,
@@ -106,12 +108,12 @@ class BlockCutter:
         e: cython.Py_ssize_t
         self.size, self.whole, self.cuts = size, whole, 0
         self.positive, self.negative = positive, negative
-        self.order, self.block = np.arange(size).data, np.zeros(size, dtype=int).data
-        self.first, self.to = np.zeros(size + 2, dtype=int).data, np.zeros(2 * arcs, dtype=int).data
-        self.twin, self.flow = np.zeros(2 * arcs, dtype=int).data, np.zeros(2 * arcs, dtype=np.int64).data
-        self.excess, self.level = np.zeros(size, dtype=np.int64).data, np.zeros(size, dtype=int).data
-        self.arc, self.queue = np.zeros(size, dtype=int).data, np.zeros(size, dtype=int).data
-        self.path = np.zeros(size, dtype=int).data
+        self.order, self.block = np.arange(size).data, np.zeros(size, dtype=np.intp).data
+        self.first, self.to = np.zeros(size + 2, dtype=np.intp).data, np.zeros(2 * arcs, dtype=np.intp).data
+        self.twin, self.flow = np.zeros(2 * arcs, dtype=np.intp).data, np.zeros(2 * arcs, dtype=np.int64).data
+        self.excess, self.level = np.zeros(size, dtype=np.int64).data, np.zeros(size, dtype=np.intp).data
+        self.arc, self.queue = np.zeros(size, dtype=np.intp).data, np.zeros(size, dtype=np.intp).data
+        self.path = np.zeros(size, dtype=np.intp).data
         for e in range(arcs):
             self.first[lower[e] + 2] += 1
             self.first[upper[e] + 2] += 1
@@ -163,6 +165,7 @@ class BlockCutter:
                 stop, most = middle, mean
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def mean(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """θ of a block."""
         positive: cython.double = 0.0
@@ -174,6 +177,7 @@ class BlockCutter:
         return positive / weight
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def cut(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Bring the points of U to the end of a block, the others to its beginning; where U begins.
 
@@ -199,6 +203,7 @@ class BlockCutter:
         return kept
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def begin(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
         """No flow inside the block; the capacities c as `excess`, points outside it marked."""
         i: cython.Py_ssize_t
@@ -231,6 +236,7 @@ class BlockCutter:
                     self.flow[e] = 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def search(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
         """Breadth first from all points with excess: levels, −1 where none comes; whether a deficit was reached."""
         i: cython.Py_ssize_t
@@ -259,6 +265,7 @@ class BlockCutter:
         return reached
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
         """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from streamcal import lazy
@@ -26,6 +28,8 @@ class Learner(ABC):
     summary: ClassVar[str] = ""
     #: What is counted of observations that are learned as well as they can be, such as "clamped" scores; None: nothing.
     noted: ClassVar[str | None] = None
+    #: Parameters that saved states may have under an earlier name: that name → today's.
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
@@ -135,7 +139,7 @@ class Learner(ABC):
         if state.get("class") != cls.__name__:
             raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
         try:
-            calibrator = cls(**_parameters_in(state["params"]))
+            calibrator = cls(**_parameters_in(cls, state["params"]))
             calibrator._restore(state["learned"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
             raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
@@ -156,15 +160,16 @@ def _plain(value: Any) -> Any:
     return encode(value)
 
 
-def _parameters_in(plain: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that `_parameters_of` wrote."""
-    return {name: _read(value) for name, value in plain.items()}
+def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that `_parameters_of` wrote, under the names of today."""
+    return {cls.renamed.get(name, name): _read(value) for name, value in plain.items()}
 
 
 def _read(value: Any) -> Any:
     """The parameter that `_plain` wrote."""
     if isinstance(value, dict) and "learner" in value:
-        return Learner.class_named(value["learner"])(**_parameters_in(value["params"]))
+        cls = Learner.class_named(value["learner"])
+        return cls(**_parameters_in(cls, value["params"]))
     if isinstance(value, list):
         return tuple(_read(item) for item in value)
     return decode(value)

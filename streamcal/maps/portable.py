@@ -280,9 +280,10 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
     These are the formulas of `points.py`, which says where they are from. They are written out again so that this file
     imports nothing; `tests/test_portable_maps.py` holds the two together to the last bit.
     """
-    share = 1.0 / len(lower)
     if rule == "log-minimax":
-        positive, negative = math.prod([p**share for p in upper]), math.prod([(1.0 - p) ** share for p in lower])
+        share = 1.0 / len(lower)
+        positive: Any = math.prod([p**share for p in upper])
+        negative: Any = math.prod([(1.0 - p) ** share for p in lower])
         return positive / (negative + positive)
     if rule == "brier-minimax":
         each = [high + 0.5 * (low * low - high * high) for low, high in zip(lower, upper, strict=True)]
@@ -440,8 +441,8 @@ def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[
     return partial(_step_one, cuts.tolist(), values.tolist())
 
 
-def _lists(content: dict[str, Any], *names: str) -> list[list[float]]:
-    return [content[name].tolist() for name in names]
+def _lists(content: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(content[name].tolist() for name in names)
 
 
 def _ends(scale: dict[str, Any]) -> tuple[float, float]:

@@ -1,9 +1,11 @@
 """Many classes: a vector of scores, one for each label → probabilities that sum to one.
 
+Examples
+--------
 >>> from streamcal.multiclass import VectorScaling
 >>> cal = VectorScaling()
 >>> for scores, y in [({"cat": 0.7, "dog": 0.3}, "dog"), ({"cat": 0.6, "dog": 0.3, "fox": 0.1}, "fox")]:
-...     p = cal.predict_one(scores)  # before anything was learned: the scores
+...     p = cal.predict_one(scores)  # before the first observation: the scores
 ...     cal.learn_one(scores, y)
 >>> sum(cal.predict_one({"cat": 0.6, "dog": 0.3, "fox": 0.1}).values())
 1.0

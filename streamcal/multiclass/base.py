@@ -1,5 +1,5 @@
-"""The contract of many classes: a vector of scores, one for each label → probabilities that sum to one; and what
-additive methods of it share."""
+"""The contract of several classes, scores by label → probabilities that sum to one, and the base of additive
+methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from streamcal.parameters.types import FloatArray, Time
 
 
 class MulticlassMap(ABC):
-    """A pure function of the scores of an observation: an immutable snapshot, safe to hand to any number of threads."""
+    """A pure function of the scores of an observation: an immutable snapshot, safe for any number of threads."""
 
     #: Whether scores must sum to one.
     sums_to_one: ClassVar[bool] = False
@@ -60,7 +60,7 @@ class MulticlassMap(ABC):
 
 
 class SharesMap(MulticlassMap):
-    """The scores, divided by their sum: what is predicted before anything was learned."""
+    """The scores, divided by their sum: the prediction before the first observation."""
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         return shares(scores)
@@ -70,18 +70,18 @@ class SharesMap(MulticlassMap):
 
 
 class VectorSharesMap(SharesMap):
-    """The scores, which must sum to one: they are divided by what they sum to."""
+    """Scores that must sum to one, divided by their sum."""
 
     sums_to_one = True
 
 
 class MulticlassCalibrator(Learner):
-    """A method of many classes: it learns that scores were followed by a label, and predicts probabilities.
+    """A method for several classes: it learns which label followed scores by label, and predicts probabilities.
 
-    An observation is a dict label → score in [0, 1] and the label that came. Labels are texts, bools, whole numbers or
-    finite floats, and may appear at any time. A label that is not among the scores takes no part in the observation;
-    if it is the one that came, it takes part with the score 0. Probabilities are those of the labels that have scores,
-    and sum to one; a label never seen before keeps its score until it is learned, in the company of the others.
+    An observation is a dict label → score in [0, 1] and the label that occurred. Labels are strings, bools, whole
+    numbers or finite floats, and may appear at any time. A label that is not among the scores is left out of the
+    observation; if it is the one that occurred, it is included with the score 0. Predictions are for the labels that
+    have scores, and sum to one; a label without observations keeps its score, up to the normalisation.
     """
 
     #: Whether the scores of an observation must sum to one.
@@ -103,25 +103,28 @@ class MulticlassCalibrator(Learner):
         *,
         labels: Sequence[ClassLabel],
     ) -> None:
-        """Learn scores of shape (n, K), whose columns are those of `labels`, and the labels that came, shape (n,): the
-        state a loop of `learn_one` leaves. All or, on an error, nothing."""
+        """Learn n observations: the same state as a loop of `learn_one`; on an error nothing is learned.
+
+        Scores have shape (n, K), with a column for each of `labels`; the labels that occurred have shape (n,).
+        """
 
     @abstractmethod
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        """The probabilities of the labels of `scores`, summing to one, as of time `t`. Changes nothing."""
+        """The probabilities of the labels of `scores`, summing to one, as of time `t`. The state does not change."""
 
     @abstractmethod
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """The probabilities for scores of shape (n, K), whose columns are those of `labels`, all as of time `t`; shape
-        (n, K). Changes nothing."""
+        (n, K). The state does not change.
+        """
 
     def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        """Take back an earlier `learn_one` of the same arguments, exactly."""
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
         raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> MulticlassMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
 
 
 class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], MulticlassCalibrator):
@@ -130,7 +133,7 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
     Parameters
     ----------
     forgetting, refresh_every
-        As of `streamcal.learners.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.AdditiveLearner`.
     """
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -167,5 +170,5 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
         return self._map_for_predictions(t).predict_many(P, labels=labels)
 
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
-        """What answers as of `t`: the map, or what answers like it and is there already."""
+        """The map as of `t`, or an object with the same predictions that exists already."""
         return self._map_at(t)

@@ -1,4 +1,4 @@
-"""`BinarySubproblems`: many classes by a binary method, applied to each of several binary subproblems."""
+"""`BinarySubproblems`: several classes by a binary method, applied to each of several binary subproblems."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from streamcal.statistics.subproblems import Subproblems
 
 
 class Predictors(Protocol):
-    """What predicts in each subproblem: a dict of maps, or what makes them when they are needed."""
+    """The predictors of the subproblems: a dict of maps, or an object that makes them when they are needed."""
 
     def get(self, key: Key, /) -> Any:
-        """What predicts in a subproblem: a map or a calibrator; None where nothing was learned of it."""
+        """The predictor of a subproblem, a map or a calibrator; None where it has no observation."""
 
 
 class SubproblemsMap(MulticlassMap):
-    """The predictions in the binary subproblems, and the strategy that makes probabilities of the labels of them.
+    """The predictors of the binary subproblems, and the strategy that combines them into probabilities of the labels.
 
-    A subproblem of which nothing was learned is predicted by its score.
+    A subproblem without observations is predicted by its score.
     """
 
     def __init__(self, strategy: Strategy, predictors: Predictors) -> None:
@@ -53,9 +53,9 @@ class SubproblemsMap(MulticlassMap):
 
 
 class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCalibrator):
-    """A multiclass calibrator made of a binary method, for each subproblem that what is held is part of.
+    """A multiclass calibrator made of a binary method, for each subproblem with an observation held.
 
-    What is held are whole observations, under the policy of `method`. A subproblem of which nothing is held is
+    Whole observations are held, under the forgetting policy of `method`. A subproblem without observations is
     predicted by its score.
     """
 
@@ -69,8 +69,9 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     noted = "clamped"
 
     def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: scores clamped by the scale of any subproblem; and observations, not
-        subproblems, whose retraction was missed or that came too late."""
+        """Counts of scores clipped by the scale of any subproblem; and of observations, not subproblems, whose
+        retraction was missed or that came too late.
+        """
         statistic = self._memory.statistic
         if not isinstance(statistic, SequentialSubproblems):
             return super().tally()

@@ -17,23 +17,30 @@ class Dirichlet(SoftmaxScaling):
     """Dirichlet calibration: p_L proportional to exp(Σ_M W_LM ln s_M + b_L), by maximum likelihood.
 
     It is Bayes' rule for a Dirichlet density of the score vector in each class. With a diagonal W it is
-    `VectorScaling`; the rest of W repairs classes that are taken for one another.
+    `VectorScaling`; the other entries of W correct classes that the base model confuses.
 
     Parameters
     ----------
     off_diagonal, intercept : float
-        λ and μ of ODIR, at least 0: λ/(K(K − 1)) Σ_{L≠M} W_LM² + μ/K Σ b_L² is added to the mean log loss. Beside the
-        prior, which fades as observations come in, they stay.
+        Penalties λ and μ of ODIR, at least 0: λ/(K(K − 1)) Σ_{L≠M} W_LM² + μ/K Σ b_L² is added to the mean log loss. In
+        contrast to the prior, their influence does not decrease with the number of observations.
     prior, forgetting, refresh_every
         See `SoftmaxScaling`; the prior is on W − I and b.
 
     Notes
     -----
-    K² + K parameters: with few observations a class, `VectorScaling` is safer. Labels that are not in an observation
-    have no part in its sums. Scores must sum to one, up to 0.01; ln s is taken at −16 or above. An observation costs
-    O(K), a prediction after it O(k·K⁴) for k distinct score vectors held, by Newton steps from the previous solution:
-    give a window, and `refresh_every`. Kull and others 2019, §2 and §3.
+    K² + K parameters: with few observations per class, `VectorScaling` is safer. Labels that are not in an observation
+    are left out of its sums. Scores must sum to one, up to 0.01; ln s is limited to −16 from below.
 
+    Cost: an observation O(K), a prediction after it O(k·K⁴) for k distinct score vectors held, by Newton steps from the
+    previous solution: use a window, and `refresh_every`. Memory O(k·K).
+
+    References
+    ----------
+    M. Kull and others, Beyond temperature scaling, NeurIPS 2019, §2 and §3.
+
+    Examples
+    --------
     >>> cal = Dirichlet(prior=0.0)
     >>> cal.learn_many([[0.5, 0.3, 0.2]] * 4, ["a", "b", "c", "c"], labels=["a", "b", "c"])
     >>> {label: round(p, 6) for label, p in cal.predict_one({"a": 0.5, "b": 0.3, "c": 0.2}).items()}

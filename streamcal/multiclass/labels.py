@@ -1,4 +1,4 @@
-"""Reading of what has many classes: labels, dicts of scores and arrays of them; checked once, at the public edge."""
+"""Validation of multiclass input: labels, dicts of scores and arrays of them; checked once, at the public methods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.types import FloatArray
 
-#: What may name a class. As keys of any dict, 1, 1.0 and True are one label; the spelling that came first is kept.
+#: Types of class labels. As keys of any dict, 1, 1.0 and True are one label; the first form seen is kept.
 ClassLabel: TypeAlias = str | int | float | bool
 #: Label → score.
 ClassScores: TypeAlias = Mapping[ClassLabel, float]
 
 LABEL_ALLOWED = "give a text, a bool, a whole number or a finite float"
-#: Models that sum and divide floats miss the ends of [0, 1] by this much, and are meant to be inside.
+#: Tolerance for scores outside [0, 1], the rounding error of models that sum and divide floats.
 ROUNDING = 1e-9
-#: By how much the scores of an observation may miss the sum of 1: ten classes printed with three decimals miss it by
-#: 0.005. What is further off is no probability vector, but margins, votes, or a vector with classes left out.
+#: Tolerance for the sum of the scores of an observation: ten classes printed with three decimals miss 1 by 0.005.
+#: Scores that are further off are not a probability vector, but margins, votes, or a vector with missing classes.
 SUM_TOLERANCE = 0.01
 
 
 def check_class(label: Any) -> ClassLabel:
-    """The label as a plain Python value; `InputError` for what JSON cannot write and read back."""
+    """The label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -35,7 +35,7 @@ def check_class(label: Any) -> ClassLabel:
 
 
 def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
-    """Texts first, then numbers, each in their order: one order for any mixture, whichever came first."""
+    """Strings first, then numbers, each sorted: one order for any mixture, independent of the order of arrival."""
     found: list[Any] = list(labels)
     try:
         return sorted(found)
@@ -48,7 +48,7 @@ def _rank(label: ClassLabel) -> tuple[bool, Any]:
 
 
 def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
-    """The scores in [0, 1] by label, labels in order; `InputError` naming what cannot be used."""
+    """The scores in [0, 1] by label, labels in order; `InputError` naming the invalid entry."""
     if not isinstance(scores, Mapping) or not scores:
         raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
     read: dict[ClassLabel, float] = {}
@@ -63,7 +63,7 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
 
 
 def with_label(scores: dict[ClassLabel, float], y: ClassLabel) -> dict[ClassLabel, float]:
-    """The scores, the label y among them: where it had none, its score was 0."""
+    """The scores including the label y, with the score 0 where it had none."""
     if y in scores:
         return scores
     joined = {**scores, y: 0.0}
@@ -183,4 +183,4 @@ def _in_unit_interval(score: Any, label: Any) -> float:
 
 def _check_sum(total: float, what: str) -> None:
     if not abs(total - 1.0) <= SUM_TOLERANCE:
-        raise InputError(f"{what} sum to {total!r}; this method reads a probability vector: give scores that sum to 1")
+        raise InputError(f"{what} sum to {total!r}; this method needs a probability vector: give scores that sum to 1")

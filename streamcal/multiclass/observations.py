@@ -1,4 +1,4 @@
-"""Observations of many classes as memories keep them: a coordinate that names its labels, and the place of y in it."""
+"""Observations of several classes as memories store them: a coordinate with its labels, and the place of y in it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from streamcal.multiclass.labels import Batch, ClassLabel, in_order, with_label
 from streamcal.parameters.types import FloatArray
 
-#: The labels that are texts, those that are numbers, and the scores of both in that order: tuples that can be compared,
-#: counted and sorted whatever the labels are, and that no label which comes later changes.
+#: The labels that are strings, those that are numbers, and the scores of both in that order: tuples that can be
+#: compared, counted and sorted for any labels, and that do not change when a new label appears.
 ClassCoordinate: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 
 
@@ -44,7 +44,7 @@ def coordinates(batch: Batch) -> tuple[FloatArray, FloatArray]:
 def read_back(
     x: FloatArray, y: FloatArray
 ) -> tuple[list[ClassLabel], FloatArray, npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """What `coordinates` made coordinates and places of, as in `Batch`: labels, scores, present and outcome."""
+    """The inverse of `coordinates`, as in `Batch`: labels, scores, present and outcome."""
     rows, outcome = x.tolist(), y.astype(np.intp)
     texts, numbers, _ = rows[0]
     if all(row[0] == texts and row[1] == numbers for row in rows):
@@ -62,7 +62,7 @@ def read_back(
 
 
 def split(labels: list[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Labels in order as texts and numbers."""
+    """Labels in order as strings and numbers."""
     texts = tuple(label for label in labels if isinstance(label, str))
     numbers = tuple(label for label in labels if not isinstance(label, str))
     return texts, numbers

@@ -10,23 +10,30 @@ from streamcal.multiclass.strategies import OneAgainstRest
 
 
 class OneVsRest(BinarySubproblems):
-    """One binary calibrator a label: p_L = c_L(s_L) / Σ_M c_M(s_M), c_L having learned (s_M's own score, was it L?).
+    """One binary calibrator for each label: p_L = c_L(s_L) / Σ_M c_M(s_M), where c_L has learned (s_L, y = L).
 
-    For every label L of an observation, the one that came among them, the calibrator of L learns (s_L, y = L). So the
-    order of observations, merging and retraction are matters of the binary method. Where all c are 0, the scores,
-    divided by their sum, are predicted. Scores lie in [0, 1] and need not sum to one.
+    Every label L of an observation, including the one that occurred, is a binary subproblem with the score s_L and the
+    label y = L. So order, merging and retraction are those of the binary method. Where all c are 0, the prediction is
+    the scores divided by their sum. Scores lie in [0, 1] and need not sum to one.
 
     Parameters
     ----------
     calibrator : str or Calibrator
-        A name of the registry (`streamcal methods`) or a calibrator, whose clones learn; its forgetting included,
-        which is of whole observations: a window by count holds the last of the stream, whichever labels took part.
+        A name of the registry (`streamcal methods`) or a calibrator, whose clones learn. Its forgetting policy is
+        applied to whole observations: a window by count holds the last observations of the stream, whatever their
+        labels.
 
     Notes
     -----
-    An observation costs what the binary method costs, once for each of its labels. Each c is calibrated on its own;
-    their sum is not 1, and what division by it makes of them is not. Zadrozny and Elkan 2002.
+    Each c_L is calibrated separately; their sum is not 1, and after the division by it they are not exactly calibrated.
+    Cost: that of the binary method for each label of an observation, in time and in memory.
 
+    References
+    ----------
+    Zadrozny and Elkan, Transforming classifier scores into accurate multiclass probability estimates, KDD 2002.
+
+    Examples
+    --------
     >>> cal = OneVsRest("isotonic")
     >>> for scores, y in [({"a": 0.6, "b": 0.3, "c": 0.1}, "a"), ({"a": 0.5, "b": 0.25, "c": 0.25}, "c")]:
     ...     cal.learn_one(scores, y)

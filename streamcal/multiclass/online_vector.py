@@ -18,11 +18,11 @@ from streamcal.parameters.types import FloatArray, Time
 
 
 class OnlineVectorScaling(MulticlassCalibrator):
-    """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), moved by one online Newton step per outcome.
+    """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), updated by one online Newton step per outcome.
 
-    With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), Π_A
-    being the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
-    `OnlinePlatt`. A label that comes later has a = 1, b = 0, and its part of A₀.
+    With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
+    Π_A is the projection on the ball of radius 100 around the identity in the norm of A; γ = 0.1 and A₀ = 100·I, as in
+    `OnlinePlatt`. A label that appears later starts with a = 1, b = 0, and its part of A₀.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     Notes
     -----
-    O(K²) per observation for K labels, O(K³) with a discount: 6 µs for 3 labels, 13 to 16 µs for 10. An observation of
-    weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is taken at −16 or above. For more
-    than two classes the step, A₀ and γ are taken over from two, which is ours.
+    An observation of weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is limited to −16
+    from below. For more than two classes the step, A₀ and γ are those for two, which is ours. Cost: O(K²) per
+    observation for K labels, O(K³) with a discount: 6 µs for 3 labels, 13 to 16 µs for 10; O(K²) memory.
 
     References
     ----------
@@ -73,7 +73,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
-        """Nothing is quietly handled."""
+        """Empty: no input is clipped or dropped."""
         return {}
 
     def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
@@ -101,7 +101,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self.map().predict_many(P, labels=labels)
 
     def map(self) -> MulticlassMap:
-        """The present map, immutable."""
+        """The current map, immutable."""
         if not self._places:
             return VectorSharesMap()
         return ScaledLogsMap(dict(zip(self._places, self._newton.parameters(), strict=True)))

@@ -1,4 +1,4 @@
-"""`SoftmaxScaling`: what temperature, vector and Dirichlet scaling share; and their maps."""
+"""`SoftmaxScaling`: the base of temperature, vector and Dirichlet scaling; and their maps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import ClassTable
 
-#: ln p is not taken below −16, p = 1.1e-7: no stream resolves a rarer event, and a model that says exactly 0 must not
-#: turn into an infinite feature. Click rates are far above.
+#: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
+#: infinite feature. Click rates are far above.
 LOG_FLOOR = -LOGIT_LIMIT
 
 
@@ -101,21 +101,21 @@ class DirichletMap(MulticlassMap):
 
 
 class SoftmaxScaling(AdditiveMulticlassCalibrator):
-    """A softmax of parameters times ln s, by exact maximum likelihood of everything held.
+    """A softmax of parameters times ln s, by exact maximum likelihood over everything held.
 
     Parameters
     ----------
     prior : float
-        Strength ≥ 0 of a normal prior around the identity, in observations of today: ½·prior·‖δ‖² is added to the sum
-        of the log losses, δ being the distance of the parameters from those of the identity.
+        Strength ≥ 0 of a normal prior around the identity, in observations of the present: ½·prior·‖δ‖² is added to the
+        sum of the log losses, where δ is the difference of the parameters from those of the identity.
     forgetting, refresh_every
-        As of `streamcal.learners.additive.AdditiveLearner`.
+        See `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----
-    With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: few observations move the
-    map little, many as if there were no prior. Whatever the prior, a ridge of 1e-9 for each unit of weight held makes
-    the answer finite and unique, where classes are perfectly separated or parameters do the same.
+    With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near the
+    identity with few observations, and with many the prior is negligible. In addition a ridge of 1e-9 per unit of
+    weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
@@ -159,11 +159,11 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
 
     @abstractmethod
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
-        """What the parameters of each label are multiplied with, shape (n, K, d), and their names, K lists of d."""
+        """The features of each label, shape (n, K, d), and the names of their parameters, K lists of d."""
 
     @abstractmethod
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:
-        """What is added to the prior, per unit of weight, a number for each parameter."""
+        """Penalties in addition to the prior, per unit of weight, a number for each parameter."""
 
     @abstractmethod
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:

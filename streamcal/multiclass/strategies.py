@@ -1,4 +1,4 @@
-"""How many classes become binary subproblems, and their predictions probabilities: one against the rest, or one."""
+"""Decomposition of several classes into binary subproblems, one against the rest or one against one, and coupling."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streamcal.multiclass.observations import read_back
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing
 
-#: A binary subproblem: "is it the last of these labels?"; (L,), or (I, J) among observations whose outcome is I or J.
+#: A binary subproblem, positive if the last of these labels occurred; (L,), or (I, J) for outcomes I and J only.
 Subproblem: TypeAlias = tuple[ClassLabel, ...]
 
 
 class Strategy(Routing):
-    """Labels come in order, so that a subproblem and its orientation do not depend on who came first."""
+    """Labels are in order, so that a subproblem and its orientation do not depend on the order of arrival."""
 
     @abstractmethod
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
@@ -42,7 +42,7 @@ class Strategy(Routing):
 
     @abstractmethod
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
-        """The subproblems of an observation with these labels, the one at place `came` being the outcome."""
+        """The subproblems of an observation with these labels, where the one at place `came` occurred."""
 
     @abstractmethod
     def concerns(self, key: Subproblem, y: ClassLabel) -> bool:
@@ -58,7 +58,7 @@ class Strategy(Routing):
 
     @abstractmethod
     def votes(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, float]) -> list[float]:
-        """What the probabilities are proportional to."""
+        """Numbers to which the probabilities of the labels are proportional."""
 
     @abstractmethod
     def votes_many(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, FloatArray]) -> FloatArray:
@@ -66,7 +66,8 @@ class Strategy(Routing):
 
 
 class OneAgainstRest(Strategy):
-    """A subproblem (L,) for each label L: was it L? Every observation is part of those of all its labels."""
+    """A subproblem (L,) for each label L, with the binary label y = L. Every observation is part of those of all its
+    labels."""
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         return [(label,) for label in labels]
@@ -93,7 +94,7 @@ class OneAgainstRest(Strategy):
 
 
 class OneAgainstOne(Strategy):
-    """A subproblem (I, J) for each pair: J rather than I? Of the outcomes I and J, with the score s_J/(s_I + s_J).
+    """A subproblem (I, J) for each pair, with the binary label y = J and the score s_J/(s_I + s_J), where y is I or J.
 
     With r_I(J) the prediction in favour of I against J, the vote of I is 1 / (Σ_J 1/r_I(J) − (K − 2)), which is exact
     where the predictions are those of one probability vector (Price, Knerr, Personnaz and Dreyfus 1994). Where both
@@ -146,5 +147,5 @@ def share(other: float, own: float) -> float:
 
 
 def coupled(wins: Sequence[float]) -> float:
-    """1 / (Σ 1/r − (K − 2)) for the K − 1 numbers r: 0 where one of them is 0; rising in each of them."""
+    """1 / (Σ 1/r − (K − 2)) for the K − 1 numbers r: 0 where one of them is 0; increasing in each of them."""
     return 1.0 / (math.fsum(1.0 / r for r in wins) - (len(wins) - 1)) if all(wins) else 0.0

@@ -15,19 +15,25 @@ from streamcal.parameters.types import FloatArray
 class TemperatureScaling(SoftmaxScaling):
     """Temperature scaling of a probability vector: p_L proportional to s_L^(1/T), 0 < T ≤ ∞, by maximum likelihood.
 
-    The ranking of the labels stays; scores that point the wrong way on the whole end at T = ∞, equal shares.
+    The ranking of the labels is preserved; scores that are negatively related to the outcomes give T = ∞, equal
+    probabilities.
 
     Parameters
     ----------
     prior, forgetting, refresh_every
-        See `SoftmaxScaling`; the prior is on the distance of 1/T from 1.
+        See `SoftmaxScaling`; the prior is on 1/T − 1.
 
     Notes
     -----
-    Scores must sum to one, up to 0.01; ln s is taken at −16 or above. An observation costs O(K), a prediction after it
-    O(k·K²) for k distinct score vectors held, by Newton steps from the previous solution. Guo, Pleiss, Sun and
-    Weinberger 2017, §4.2.
+    Scores must sum to one, up to 0.01; ln s is limited to −16 from below. Cost: an observation O(K), a prediction after
+    it O(k·K²) for k distinct score vectors held, by Newton steps from the previous solution; memory O(k·K).
 
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger, On calibration of modern neural networks, ICML 2017, §4.2.
+
+    Examples
+    --------
     >>> cal = TemperatureScaling(prior=0.0)
     >>> cal.learn_many([[0.8, 0.1, 0.1]] * 3, ["a", "a", "b"], labels=["a", "b", "c"])
     >>> {label: round(p, 3) for label, p in cal.predict_one({"a": 0.8, "b": 0.1, "c": 0.1}).items()}

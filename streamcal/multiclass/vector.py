@@ -15,7 +15,7 @@ from streamcal.parameters.types import FloatArray
 class VectorScaling(SoftmaxScaling):
     """Vector scaling: p_L proportional to exp(a_L ln s_L + b_L) over the labels of the observation.
 
-    Slopes and offsets are those of the labels, maximise the likelihood, and are 1 and 0 for a label never seen.
+    Each label has its slope and offset, found by maximum likelihood; they are 1 and 0 for a label without observations.
 
     Parameters
     ----------
@@ -24,10 +24,16 @@ class VectorScaling(SoftmaxScaling):
 
     Notes
     -----
-    Nothing keeps a positive. Scores must sum to one, up to 0.01; ln s is taken at −16 or above. An observation costs
-    O(K), a prediction after it O(k·K²) for k distinct score vectors held, by Newton steps from the previous solution:
-    with many of them give a window, and `refresh_every`. Guo, Pleiss, Sun and Weinberger 2017, §4.2.
+    Slopes are not constrained to be positive. Scores must sum to one, up to 0.01; ln s is limited to −16 from below.
+    Cost: an observation O(K), a prediction after it O(k·K²) for k distinct score vectors held, by Newton steps from the
+    previous solution: with many of them use a window, and `refresh_every`. Memory O(k·K).
 
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger, On calibration of modern neural networks, ICML 2017, §4.2.
+
+    Examples
+    --------
     >>> cal = VectorScaling(prior=0.0)
     >>> cal.learn_many([[0.5, 0.3, 0.2]] * 4, ["a", "b", "c", "c"], labels=["a", "b", "c"])
     >>> {label: round(p, 6) for label, p in cal.predict_one({"a": 0.5, "b": 0.3, "c": 0.2}).items()}

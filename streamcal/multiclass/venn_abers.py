@@ -16,31 +16,38 @@ STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgains
 
 
 class MulticlassVennAbers(BinarySubproblems):
-    """Inductive Venn-Abers predictors for many classes, from raw score vectors.
+    """Inductive Venn-Abers predictors for several classes, from raw score vectors.
 
-    `"ovr"`: one predictor a label L, of the score s_L and the answer to "was it L?"; the probabilities are divided by
-    their sum. `"ovo"`: one a pair (I, J), of the score s_J/(s_I + s_J), from the observations that were I or J; with r
-    the probability in favour of I in each of its pairs, p_I is proportional to 1 / (Σ 1/r − (K − 2)).
+    `"ovr"`: one predictor for each label L, with the score s_L and the binary label y = L; the probabilities are
+    divided by their sum. `"ovo"`: one for each pair (I, J), with the score s_J/(s_I + s_J), from the observations whose
+    label was I or J; with r the probability in favour of I in each of its pairs, p_I is proportional to 1 / (Σ 1/r − (K
+    − 2)).
 
     Parameters
     ----------
     strategy : {"ovr", "ovo"}
         One against the rest, K predictors; or one against one, K(K − 1)/2.
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        How one probability is made of each interval: see `VennAbers`.
+        How each interval is reduced to one probability: see `VennAbers`.
     forgetting : Forgetting
-        What is kept of the past, in whole observations: a window by count holds the last of the stream, and a predictor
-        of a pair learns from those among them that were one of the two.
+        The forgetting policy, applied to whole observations: a window by count holds the last observations of the
+        stream, and a predictor of a pair learns from those among them whose label is one of the two.
     resolution : int or None
         See `VennAbers`.
 
     Notes
     -----
-    Scores lie in [0, 1] and need not sum to one. Each predictor costs O(log² k) per observation and prediction for k
-    distinct scores. The theorem of Venn-Abers holds for each predictor under its conditions (see `VennAbers`), on the
-    observations it learns from; not for what coupling and dividing by the sum make of several. Manokhin 2017; the
-    PyPI package venn-abers predicts the same for the same scores and labels.
+    Scores lie in [0, 1] and need not sum to one. Cost: each predictor O(log² k) per observation and prediction, and
+    O(k) memory, for k distinct scores. The Venn-Abers theorem holds for each predictor under its conditions (see
+    `VennAbers`), on the observations it learns from, and not after coupling and dividing by the sum. For the same
+    scores and labels the PyPI package venn-abers gives the same predictions.
 
+    References
+    ----------
+    V. Manokhin, Multi-class probabilistic classification using inductive and cross Venn-Abers predictors, COPA 2017.
+
+    Examples
+    --------
     >>> cal = MulticlassVennAbers("ovo")
     >>> cal.learn_many([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]], ["a", "b", "c"], labels=["a", "b", "c"])
     >>> cal.predict_intervals_one({"a": 0.8, "b": 0.1, "c": 0.1})[("a", "b")]
@@ -75,7 +82,7 @@ class MulticlassVennAbers(BinarySubproblems):
     ) -> dict[Subproblem, tuple[float, float]]:
         """The multiprobability (p₀, p₁) of each predictor: by (label,), or by (I, J), then in favour of J.
 
-        Exact, before anything is coupled or divided. A predictor that holds nothing says (0, 1).
+        Exact, before coupling and dividing. A predictor without observations gives (0, 1).
         """
         read = read_scores(scores, self.sums_to_one)
         held, found = self._readers_at(t), {}
@@ -88,7 +95,7 @@ class MulticlassVennAbers(BinarySubproblems):
         """(p₀, p₁) for each label of `scores`, before dividing by the sum.
 
         `"ovr"`: the multiprobability of its predictor. `"ovo"`: the ends of its pairs, coupled like the probabilities;
-        coupling rises with every pair, so that the label's own probability, before dividing, lies between.
+        coupling is increasing in every pair, so that the label's own probability, before dividing, lies between.
         """
         found = self.predict_intervals_one(scores, t)
         if self.strategy == "ovr":

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import math
+from importlib import import_module
 from typing import Any
+
+from streamcal.lazy import SETTINGS
 
 
 class Setting:
@@ -70,7 +74,18 @@ def _built(call: ast.Call, text: str) -> Setting:
         named = {word.arg or f"**{ast.unparse(word.value)}": _literal(word.value) for word in call.keywords}
     except ValueError:
         raise ValueError(f"the arguments in {text!r} must be written out as numbers or texts") from None
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*positional, **named)
+    except TypeError:
+        raise TypeError(f"{text!r} does not match {cls.__name__}{_without_types(signature)}") from None
     return cls(*positional, **named)
+
+
+def _without_types(signature: inspect.Signature) -> str:
+    """As in `(lo=-16.0, hi=16.0)`."""
+    names = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(inspect.Signature(names))
 
 
 def _literal(node: ast.expr) -> Any:
@@ -85,6 +100,9 @@ class _Infinities(ast.NodeTransformer):
 
 def _class_named(name: str) -> type[Setting]:
     """The setting class called `name`; `ValueError` listing the known ones, abstract classes not among them."""
+    if name not in Setting._known:  # then it may be one of a module that was not imported yet
+        for module in SETTINGS:
+            import_module(module)
     known = {key: cls for key, cls in Setting._known.items() if dataclasses.is_dataclass(cls)}
     if name not in known:
         raise ValueError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")

@@ -1,4 +1,4 @@
-"""What the wrappers share: how a base is asked for its score, and what of weights and times it takes."""
+"""What the wrappers share: the score of a base model, and which of weights and times it takes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
 from streamcal.parameters.types import Time
 
-#: What is predicted where the base has no opinion: it returned {}, as some do before they have learned.
-NO_OPINION = 0.5
+#: What is predicted where the base gives no probabilities: it returned {}, as some do before they have learned.
+NO_SCORE = 0.5
 #: River's models normalise in floating point: a probability this close to [0, 1] is meant to be inside.
 ROUNDING = 1e-9
 
 
 def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
-    """A base's P(True), None if it has no opinion. (True, 1 and np.True_ are one key of a dict.)"""
+    """A base's P(True), None where it gives no probabilities. (True, 1 and np.True_ are one key of a dict.)"""
     scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
         return None
@@ -35,7 +35,7 @@ def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: A
         raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
 
 
-def asked_for(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
+def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
     """The weight and the time, where the base takes them."""
     given = {"w": w} if t is None else {"w": w, "t": t}
     return {name: value for name, value in given.items() if name in names}

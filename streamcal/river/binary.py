@@ -15,13 +15,13 @@ from streamcal.calibrators.platt import Platt
 from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_OPINION, asked_for, both, fresh, score_of, takes
+from streamcal.river.bases import NO_SCORE, both, fresh, score_of, taken_by_base, takes
 
 
 class CalibratedClassifier(base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
-    `learn_one(x, y)` first asks the base for its score of x, as it is before it learns (x, y); the calibrator learns
+    `learn_one(x, y)` first takes the base's score of x, as it is before it learns (x, y); the calibrator learns
     that the score was followed by y; then the base learns. Where the base returns {} there is no score: the
     calibrator learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
 
@@ -40,7 +40,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     forgets by time, as `progressive_val_score` does with a stream of `(x, y, {"t": ...})`. Every other keyword goes to
     the base, which raises if it does not know it.
 
-    The score is taken when the label is learned. Where labels come late and the base has moved on since it was asked,
+    The score is taken when the label is learned. Where labels come late and the base has learned since it predicted,
     keep the issued scores and use a calibrator alone. Within `compose.learn_during_predict()` that score counts as
     one more prediction. Since the base goes on learning, Venn-Abers is here a method without a guarantee.
 
@@ -89,12 +89,12 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
             check_weight(w)
         else:
             self.calibrator.learn_one(score, y, w, t)
-        self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
+        self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
         score = score_of(self.classifier, x, **kwargs)
-        return both(NO_OPINION if score is None else self.calibrator.predict_one(score, t))
+        return both(NO_SCORE if score is None else self.calibrator.predict_one(score, t))
 
 
 class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
@@ -102,8 +102,8 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
 
     `learn_one(x, y)` gives the observation to one of K folds. The clone of that fold scores x, and the calibrator
     learns in that fold that the score was followed by y; the other K − 1 clones learn (x, y). So no clone is ever
-    calibrated on what it was trained on. `predict_proba_one` asks all K clones and merges what the calibrator says of
-    their scores. Until every clone has an opinion, ½ is predicted.
+    calibrated on what it was trained on. `predict_proba_one` scores x with all K clones, and the calibrator merges
+    their calibrated probabilities. Until every clone gives probabilities, ½ is predicted.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
             check_weight(w)
         else:
             self.calibrator.learn_one(score, y, w, t, fold=fold)
-        kwargs |= asked_for(self._for_base, w, t)
+        kwargs |= taken_by_base(self._for_base, w, t)
         for classifier in self.classifiers[:fold] + self.classifiers[fold + 1 :]:
             classifier.learn_one(x, y, **kwargs)
         self._learned += 1
@@ -185,7 +185,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         x = self._features(x)
         found = [score_of(classifier, x, **kwargs) for classifier in self.classifiers]
         scores = [score for score in found if score is not None]
-        return both(NO_OPINION if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
+        return both(NO_SCORE if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
 
     def _fold_of(self, x: dict[Any, Any]) -> int:
         """The fold of an observation to be learned."""

@@ -11,13 +11,13 @@ from streamcal.errors import InputError
 from streamcal.fusion import BernsteinFusion, Fusion
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_OPINION, asked_for, both, score_of, takes
+from streamcal.river.bases import NO_SCORE, both, score_of, taken_by_base, takes
 
 
 class FusedClassifier(base.Classifier):
     """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
 
-    `learn_one(x, y)` first asks every base for its score of x, as it is before it learns (x, y); the fusion learns that
+    `learn_one(x, y)` first takes every base's score of x, as it is before it learns (x, y); the fusion learns that
     the scores were followed by y; then the bases learn. Where a base returns {} there is no tuple of scores: the fusion
     learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
 
@@ -88,15 +88,15 @@ class FusedClassifier(base.Classifier):
         else:
             self.fusion.learn_one(scores, y, w, t)
         for model, names in zip(self.models, self._for_models, strict=True):
-            model.learn_one(x, y, **kwargs, **asked_for(names, w, t))
+            model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the fused probability of True, as of time `t`. Changes nothing."""
         scores = self._scores(x, **kwargs)
-        return both(NO_OPINION if scores is None else self.fusion.predict_one(scores, t))
+        return both(NO_SCORE if scores is None else self.fusion.predict_one(scores, t))
 
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float] | None:
-        """P(True) of every base, None if one has no opinion."""
+        """P(True) of every base, None where one gives no probabilities."""
         found = [score_of(model, x, **kwargs) for model in self.models]
         scores = [score for score in found if score is not None]
         return scores if len(scores) == len(found) else None

@@ -12,13 +12,13 @@ from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorSc
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import asked_for, probabilities_of, takes
+from streamcal.river.bases import probabilities_of, taken_by_base, takes
 
 
 class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     """A River classifier of any classes, or a pipeline that ends in one, its probabilities calibrated online.
 
-    `learn_one(x, y)` first asks the base for its probabilities of x, as it is before it learns (x, y); the calibrator
+    `learn_one(x, y)` first takes the base's probabilities of x, as it is before it learns (x, y); the calibrator
     learns that they were followed by y; then the base learns. Classes may appear at any time. Where the base returns
     {} there are no scores: the calibrator learns nothing, and {} is predicted.
 
@@ -33,7 +33,7 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     Notes
     -----
     Weights, times and other keywords go where those of `CalibratedClassifier` go. The methods that solve for their
-    parameters are asked for every observation: give them a window and `refresh_every`.
+    parameters are used for every observation: give them a window and `refresh_every`.
 
     Errors: `InputError` for a classifier or calibrator of another kind, or a label that is neither a text nor a number;
     neither the base nor the calibrator has learned then.
@@ -83,7 +83,7 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
         else:
             check_class(y)
             check_weight(w)
-        self.classifier.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
+        self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
         """The calibrated probability of each class the base names, as of time `t`. Changes nothing."""

@@ -12,7 +12,7 @@ from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
-from streamcal.river.bases import asked_for, takes, takes_to_predict
+from streamcal.river.bases import taken_by_base, takes, takes_to_predict
 
 
 class CalibratedRegressor(base.Wrapper, base.Regressor):
@@ -22,7 +22,7 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     `BayesianLinearRegression`, it is the one that the base gives. Of any other its mean is what the base predicts and
     its variance the mean squared error of the base's past predictions, each made before its outcome was learned.
 
-    `learn_one(x, y)` first asks for the forecast of x, as it is before (x, y) is learned; the calibrator learns that y
+    `learn_one(x, y)` first takes the forecast of x, as it is before (x, y) is learned; the calibrator learns that y
     followed it; then the scale of the residuals, then the base learns. `predict_distribution_one` is the calibrated
     forecast and `predict_one` its mean.
 
@@ -102,7 +102,7 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
             self.calibrator.learn_one(forecast, outcome, w, t)
         if not self._with_dist:
             self._learn_scale(outcome, self.regressor.predict_one(x), weight)
-        self.regressor.learn_one(x, y, **kwargs, **asked_for(self._for_base, w, t))
+        self.regressor.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
         """The mean of the calibrated forecast, as of time `t`; what the base says, where there is none. Changes

@@ -32,7 +32,7 @@ from scipy import sparse
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
-Penalty = Literal["monomial", "chebyshev"]
+Basis = Literal["monomial", "chebyshev"]
 
 MAX_DEGREE = 40
 """Largest degree, which is the largest in the paper. A solve takes about 80 ms there (0.3 ms at 3, 4 ms at 16)."""
@@ -151,7 +151,7 @@ class MonotonePolynomialFit:
     bound : float or None
         λ > 0, the bound on the sum of the absolute coefficients, or None for no bound. The solution is within ACCEPTED
         of a polynomial that satisfies it.
-    penalty : {"monomial", "chebyshev"}
+    basis : {"monomial", "chebyshev"}
         Which coefficients λ bounds: those of 1, u, u², … (22d), or those of the Chebyshev polynomials. Monomial
         coefficients reach the limits of double precision early: from λ = 10⁵ on, at degree 16, a solution may be 10⁻⁶
         above the minimum of half the mean square, and for larger λ the program ends unsolved.
@@ -165,7 +165,7 @@ class MonotonePolynomialFit:
     Cost of a solve: 0.3 ms at degree 3, 4 ms at 16, 80 ms at 40. Memory: the constraint matrices have O(k³) entries.
     """
 
-    def __init__(self, degree: int, bound: float | None = None, penalty: Penalty = "monomial") -> None:
+    def __init__(self, degree: int, bound: float | None = None, basis: Basis = "monomial") -> None:
         self.degree = degree
         self.bound = bound
         self._clarabel = _import_clarabel()
@@ -173,12 +173,12 @@ class MonotonePolynomialFit:
         # the program without λ is solved first: where its solution satisfies λ, it is the solution, and more accurate
         self._programs = [self._program()]
         if bound is not None:
-            monomial = penalty == "monomial"
-            self._penalised = _to_monomials(degree) if monomial else np.eye(degree + 1)
-            basis = _monomials(degree) if monomial else np.eye(degree + 1)
+            monomial = basis == "monomial"
+            self._bounded = _to_monomials(degree) if monomial else np.eye(degree + 1)
+            columns = _monomials(degree) if monomial else np.eye(degree + 1)
             # in units of λ all variables are small, in units of √λ variables and coefficients are of medium size: of
             # programs with few observations and λ up to 10⁶, 1 in 20 failed in the former, 1 in 400 in both units
-            self._programs += [self._program(bound, basis, unit) for unit in (bound, bound**0.5)]
+            self._programs += [self._program(bound, columns, unit) for unit in (bound, bound**0.5)]
         # the upper triangle of P by columns, as Clarabel requires; only the variables c have entries in it
         row, column = np.triu_indices(degree + 1)
         order = np.lexsort((row, column))
@@ -238,7 +238,7 @@ class MonotonePolynomialFit:
             return Solution(np.zeros(self.degree + 1), "not finite", False, 0, 0.0)
         free, *bounded = self._programs
         solution = self._solved(free, quadratic, linear)
-        if self.bound is None or (solution.solved and np.abs(self._penalised @ solution.x).sum() <= self.bound):
+        if self.bound is None or (solution.solved and np.abs(self._bounded @ solution.x).sum() <= self.bound):
             return solution
         for program in bounded:
             solution = self._solved(program, quadratic, linear)

@@ -178,7 +178,7 @@ class Run:
                     if not self.skip:
                         raise
                     self._reject(error, row)
-                except SolverError as error:  # not the row's fault: to skip it would help nobody
+                except SolverError as error:  # a failure of the solver, not of the row: skipping it would not help
                     raise SolverError(f"{self.source}, row {number}: {error}") from None
                 else:
                     done.append(row)

@@ -154,7 +154,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "seed": (7,),
     "jump_rates": ((0.25,),),
     "passive": (0.125,),
-    "lam": (2.0,),
+    "bound": (2.0,),
     "penalty": (0.01,),
     "delay": (3,),
     "families": (("clayton", "frank"),),

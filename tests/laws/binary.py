@@ -113,7 +113,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "seed": (7,),
     "jump_rates": ((0.25,), (0.5, 1e-100)),
     "passive": (0.125,),
-    "lam": (2.0,),
+    "bound": (2.0,),
     "penalty": (0.01,),
     "delay": (3,),
 }

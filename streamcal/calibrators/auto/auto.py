@@ -136,10 +136,11 @@ class Auto(SequentialCalibrator):
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._late]
         then = None if self.delay == 0 else self._then.state()
-        return {"clamped": self._clamped, "n": self._n, "live": self._live.state(), "then": then, "late": late}
+        return {**super()._state(), "n": self._n, "live": self._live.state(), "then": then, "late": late}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._clamped, self._n = int(state["clamped"]), float(state["n"])
+        super()._restore(state)
+        self._n = float(state["n"])
         then, late = state["then"], state["late"]
         self._live.restore(state["live"])
         if self.delay:

@@ -1,0 +1,197 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What a hull tree is made of: leaves, inner nodes, and what is done with one of them.
+
+The fields are declared in `hull_nodes.pxd`, so that the other files of the tree read them as fields of a struct. What a
+node means is said in `hull_tree.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import cython
+
+LEAF_CAPACITY = 64
+MERGED_FILL = 48  # two sibling leaves become one when they hold no more: far enough from 64 not to flutter
+
+EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and may be taken apart again
+
+LEFT, RIGHT = 0, 1
+_LEFT = cython.declare(cython.int, LEFT)
+_MERGED_FILL = cython.declare(cython.int, MERGED_FILL)
+_EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
+_INFINITY = cython.declare(cython.double, math.inf)
+
+if not cython.compiled:
+    # A node that is only looked at, while nothing changes: compiled, a bare pointer, since counting references would
+    # write to every node on the way. Every descent goes by these; what may drop a node holds it as an object.
+    Borrowed = object
+
+
+@cython.no_gc  # children are owned by their parent alone: no cycles, and nothing for the collector to walk
+@cython.cclass
+class Node:
+    """What leaves and inner nodes share: the number of leaves below and the mass.
+
+    What is done with them are functions: a table of methods would cost each node a pointer, and an inner one, which is
+    three cache lines long, a fourth.
+    """
+
+    def __init__(self):
+        self.leaves = 1
+        self.weight = self.positive = 0.0
+
+
+@cython.no_gc
+@cython.final
+@cython.cclass
+class Leaf(Node):
+    """`n` groups in order of their scores."""
+
+    def __init__(self):
+        Node.__init__(self)
+        self.n = 0
+        if not cython.compiled:
+            self.scores, self.w, self.p = ([0.0] * LEAF_CAPACITY for _ in range(3))
+            self.count = [0] * LEAF_CAPACITY
+
+
+@cython.no_gc
+@cython.final
+@cython.cclass
+class Inner(Node):
+    """Two children and the pool that crosses the cut between them.
+
+    Every score of the left child < cut <= every score of the right one. The pool holds the groups with
+    lo <= score < hi and has the slope P/W. On each side (LEFT, RIGHT) the mass of the child is split at the end of
+    the pool: `near` inside it, `far` outside. Any line with a slope strictly between `low` and `high` of a side
+    supports that child at the same end; low = ∞ says that the end is not known.
+    """
+
+    def __init__(self, left: Node, right: Node, cut: cython.double):
+        Node.__init__(self)
+        self.left, self.right = left, right
+        self.cut = self.lo = self.hi = cut
+        add_up(self)
+        self.P, self.W = self.positive, self.weight
+        if not cython.compiled:
+            self.near_w, self.near_p, self.far_w, self.far_p = ([0.0, 0.0] for _ in range(4))
+            self.low, self.high = [0.0, 0.0], [0.0, 0.0]
+        self.low[LEFT] = self.low[RIGHT] = _INFINITY
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.int)
+def position(leaf: Leaf, score: cython.double) -> cython.int:
+    """How many groups lie below `score`. Loads that do not wait for one another beat a search by halves."""
+    i = 0
+    while i + 8 <= leaf.n and leaf.scores[i + 7] < score:
+        i += 8
+    while i < leaf.n and leaf.scores[i] < score:
+        i += 1
+    return i
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def place(
+    leaf: Leaf, i: cython.int, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+) -> cython.void:
+    """Insert a group before position `i`; there is room."""
+    for j in range(leaf.n, i, -1):
+        leaf.scores[j] = leaf.scores[j - 1]
+        leaf.w[j] = leaf.w[j - 1]
+        leaf.p[j] = leaf.p[j - 1]
+        leaf.count[j] = leaf.count[j - 1]
+    leaf.scores[i], leaf.w[i], leaf.p[i], leaf.count[i] = score, w, p, count
+    leaf.n += 1
+    leaf.weight += w
+    leaf.positive += p
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def drop(leaf: Leaf, i: cython.int) -> cython.void:
+    """Remove the group at position `i`."""
+    leaf.n -= 1
+    for j in range(i, leaf.n):
+        leaf.scores[j] = leaf.scores[j + 1]
+        leaf.w[j] = leaf.w[j + 1]
+        leaf.p[j] = leaf.p[j + 1]
+        leaf.count[j] = leaf.count[j + 1]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
+    """Copy the groups of a leaf to the right, from position `start` on, to the end of this one."""
+    for j in range(start, other.n):
+        place(leaf, leaf.n, other.scores[j], other.w[j], other.p[j], other.count[j])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(j=cython.int)
+def sum_up(leaf: Leaf) -> cython.void:
+    """Form the masses anew, as after a removal, when subtraction would leave rounding behind."""
+    leaf.weight = leaf.positive = 0.0
+    for j in range(leaf.n):
+        leaf.weight += leaf.w[j]
+        leaf.positive += leaf.p[j]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def add_up(inner: Inner) -> cython.void:
+    """Sum the children up."""
+    inner.leaves = inner.left.leaves + inner.right.leaves
+    inner.weight = inner.left.weight + inner.right.weight
+    inner.positive = inner.left.positive + inner.right.positive
+
+
+@cython.cfunc
+def merged(left: Leaf, right: Leaf) -> Leaf:
+    """One leaf with the groups of both if they are few, else None."""
+    if left.n + right.n > _MERGED_FILL:
+        return None
+    append(left, right, 0)
+    sum_up(left)
+    return left
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(inner=Inner, leaf=Leaf)
+def outermost(node: Node, side: cython.int) -> cython.double:
+    """The first or last score of a subtree."""
+    while node.leaves > 1:
+        inner = cython.cast(Inner, node)
+        node = inner.left if side == _LEFT else inner.right
+    leaf = cython.cast(Leaf, node)
+    return leaf.scores[0 if side == _LEFT else leaf.n - 1]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def whole(x: cython.double) -> cython.bint:
+    return -_EXACT_LIMIT < x < _EXACT_LIMIT and x == cython.cast(cython.longlong, x)
+
+
+def leaves(node):
+    """The leaves below a node, from left to right."""
+    stack = [] if node is None else [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Leaf):
+            yield node
+        else:
+            stack += children(node)
+
+
+@cython.ccall
+def children(inner: Inner):
+    return inner.right, inner.left

@@ -1,0 +1,179 @@
+"""Every verb on many observations takes arrays as programs have them: read-only, views, of other types, columns.
+
+What a method says must not depend on the form: each is compared with plain lists of floats, bit by bit. Since its third
+version pandas hands out read-only arrays.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamcal
+from streamcal import fusion, multiclass, regression
+
+ROWS = 48
+SUPPORT = (-4.0, 4.0)
+#: What the constructors of these need; every other method is made from its defaults.
+PARAMETERS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "bernstein-fusion": ((), {"degrees": 3}),
+    "empirical-density": (("isotonic", 4), {"support": SUPPORT}),
+    "isotonic-distributional": ((4,), {"support": SUPPORT}),
+    "venn-abers-regression": (("log-minimax", 4), {"support": SUPPORT}),
+    "gaussian-process-cdf": ((4,), {"support": SUPPORT, "points": 32}),
+}
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """Every other entry of an array, along each of its axes."""
+    wide = np.full([2 * length for length in array.shape], np.nan)
+    view = wide[tuple(slice(None, None, 2) for _ in array.shape)]
+    view[...] = array
+    return view
+
+
+def column(array: np.ndarray) -> Any:
+    """A pandas Series, or a DataFrame."""
+    pandas = pytest.importorskip("pandas")
+    return pandas.Series(array) if array.ndim == 1 else pandas.DataFrame(array)
+
+
+FORMS: dict[str, Callable[[np.ndarray], Any]] = {
+    "read-only": read_only,
+    "strided": strided,
+    "strided, read-only": lambda array: read_only(array.repeat(2, axis=0))[::2],
+    "backwards": lambda array: array[::-1].copy()[::-1],
+    "Fortran order": np.asfortranarray,
+    "float32": lambda array: array.astype(np.float32),
+    "big-endian": lambda array: array.astype(">f8"),
+    "pandas": column,
+}
+#: These hold whole numbers only, and bools 0 and 1.
+WHOLE_FORMS: dict[str, Callable[[np.ndarray], Any]] = {
+    "int": lambda array: array.astype(np.int64),
+    "uint8": lambda array: array.astype(np.uint8),
+    "bool": lambda array: array.astype(np.bool_),
+    "int, pandas": lambda array: column(array.astype(np.int64)),
+    "bool, pandas": lambda array: column(array.astype(np.bool_)),
+}
+ALL_FORMS = FORMS | WHOLE_FORMS
+
+
+def made(methods: dict[str, Any], name: str) -> Any:
+    args, named = PARAMETERS.get(name, ((), {}))
+    return methods[name](*args, **named)
+
+
+def values(form: str, *shape: int) -> np.ndarray:
+    """Numbers in [0, 1] that the form holds exactly: sixteenths, or 0 and 1."""
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 2 if form in WHOLE_FORMS else 17, shape) / (1.0 if form in WHOLE_FORMS else 16.0)
+
+
+def labels(length: int) -> np.ndarray:
+    return np.random.default_rng(6).integers(0, 2, length).astype(np.float64)
+
+
+def weights(form: str, length: int) -> np.ndarray:
+    """Powers of two; bools can only be 1."""
+    return np.ones(length) if form.startswith("bool") else 2.0 ** np.random.default_rng(7).integers(0, 3, length)
+
+
+def flat(answer: Any) -> list[np.ndarray]:
+    """The arrays of an answer: one, or the lower and the upper end of the intervals."""
+    return [np.asarray(one) for one in (answer if isinstance(answer, tuple) else (answer,))]
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for a, b in zip(flat(one), flat(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def answers(cal: Any, scores: Any, **named: Any) -> list[Any]:
+    """What a calibrator and its map say of many scores."""
+    asked = [cal.predict_many(scores, **named), cal.map().predict_many(scores, **named)]
+    for one in (cal, cal.map()):
+        if hasattr(one, "predict_interval_many"):
+            asked.append(one.predict_interval_many(scores, **named))
+    return asked
+
+
+def assert_form_does_not_matter(build: Callable[[], Any], form: str, columns: list[np.ndarray], **named: Any) -> None:
+    """Ask, learn and ask again, from lists and from arrays of the form; `columns` are what `learn_many` takes."""
+    plain, given = build(), build()
+    lists = [column.tolist() for column in columns]
+    arrays = [ALL_FORMS[form](column) if column.dtype.kind == "f" else column for column in columns]
+    for verb in ("ask", "learn", "ask"):
+        if verb == "learn":
+            plain.learn_many(*lists, **named)
+            given.learn_many(*arrays, **named)
+        else:
+            for one, other in zip(answers(plain, lists[0], **named), answers(given, arrays[0], **named), strict=True):
+                assert_same(one, other)
+    assert given.state_dict() == plain.state_dict()
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("name", streamcal.REGISTRY)
+def test_binary_methods(name, form):
+    columns = [values(form, ROWS), labels(ROWS), weights(form, ROWS)]
+    assert_form_does_not_matter(lambda: made(streamcal.REGISTRY, name), form, columns)
+    # Without weights: what stands for them then is itself a read-only view, of a single number.
+    assert_form_does_not_matter(lambda: made(streamcal.REGISTRY, name), form, columns[:2])
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("name", fusion.METHODS)
+def test_fusion_methods(name, form):
+    build = lambda: made(fusion.METHODS, name)  # noqa: E731 (a name for a line that is too long)
+    columns = [values(form, ROWS, build().n_scores), labels(ROWS), weights(form, ROWS)]
+    assert_form_does_not_matter(build, form, columns)
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("name", multiclass.METHODS)
+def test_multiclass_methods(name, form):
+    classes = ["cat", "dog", "fox"]
+    place = np.random.default_rng(8).integers(0, 3, ROWS)
+    rows = np.eye(3)[place]
+    if form not in WHOLE_FORMS:
+        rows = rows / 2.0 + [0.25, 0.125, 0.125]
+    y = np.array(classes)[(place + labels(ROWS).astype(int)) % 3]
+    build = lambda: made(multiclass.METHODS, name)  # noqa: E731
+    assert_form_does_not_matter(build, form, [rows, y, weights(form, ROWS)], labels=classes)
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("name", regression.METHODS)
+def test_regression_methods(name, form):
+    """Distributions are objects; outcomes, weights, and what an ensemble or quantiles are made of, are arrays."""
+    y, w = 2.0 * values(form, ROWS), weights(form, ROWS)
+    samples = 2.0 * values(form, ROWS, 5) - (0.0 if form in WHOLE_FORMS else 0.5)
+    if form.startswith("bool"):
+        y, samples = y / 2.0, samples / 2.0
+    plain, given = made(regression.METHODS, name), made(regression.METHODS, name)
+    convert = ALL_FORMS[form]
+    plain.learn_many([regression.Sample(row.tolist()) for row in samples], y.tolist(), w.tolist())
+    given.learn_many([regression.Sample(convert(row)) for row in samples], convert(y), convert(w))
+    assert given.state_dict() == plain.state_dict()
+    where = [-1.0, 0.25, 0.5, 1.0, 1.5]
+    asked = plain.predict_many([regression.Sample(row.tolist()) for row in samples[:5]])
+    for one, other in zip(
+        asked, given.predict_many([regression.Sample(convert(row)) for row in samples[:5]]), strict=True
+    ):
+        assert [one.cdf(x) for x in where] == [other.cdf(x) for x in where]
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("forgetting", [streamcal.Decay(8.0, by="time"), streamcal.Window(8.0, by="time")], ids=repr)
+def test_times(forgetting, form):
+    t = np.cumsum(values(form, ROWS)) if not form.startswith("bool") else np.ones(ROWS)
+    columns = [values(form, ROWS), labels(ROWS), weights(form, ROWS), t]
+    assert_form_does_not_matter(lambda: streamcal.VennAbers(forgetting=forgetting), form, columns)
