@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-# Before NumPy is imported, here and by every worker: on cores that others use too, threads of BLAS wait for one another,
-# and the small matrices of the Gaussian processes then take eight times the processor time.
+# Before NumPy is imported, here and by every worker: on cores that others use too, threads of BLAS wait for one another
+# and the small matrices of Gaussian processes take eight times the processor time.
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
