@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from importlib.machinery import EXTENSION_SUFFIXES
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -14,10 +15,10 @@ def kernels() -> dict[str, bool]:
     >>> set(kernels()) >= {"bernstein", "hull_tree"}, set(kernels().values()) <= {True, False}
     (True, True)
     """
-    from streamcal.kernels import FOLDER, USES, has_compiled_form  # not at the top: an installed package needs none
+    from streamcal.kernels import FOLDER, NEEDS, has_compiled_form  # here: it may import kernels
 
     names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
-    return {name: all(map(has_compiled_form, (name, *USES.get(name, ())))) for name in names}
+    return {name: all(map(has_compiled_form, (name, *NEEDS.get(name, ())))) for name in names}
 
 
 def in_source_tree() -> bool:
@@ -34,11 +35,13 @@ def warn_of_an_uncompiled_source_tree() -> None:
     """
     if not in_source_tree() or os.environ.get("STREAMCAL_COMPILE") == "0":
         return
-    missing = [name for name, compiled in kernels().items() if not compiled]
+    files = set(os.listdir(os.path.join(PACKAGE, "kernels")))
+    names = [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
+    missing = [name for name in names if not any(name + suffix in files for suffix in EXTENSION_SUFFIXES)]
     if missing:
         warnings.warn(
             f"streamcal was imported from the source tree {os.path.dirname(PACKAGE)}, where {len(missing)} of "
-            f"{len(kernels())} kernels are not compiled: everything works, but slower. Compile them there with "
+            f"{len(names)} kernels are not compiled: everything works, but slower. Compile them there with "
             "`pip install -e .`, or start Python in another folder to import an installed streamcal; "
             "STREAMCAL_COMPILE=0 in the environment says that this is meant.",
             RuntimeWarning,

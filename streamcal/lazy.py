@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 class Methods(Mapping[str, Class]):
-    """A list of methods, name → class: a mapping that imports the module of a method when its class is first asked for.
+    """A list of methods, name → class: a mapping that imports the module of a method when its class is first used.
 
     Parameters
     ----------

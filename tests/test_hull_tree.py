@@ -525,39 +525,39 @@ UNUSUAL_OBSERVATIONS = [
 
 
 @pytest.mark.parametrize("kernel", [HullTree, PLAIN], ids=["imported", "plain"])
-def test_what_is_usual_is_taken_and_the_rest_is_left(kernel):
+def test_the_fast_path_takes_what_needs_no_conversion(kernel):
     rng = np.random.default_rng(6)
     tree, other = kernel(), kernel()
-    assert not tree.update_usual(0.5, True, 1.0)  # nothing is usual before `expect`
-    tree.expect(0.0, 1.0)
-    assert tree.interval_usual(0.5) is None  # empty
+    assert not tree.update_fast(0.5, True, 1.0)  # nothing is in range before `set_fast_range`
+    tree.set_fast_range(0.0, 1.0)
+    assert tree.interval_fast(0.5) is None  # empty
     for score in [0.0, -0.0, 1.0, 5e-324, *rng.random(300).tolist()]:
         y, w = bool(rng.random() < 0.5), float(rng.choice([1.0, 2.0, 1e-60, 1e60, 0.1]))
-        assert tree.update_usual(score, y, w)
+        assert tree.update_fast(score, y, w)
         other.update_one(score, float(y), w)
-        assert tree.interval_usual(score) == other.interval(score, 1.0)
+        assert tree.interval_fast(score) == other.interval(score, 1.0)
     before = pickle.dumps(tree.to_arrays())
     for observation in UNUSUAL_OBSERVATIONS:
-        assert not tree.update_usual(*observation)
+        assert not tree.update_fast(*observation)
     assert pickle.dumps(tree.to_arrays()) == before == pickle.dumps(other.to_arrays())
     for score in [observation[0] for observation in UNUSUAL_OBSERVATIONS[:9]]:
-        assert tree.interval_usual(score) is None
+        assert tree.interval_fast(score) is None
 
 
 @pytest.mark.parametrize("kernel", [HullTree, PLAIN], ids=["imported", "plain"])
 def test_single_scores_stand_at_their_centres(kernel):
     rng = np.random.default_rng(8)
     rounded, tree = kernel(lambda score: round(score, 1)), kernel()
-    rounded.expect(0.0, 1.0)
+    rounded.set_fast_range(0.0, 1.0)
     for score in rng.random(200).tolist():
         y = bool(rng.random() < score)
-        assert rounded.update_usual(score, y, 1.0)
+        assert rounded.update_fast(score, y, 1.0)
         tree.update_one(round(score, 1), float(y), 1.0)
         rounded.update(score, 2.0, 1.0, 1)
         tree.update(round(score, 1), 2.0, 1.0, 1)
         assert rounded.revert(score, 2.0, 1.0, 1) == tree.revert(round(score, 1), 2.0, 1.0, 1) == 0
         query = float(rng.random())
-        assert rounded.interval_usual(query) == rounded.interval(query, 1.0) == tree.interval(round(query, 1), 1.0)
+        assert rounded.interval_fast(query) == rounded.interval(query, 1.0) == tree.interval(round(query, 1), 1.0)
         assert rounded.isotonic(query) == tree.isotonic(round(query, 1))
         assert rounded.find(query) == tree.find(round(query, 1))
     assert pickle.dumps(rounded.to_arrays()) == pickle.dumps(tree.to_arrays())

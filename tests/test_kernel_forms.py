@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
-from streamcal.kernels import USES
+from streamcal.kernels import NEEDS, USES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -35,6 +35,7 @@ ELSEWHERE = {
 HERE = {
     "chebyshev",
     "expert_panel",
+    "fast_path",
     "fixed_share",
     "grid_cells",
     "hedging",
@@ -45,7 +46,6 @@ HERE = {
     "online_newton",
     "online_softmax",
     "partial_order",
-    "usual",
 }
 
 
@@ -106,7 +106,7 @@ def test_kernels_say_whose_c_types_they_use():
         assert all(list(USES).index(other) < list(USES).index(name) for other in used if other in USES)
 
 
-@pytest.mark.parametrize("missing", sorted({other for used in USES.values() for other in used}))
+@pytest.mark.parametrize("missing", sorted({other for needed in NEEDS.values() for other in needed}))
 def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
     """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
     if not kernels()[missing]:
@@ -125,7 +125,7 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     forecast, *uncompiled = done.stdout.split()
-    users = {name for name, used in USES.items() if missing in used}
+    users = {name for name, needed in NEEDS.items() if missing in needed}
     assert set(uncompiled) == {missing, *users} | {name for name, compiled in kernels().items() if not compiled}
     cal = Auto(delay=2)
     for k in range(20):
@@ -161,7 +161,7 @@ NEWTONS = {2: ((1.0, 0.0), 100.0), 3: ((1.0, 1.0, 0.0), 25.0)}
 def online_newtons(size, radius, discount):
     """Both forms, from the identity, with the constants of the paper."""
     theta, initial = NEWTONS[size]
-    rest = (0.1, initial, radius, discount, 16.0, 1e-60, 1e60)  # the last are limits of the feature and of weights
+    rest = (0.1, initial, radius, discount, 16.0)  # the last is the limit of the feature
     return [module.OnlineNewton(theta, *rest) for module in twins("online_newton")]
 
 
@@ -198,7 +198,7 @@ def test_online_newton_loads_the_state_of_its_twin_and_no_other(size):
         with pytest.raises(ValueError, match="numbers"):
             newton.load(*fast.state()[1:])
         with pytest.raises(ValueError, match="two or three"):
-            type(newton)((1.0,), 0.1, 100.0, 100.0, 1.0, 16.0, 1e-60, 1e60)
+            type(newton)((1.0,), 0.1, 100.0, 100.0, 1.0, 16.0)
 
 
 UNUSUAL = [1, True, None, "0.5", math.nan, math.inf, -0.5, 1.5, np.float64(0.5), -0.0, 0.0, 5e-324, 1e-9, 0.5, 1.0]
@@ -513,22 +513,23 @@ def test_partial_order(rows, whole):
     assert found[0] == found[1]
 
 
-def test_usual_observations_are_those_that_need_no_check():
+def test_the_fast_path_passes_what_needs_no_check():
     edges = [1e-60, 1e60, math.nextafter(1e-60, 0.0), math.nextafter(1e60, math.inf), 0.0, -1.0, math.nan, math.inf, 1]
     finite = [0.5, -0.0, 5e-324, -1.7976931348623157e308, 1.0, math.nextafter(1.0, 2.0)]
     scores = [*finite, math.inf, -math.inf, math.nan, 1, True, "0.5", np.float64(0.5)]
-    for module in twins("usual"):
+    for module in twins("fast_path"):
         for lo, hi in [(0.0, 1.0), (-math.inf, math.inf), (math.inf, -math.inf)]:
             for score in scores:
-                usual = any(score is one for one in finite)
-                plain = usual and lo <= score <= hi
-                expected = module.PLAIN if plain else module.USUAL if usual else module.UNUSUAL
-                assert module.usual(score, True, 1.0, lo, hi) == expected
+                passed = any(score is one for one in finite)
+                in_range = passed and lo <= score <= hi
+                expected = module.IN_RANGE if in_range else module.PASSED if passed else module.CHECK
+                assert module.fast_case(score, True, 1.0, lo, hi) == expected
+                assert bool(module.fast_score(score, lo, hi)) == in_range
             for w in [*edges, "1.0", None, np.float64(1.0)]:
-                found = module.usual(0.5, False, w, lo, hi)
-                assert (found != module.UNUSUAL) == (type(w) is float and 1e-60 <= w <= 1e60)
+                found = module.fast_case(0.5, False, w, lo, hi)
+                assert (found != module.CHECK) == (type(w) is float and 1e-60 <= w <= 1e60)
             for y in (0, 1, 1.0, None, np.True_):
-                assert module.usual(0.5, y, 1.0, lo, hi) == module.UNUSUAL
+                assert module.fast_case(0.5, y, 1.0, lo, hi) == module.CHECK
 
 
 softmax_steps = st.lists(

@@ -170,7 +170,6 @@ def test_importing_the_package_loads_no_method_and_no_library():
         "streamcal",
         "streamcal.lazy",
         "streamcal.compiled",
-        "streamcal.kernels",
         "streamcal.calibrators",
         "streamcal.calibrators.registry",
     }

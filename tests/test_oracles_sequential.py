@@ -153,7 +153,7 @@ def test_a_projection_is_exact_beside_any_curvature(size):
         theta = rng.normal(size=size)
         theta *= 1.6 / np.linalg.norm(theta)
         d, lower = 25.0 * 10.0 ** rng.uniform(0.0, 6.0, size), rng.normal(size=size * (size - 1) // 2)
-        newton = OnlineNewton(theta, 0.1, 25.0, 1.6, 1.0, 16.0, 1e-60, 1e60)
+        newton = OnlineNewton(theta, 0.1, 25.0, 1.6, 1.0, 16.0)
         newton.load(*theta, *d, *lower, 0.0)
         unit = [[Fraction(i == j) for j in range(size)] for i in range(size)]
         for (i, j), entry in zip(((1, 0), (2, 0), (2, 1)), lower, strict=False):

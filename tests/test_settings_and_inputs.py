@@ -162,6 +162,7 @@ def test_impossible_parameters_are_refused(method):
         "interval": [None, 0.05, NearestScores, lambda score: (score - 0.1, score + 0.1)],
         "solver": ["OSQP", None, ""],
         "point": ["log_minimax", None],
+        "basis": ["bernstein", None],
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
         "penalty": [-0.1, math.nan, math.inf, True, "0.1"],
         "bound": [0.0, -1.0, math.nan, math.inf, True, "1.0"],

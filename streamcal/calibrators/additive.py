@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.kernels.usual import PLAIN, UNUSUAL, usual
+from streamcal.kernels.fast_path import CHECK, IN_RANGE, fast_case
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
@@ -61,8 +61,9 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         self.prior = prior
         self.resolution = resolution
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
-        self._lo, self._hi = scale.plain
-        self._take = None if self._timed or refresh_every > 1 else self._memory.taker(*scale.plain)
+        self._lo, self._hi = scale.identity_range
+        fast = not self._timed and refresh_every == 1
+        self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
         return None if self.prior is None else self.prior.pseudo_observations(self.scale)
@@ -70,24 +71,22 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if t is None and self._take is not None and self._take(score, y, w):  # the fast path: plain input
+        if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
             return
-        case = UNUSUAL if self._timed or t is not None else usual(score, y, w, self._lo, self._hi)
-        if case == PLAIN:
-            x, label, weight, time = score, 1.0 if y else 0.0, w, 0.0
+        case = CHECK if self._timed or t is not None else fast_case(score, y, w, self._lo, self._hi)
+        if case == CHECK:
+            score, label, w, time = self._checked(score, y, w, t)
         else:
-            s, label, weight, time = (
-                self._checked(score, y, w, t) if case == UNUSUAL else (score, 1.0 if y else 0.0, w, 0.0)
-            )
-            x = self.scale.coordinate(s)
-            if weight == 0.0:
-                return
-        self._memory.learn(x, label, weight, time)
-        if self.refresh_every > 1:  # asked here too: a call costs more than the comparison
+            label, time = 1.0 if y else 0.0, 0.0
+        x = score if case == IN_RANGE else self.scale.coordinate(score)
+        if w == 0.0:
+            return
+        self._memory.learn(x, label, w, time)
+        if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
             self._changed(1)
-        if case != PLAIN and (x == self.scale.lo or x == self.scale.hi):
-            self._note(self.scale.clamps(s))
+        if case != IN_RANGE and (x == self.scale.lo or x == self.scale.hi):
+            self._note(self.scale.clamps(score))
 
     def learn_many(
         self,

@@ -31,7 +31,7 @@ class Beta(TableCalibrator):
         `"abm"`: all three parameters. `"ab"`: p = ½ at s = ½, c = (a − b) ln 2. `"am"`: a = b, a sigmoid of the
         log-odds. The names are those of the package betacal, where m is the score with p = ½: c = b ln(1 − m) − a ln m.
     scale : Scale
-        How a score is read as the probability s, clipped to log-odds of ±16. Default `Logit()`, on whose coordinate
+        How a score is read as the probability s, clamped to log-odds of ±16. Default `Logit()`, on whose coordinate
         the grid is defined.
     forgetting, prior
         See `AdditiveCalibrator`.

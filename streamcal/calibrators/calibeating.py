@@ -9,7 +9,7 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.steps import BinnedSigmoidMap, bin_of
-from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time
 
@@ -29,9 +29,7 @@ class CalibeatenOPS(SequentialCalibrator):
         super().__init__()
         self.bins = bins
         self.scale = Logit()
-        self._newton = OnlineNewton(
-            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
-        )
+        self._newton = OnlineNewton((1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT)
 
     @abstractmethod
     def _forecast(self, i: int) -> float:

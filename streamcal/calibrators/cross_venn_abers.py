@@ -184,7 +184,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = self.scale.coordinate(s)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if not self.unlearns:
-            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
+            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if weight == 0.0:
             return
         try:

@@ -100,8 +100,8 @@ def trend_path(x: FloatArray, weight: FloatArray, positive: FloatArray) -> Itera
         spare = n - parameters - 1.0
         if k > 0 and (spare <= 0.0 or problem.straight == 0.0):
             return
-        price = 2.0 * parameters * (1.0 + (parameters + 1.0) / spare) if spare > 0.0 else 0.0
-        criterion = deviance(fit, weight, mean, n) + price
+        complexity = 2.0 * parameters * (1.0 + (parameters + 1.0) / spare) if spare > 0.0 else 0.0
+        criterion = deviance(fit, weight, mean, n) + complexity
         if criterion > least + NEGLIGIBLE:
             return
         least = min(least, criterion)

@@ -21,36 +21,42 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
     """Shape-restricted polynomial regression: min Σ wⱼ (p(uⱼ) − yⱼ)² over polynomials with p' ≥ 0, 0 ≤ p ≤ 1 on [0, 1].
 
     u is the score's unit coordinate on the scale. The family is *all* monotone polynomials of the degree; those with
-    nondecreasing Bernstein coefficients (`Bernstein`) are some of them.
+    nondecreasing Bernstein coefficients (`Bernstein`) are a part of it.
 
     Parameters
     ----------
     degree : int
-        k, from 1 to 40. The paper draws its examples with 16 and chooses among 4, …, 20 by cross validation.
+        k, from 1 to 40. The paper has examples with 16 and chooses among 4, …, 20 by cross-validation.
     bound : float or None
-        Upper bound λ > 0 of the sum of the absolute coefficients; None sets none. Monotonicity alone keeps a polynomial
-        from swinging, and the paper's convergence needs no bound.
+        Upper bound λ > 0 of the sum of the absolute coefficients; None for no bound. Monotonicity alone prevents
+        oscillation, and the paper's convergence needs no bound.
     basis : {"monomial", "chebyshev"}
         The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials,
-        which is ours. Monomial coefficients depend on where 0 lies and grow with the degree beyond any
-        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; a bound of 10⁶ and more may end in
-        `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
+        which is ours. Monomial coefficients depend on the position of 0 and grow with the degree to sizes without
+        meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; with a bound of 10⁶ and more the solve may
+        raise `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.
 
     Notes
     -----
-    Needs Clarabel, the extra `conic`. An observation costs O(k) and memory is fixed. The first prediction after an
-    observation solves anew, whatever has been learned: 4 ms at degree 16, 80 ms at 40. There is no warm start; where
-    every observation is predicted first, `refresh_every` spreads the cost.
-    The map is monotone by construction, up to rounding (1e-13). A ridge of 1e-6 on the Chebyshev coefficients, relative
-    to the total weight, chooses the flattest curve where the data leave it open; it and the solver's tolerance move
-    fitted values by about 1e-6 in the root mean square, and between the scores of a few observations by 1e-3
-    (`streamcal.solvers.conic` has the bounds).
+    Needs Clarabel, the extra `conic`. The map is monotone by construction, up to rounding (1e-13). A ridge of 1e-6 on
+    the Chebyshev coefficients, relative to the total weight, selects the flattest curve where the data do not determine
+    it; it and the solver's tolerance change fitted values by about 1e-6 in the root mean square, and between the scores
+    of a few observations by 1e-3 (`streamcal.solvers.conic` has the bounds).
+
+    Cost: an observation O(k), with fixed memory. The first prediction after an observation solves anew, whatever the
+    number of observations: 4 ms at degree 16, 80 ms at 40. There is no warm start; where every observation is predicted
+    first, use `refresh_every`.
+
+    References
+    ----------
     Paper 002, §3, programs (22) and (23).
 
-    A cubic that is flat in the middle is monotone, but its Bernstein coefficients fall:
+    Examples
+    --------
+    A cubic that is flat in the middle is monotone, but its Bernstein coefficients are not:
 
     >>> from streamcal import Bernstein
     >>> free, sufficient = MonotonePolynomial(degree=3), Bernstein(degree=3)

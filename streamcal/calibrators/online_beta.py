@@ -8,7 +8,7 @@ from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import BetaMap
-from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time
 
@@ -51,9 +51,7 @@ class OnlineBeta(SequentialCalibrator):
     def __init__(self) -> None:
         super().__init__()
         self.scale = Logit()
-        self._newton = OnlineNewton(
-            (1.0, 1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
-        )
+        self._newton = OnlineNewton((1.0, 1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT)
 
     @property
     def n(self) -> float:

@@ -8,7 +8,7 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import SigmoidMap
-from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_score
+from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time
 
@@ -66,9 +66,7 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
         self.discount = discount
         self.scale = Logit()
-        self._newton = OnlineNewton(
-            (1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT, SMALLEST_WEIGHT, LARGEST_WEIGHT
-        )
+        self._newton = OnlineNewton((1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount, LOGIT_LIMIT)
 
     @property
     def n(self) -> float:

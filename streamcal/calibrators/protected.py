@@ -70,7 +70,7 @@ class Protected(SequentialCalibrator):
     """
 
     name = "protected"
-    summary = "mixture of the score and nine calibrators; total log loss at most log 2 above that of the score"
+    summary = "mixture of nine sigmoids of the score; total log loss at most log 2 above that of the score"
 
     def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
         if not isinstance(jump_rates, tuple) or not jump_rates or not all(map(_is_rate, jump_rates)):

@@ -185,7 +185,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         statistic = self._present(t)
         if isinstance(statistic, SequentialSubproblems):
             return statistic
-        state = self._refreshing.version, statistic.unit
+        state = self._source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
             self._readers = Readers(self._method, statistic, self._readers)  # type: ignore[arg-type]
             self._readers_for = state

@@ -65,7 +65,7 @@ class VennAbers(TreeCalibrator):
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
     reads_statistic = True
-    by_ratios = False  # a test object weighs one observation of today
+    by_ratios = False  # a test object has the weight of one present observation
 
     def __init__(
         self,
@@ -82,15 +82,17 @@ class VennAbers(TreeCalibrator):
         self._point = POINTS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
         # The fast path of predictions: under these policies the tree that is held is always the one to be read.
-        self._ask = self._memory.statistic.asker(*scale.plain) if self._memory.steady else None
+        self._fast_interval = (
+            self._memory.statistic.fast_interval(*scale.identity_range) if self._memory.steady else None
+        )
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         return float(self._point(*self.predict_interval_one(score, t=t)))
 
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
-        if t is None and w == 1.0 and self._ask is not None:
-            interval = self._ask(score)  # None unless the score is its own coordinate
+        if t is None and w == 1.0 and self._fast_interval is not None:
+            interval = self._fast_interval(score)  # None unless the score is its own coordinate
             if interval is not None:
                 return interval
         x = self.scale.coordinate(check_score(score))

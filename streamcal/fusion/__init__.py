@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
     from streamcal.fusion.prequential import PrequentialFusion
 
-#: The methods of several scores: name → class, which is imported when it is first asked for.
+#: The methods of several scores: name → class, which is imported when it is first used.
 #: A new method is one file and one line here.
 METHODS: Methods[type[Fusion]] = Methods(
     {

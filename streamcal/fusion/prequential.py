@@ -100,7 +100,7 @@ class PrequentialFusion(Fusion):
         return self.leader.n
 
     def tally(self) -> dict[str, int]:
-        """Counts of the leader, such as clipped scores."""
+        """Counts of the leader, such as clamped scores."""
         return self.leader.tally()
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:

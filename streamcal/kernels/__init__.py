@@ -10,18 +10,20 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-#: Kernel → the kernels without whose compiled forms its own is of no use: those whose `.pxd` it uses, directly or
-#: through another; for the files of the hull tree all of them, since an uncompiled class cannot extend a compiled one.
-#: Each kernel stands below those that it imports.
+#: Kernel → the kernels whose `.pxd` it uses, directly or through another. Each stands below those that it uses.
 USES = {
-    "hull_nodes": ("hull_search", "hull_tree"),
-    "hull_search": ("hull_nodes", "hull_tree"),
-    "hull_tree": ("hull_nodes", "hull_search"),
+    "hull_search": ("hull_nodes",),
+    "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
+    "online_newton": ("fast_path",),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
 }
+#: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
+TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")
+#: Kernel → the kernels without whose compiled forms its own is not used.
+NEEDS = {**USES, **{name: TOGETHER for name in TOGETHER if name != "fast_path"}}
 FOLDER = Path(__file__).parent
 
 
@@ -40,6 +42,6 @@ def _import_source(name: str) -> None:
 
 # A compiled kernel cannot use the C types of one that is not, as where the compiler failed on that one alone: it would
 # fail on import. It is then used as Python too.
-for _kernel, _used in USES.items():
-    if has_compiled_form(_kernel) and not all(map(has_compiled_form, _used)):
+for _kernel, _needed in NEEDS.items():
+    if has_compiled_form(_kernel) and not all(map(has_compiled_form, _needed)):
         _import_source(_kernel)

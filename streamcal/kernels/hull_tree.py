@@ -50,9 +50,9 @@ import numpy as np
 
 from streamcal.kernels.hull_nodes import EXACT_LIMIT, LEAF_CAPACITY, LEFT, RIGHT, leaves
 from streamcal.kernels.hull_search import TIE
-from streamcal.kernels.usual import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 if cython.compiled:
+    from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
     from cython.cimports.streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -69,6 +69,7 @@ if cython.compiled:
     )
     from cython.cimports.streamcal.kernels.hull_search import Search
 else:
+    from streamcal.kernels.fast_path import fast_case, fast_score
     from streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -113,8 +114,6 @@ _HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _INFINITY = cython.declare(cython.double, math.inf)
-_SMALLEST_WEIGHT = cython.declare(cython.double, SMALLEST_WEIGHT)
-_LARGEST_WEIGHT = cython.declare(cython.double, LARGEST_WEIGHT)
 
 
 @cython.final
@@ -176,19 +175,17 @@ class HullTree(Search):
         """Add an observation with the label y and the weight w."""
         self._add(self._placed(score), float(w), float(w) * float(y), 1)
 
-    def expect(self, lo: cython.double, hi: cython.double):
-        """Call scores from lo to hi usual."""
+    def set_fast_range(self, lo: cython.double, hi: cython.double):
+        """Let `update_fast` and `interval_fast` take scores from lo to hi."""
         self._lo, self._hi = lo, hi
 
-    def update_usual(self, score: object, y: object, w: object) -> cython.bint:
-        """`update_one` for a usual float, a bool and a float weight that the kernel `usual` passes; whether it was."""
+    def update_fast(self, score: object, y: object, w: object) -> cython.bint:
+        """`update_one` for an observation as it came, if `fast_case` passes it; whether it did."""
         s: cython.double
         weight: cython.double
-        if type(score) is not float or type(w) is not float or not (y is True or y is False):
+        if fast_case(score, y, w, self._lo, self._hi) != 2:
             return False
         s, weight = score, w
-        if not (self._lo <= s <= self._hi and _SMALLEST_WEIGHT <= weight <= _LARGEST_WEIGHT):
-            return False
         self._add(self._placed(s), weight, weight if y is True else 0.0, 1)
         return True
 
@@ -377,15 +374,13 @@ class HullTree(Search):
         p0 = self._lower_at(self._placed(score), w)
         return p0, max(p0, self._upper(w))
 
-    def interval_usual(self, score: object):
-        """`interval` for a usual float and a test object of weight 1; None for anything else, and on an empty tree."""
+    def interval_fast(self, score: object):
+        """`interval` for a score as it came, if `fast_score` passes it, and weight 1; else None, as when empty."""
         s: cython.double
         p0: cython.double
-        if type(score) is not float or self._root is None:
+        if self._root is None or not fast_score(score, self._lo, self._hi):
             return None
         s = score
-        if not self._lo <= s <= self._hi:
-            return None
         p0 = self._lower_at(self._placed(s), 1.0)
         return p0, max(p0, self._upper(1.0))
 

@@ -18,10 +18,13 @@ import cython
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.fast_path import fast_case, fast_score
+
     exp, log, log1p, nan, sqrt = math.exp, math.log, math.log1p, math.nan, math.sqrt
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p, sqrt
+    from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
@@ -35,11 +38,9 @@ def _fast_score(score: object, limit: cython.double) -> cython.double:
     """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
     s: cython.double
     x: cython.double
-    if type(score) is not float:
+    if not fast_score(score, 0.0, 1.0):
         return nan
     s = score
-    if not 0.0 <= s <= 1.0:
-        return nan
     if s == 0.0:
         return -limit
     if s == 1.0:
@@ -51,23 +52,14 @@ def _fast_score(score: object, limit: cython.double) -> cython.double:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _fast_observation(
-    score: object,
-    y: object,
-    w: object,
-    limit: cython.double,
-    smallest: cython.double,
-    largest: cython.double,
-) -> cython.double:
-    """The log-odds of a float, within ±limit, if y is a bool and w a float in range too; NaN otherwise."""
+def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
+    """The log-odds of a score, within ±limit, if `fast_case` passes the observation; NaN otherwise."""
     s: cython.double
     x: cython.double
-    weight: cython.double
-    if type(score) is not float or type(w) is not float or not (y is True or y is False):
+    if fast_case(score, y, w, 0.0, 1.0) != 2:
         return nan
     s = score
-    weight = w
-    if not (0.0 < s < 1.0 and smallest <= weight <= largest):
+    if s == 0.0 or s == 1.0:
         return nan
     x = log(s) - log1p(-s)
     return x if -limit < x < limit else nan
@@ -204,8 +196,6 @@ class OnlineNewton:
         d in A ← d·A + (1 − d)·initial·I + g gᵀ.
     limit : float
         Log-odds are clamped to ±limit.
-    smallest, largest : float
-        The weights that `learn_fast` takes.
 
     Notes
     -----
@@ -220,8 +210,6 @@ class OnlineNewton:
     _radius: cython.double
     _discount: cython.double
     _limit: cython.double
-    _smallest: cython.double
-    _largest: cython.double
     _theta: cython.double[3]
     _d: cython.double[3]
     _l: cython.double[3]
@@ -234,8 +222,6 @@ class OnlineNewton:
         radius: cython.double,
         discount: cython.double,
         limit: cython.double,
-        smallest: cython.double,
-        largest: cython.double,
     ):
         if len(theta) not in (2, 3):
             raise ValueError(f"expected two or three parameters, not {theta!r}")
@@ -247,8 +233,6 @@ class OnlineNewton:
         self._radius = radius
         self._discount = discount
         self._limit = limit
-        self._smallest = smallest
-        self._largest = largest
         self.load(*theta, *[initial] * len(theta), *[0.0] * (len(theta) * (len(theta) - 1) // 2), 0.0)
 
     def predict_fast(self, score: object) -> cython.double:
@@ -258,7 +242,7 @@ class OnlineNewton:
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
-        x: cython.double = _fast_observation(score, y, w, self._limit, self._smallest, self._largest)
+        x: cython.double = _fast_observation(score, y, w, self._limit)
         if x != x:
             return False
         self.step(x, 1.0 if y is True else 0.0, w)

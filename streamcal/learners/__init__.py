@@ -1,1 +1,1 @@
-"""What the methods of all rooms share: learning, retracting, merging, refreshing and saving."""
+"""The base of all methods: learning, retracting, merging, refreshing and saving."""

@@ -1,8 +1,8 @@
-"""`AdditiveLearner`: what learns by adding up, in every room: one score, several scores, classes, distributions.
+"""`AdditiveLearner`: the base of all additive methods: one score, several scores, classes, distributions.
 
-A subclass says which statistic it keeps (`new_statistic`) and what is solved from it (`solve`); retraction, merging,
-forgetting, refreshing at intervals and saving are here, once. What an observation is, and how it is checked, differs by
-room.
+A subclass defines the statistic it keeps (`new_statistic`) and the solve (`solve`); retraction, merging, forgetting,
+refreshing at intervals and saving are implemented here. The sub-packages differ in what an observation is, and in how
+it is checked.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.refresh_every = refresh_every
         self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
+        #: Where the statistic that predictions are made from comes from.
+        self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
 
@@ -129,7 +131,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
         """Take back one observation that has been checked."""
         if not self.unlearns:
-            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy does not know an observation's age")
+            raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if w > 0.0:
             self._memory.unlearn(x, y, w, t)
             self._changed(1)
@@ -156,12 +158,12 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _present(self, t: Time | None) -> Held:
         """The statistic that predictions as of `t` are made from; to be read, until the next change."""
-        return self._refreshing.present(None if t is None else check_time(t))
+        return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
         """The map as of `t`, solved only if something has changed since the last one."""
         statistic = self._present(t)
-        state = self._refreshing.version, 1.0 if self.by_ratios else statistic.unit
+        state = self._source.version, 1.0 if self.by_ratios else statistic.unit
         if self._solved is None or self._solved_for != state:
             self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
             self._solved_for = state

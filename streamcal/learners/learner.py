@@ -1,4 +1,4 @@
-"""`Learner`: what everything that learns can do, in every room: be merged, copied, printed and saved."""
+"""`Learner`: the contract of everything that learns: merging, copying, printing and saving."""
 
 from __future__ import annotations
 

@@ -46,7 +46,6 @@ class Memory(Generic[Held]):
             statistic.hold(prior)
         # What of the statistic is the prior's, and does not count.
         self._prior_weight, self._prior_count = (0.0, 0) if prior is None else (statistic.n, statistic.count)
-        self._update = statistic.updater()
         self.version = 0
         self.missed = 0
         self.late = 0
@@ -94,12 +93,12 @@ class Memory(Generic[Held]):
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Take in one observation; `t` is read by timed memories only."""
-        self._update(x, y, w)
+        self.statistic.update(x, y, w)
         self.version += 1
 
-    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """`Statistic.taker`, where learning is an update and no more; who takes in by it counts `version` on."""
-        return self.statistic.taker(lo, hi) if type(self).learn is Memory.learn else None
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
+        """`Statistic.fast_update`, where learning is an update and no more; who calls it increments `version`."""
+        return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Take in observations, in order."""

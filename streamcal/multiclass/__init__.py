@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.multiclass.vector import VectorScaling
     from streamcal.multiclass.venn_abers import MulticlassVennAbers
 
-#: The methods of many classes: name → class, which is imported when it is first asked for.
+#: The methods of many classes: name → class, which is imported when it is first used.
 #: A new method is one file and one line here.
 METHODS: Methods[type[MulticlassCalibrator]] = Methods(
     {

@@ -69,7 +69,7 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     noted = "clamped"
 
     def tally(self) -> dict[str, int]:
-        """Counts of scores clipped by the scale of any subproblem; and of observations, not subproblems, whose
+        """Counts of scores clamped by the scale of any subproblem; and of observations, not subproblems, whose
         retraction was missed or that came too late.
         """
         statistic = self._memory.statistic

@@ -53,7 +53,7 @@ def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
         raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
     read: dict[ClassLabel, float] = {}
     for label, score in scores.items():
-        if score.__class__ is float and 0.0 < score <= 1.0 and label.__class__ is str:  # the usual case, without a call
+        if score.__class__ is float and 0.0 < score <= 1.0 and label.__class__ is str:  # fast path, without a call
             read[label] = score
         else:
             read[check_class(label)] = _in_unit_interval(score, label)

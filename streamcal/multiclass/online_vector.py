@@ -73,7 +73,7 @@ class OnlineVectorScaling(MulticlassCalibrator):
         return self._newton.weight
 
     def tally(self) -> dict[str, int]:
-        """Empty: no input is clipped or dropped."""
+        """Empty: no input is clamped or dropped."""
         return {}
 
     def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.kernels import usual
+from streamcal.kernels import fast_path
 from streamcal.parameters.types import FloatArray, Time
 
-SMALLEST_WEIGHT, LARGEST_WEIGHT = usual.SMALLEST_WEIGHT, usual.LARGEST_WEIGHT
+SMALLEST_WEIGHT, LARGEST_WEIGHT = fast_path.SMALLEST_WEIGHT, fast_path.LARGEST_WEIGHT
 WEIGHT_ALLOWED = f"give 0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 
 

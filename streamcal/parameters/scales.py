@@ -2,7 +2,7 @@
 
 A min-max rescaling that follows the data would corrupt moments that are already summed; therefore a scale is a
 parameter. `Probability` and `Logit` read the score as a probability and refuse anything outside [0, 1]; `Interval` and
-`EmpiricalCDF` accept any finite score. A scale with bounds clips to them, and a calibrator counts the clipped scores.
+`EmpiricalCDF` accept any finite score. A scale with bounds clamps to them, and a calibrator counts the clamped scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 
-#: Log-odds are clipped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
+#: Log-odds are clamped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
 #: exactly 0 or 1 must not become an infinite feature.
 LOGIT_LIMIT = 16.0
 
@@ -50,7 +50,7 @@ class Scale(Setting):
     domain: ClassVar[tuple[float, float]] = (-sys.float_info.max, sys.float_info.max)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         """The first and last of the finite scores that are their own coordinates; (∞, −∞) where there are none."""
         return math.inf, -math.inf
 
@@ -64,7 +64,7 @@ class Scale(Setting):
 
     @abstractmethod
     def clamps(self, score: float) -> bool:
-        """Whether `coordinate` clips this score to a bound."""
+        """Whether `coordinate` clamps this score to a bound."""
 
     @abstractmethod
     def probability(self, x: float) -> float:
@@ -75,7 +75,7 @@ class Scale(Setting):
         """`probability` for an array of coordinates."""
 
     def logit(self, x: float) -> float:
-        """The log-odds of `probability(x)`, clipped to ±16."""
+        """The log-odds of `probability(x)`, clamped to ±16."""
         return min(max(logit(self.probability(x)), -LOGIT_LIMIT), LOGIT_LIMIT)
 
     def logits(self, x: FloatArray) -> FloatArray:
@@ -102,7 +102,7 @@ class Scale(Setting):
         return (x - self.lo) / (self.hi - self.lo)
 
     def count_clamped(self, scores: FloatArray) -> int:
-        """How many of the scores are clipped to a bound."""
+        """How many of the scores are clamped to a bound."""
         return 0
 
     # -- elsewhere -----------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Scale(Setting):
         return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
 
     def _sql(self, column: str) -> str:
-        """SQL for the coordinate of a score that is not clipped."""
+        """SQL for the coordinate of a score that is not clamped."""
         return column
 
     def first_scores(self, x: FloatArray) -> FloatArray:
@@ -200,7 +200,7 @@ class Probability(Scale):
     domain = (0.0, 1.0)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         return 0.0, 1.0
 
     def coordinate(self, score: float) -> float:
@@ -231,7 +231,7 @@ class Probability(Scale):
 
 @dataclass(frozen=True)
 class Logit(Scale):
-    """The score is a probability; its coordinate is the log-odds, clipped to [lo, hi].
+    """The score is a probability; its coordinate is the log-odds, clamped to [lo, hi].
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class Logit(Scale):
 
 @dataclass(frozen=True)
 class Interval(Scale):
-    """Any finite score, clipped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
+    """Any finite score, clamped to [lo, hi]: margins of a support-vector machine, log-odds, ranks.
 
     Before the first observation the predicted probability is the position of the score between the bounds or, without
     finite bounds, its sigmoid.
@@ -329,7 +329,7 @@ class Interval(Scale):
         _check_bounds(self, self.lo, self.hi, finite=False)
 
     @property
-    def plain(self) -> tuple[float, float]:
+    def identity_range(self) -> tuple[float, float]:
         return max(self.lo, self.domain[0]), min(self.hi, self.domain[1])
 
     def coordinate(self, score: float) -> float:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.regression.quantile_recalibration import QuantileRecalibration
     from streamcal.regression.venn_abers_regression import VennAbersRegression
 
-#: The methods of distributions: name → class, which is imported when it is first asked for.
+#: The methods of distributions: name → class, which is imported when it is first used.
 #: A new method is one file and one line here.
 METHODS: Methods[type[DistributionCalibrator]] = Methods(
     {

@@ -398,7 +398,7 @@ def _require_rising(values: FloatArray, what: str) -> None:
     if falls.any():
         place = int(np.argmax(falls))
         raise InputError(
-            f"{what} fall from {values[place].item()!r} to {values[place + 1].item()!r}; give them in order"
+            f"{what} decrease from {values[place].item()!r} to {values[place + 1].item()!r}; give them in order"
         )
 
 

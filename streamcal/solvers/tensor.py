@@ -79,7 +79,7 @@ class IsotonicTensor:
 
     def constraint_matrix(self) -> coo_matrix:
         """A, sparse, of shape (p, N)."""
-        from scipy.sparse import coo_matrix  # here: whoever needs no tensor product need not wait for SciPy
+        from scipy.sparse import coo_matrix  # imported here: only tensor products need SciPy
 
         row = np.arange(len(self.above))
         up, down = self.above >= 0, self.below >= 0

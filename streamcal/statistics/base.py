@@ -52,18 +52,19 @@ class Statistic(ABC):
         """Whether `revert` may have left rounding behind that only a rebuild removes."""
         return True
 
+    def _in_units(self, one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Two arrays of weights that are kept, divided by the unit."""
+        return (one, other) if self.unit == 1.0 else (one / self.unit, other / self.unit)
+
     @abstractmethod
     def update(self, x: Any, y: float, w: float) -> None:
         """Add one observation."""
 
-    def updater(self) -> Callable[[Any, float, float], None]:
-        """What `update` comes down to: `update` itself, or a function of a kernel that a memory may call directly."""
-        return self.update
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
+        """The fast path: a kernel's function of a score, label and weight as they came, or None.
 
-    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """A kernel's function of a score, label and weight as they came, or None.
-
-        It does `update` where they are usual, the score a float from `lo` to `hi`, and says whether it did.
+        It does what `update` does and returns True where they need no conversion, the score being a float from `lo` to
+        `hi` that is its own coordinate; otherwise it changes nothing and returns False.
         """
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -43,9 +42,6 @@ class BernsteinMoments(Statistic):
 
     def update(self, x: float, y: float, w: float) -> None:
         self.sums.update_one(x, y, w)
-
-    def updater(self) -> Callable[[float, float, float], None]:
-        return self.sums.update_one
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         self.sums.update_many(self.scale.units(x), w, w * y)

@@ -45,6 +45,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         self.folds = folds
         self.grid = grid
         self.bounded = grid is not None
+        self._intervals = [tree.interval for tree in self._parts.values()]
 
     def entries(self, x: float, y: float) -> list[Entry]:
         fold = int(y // 2.0)
@@ -80,7 +81,7 @@ class FoldedTrees(Keyed[ScoreTree]):
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """The lower ends and the upper ends of each tree's interval at its own of K coordinates."""
         w = w * self.unit
-        pairs = [tree.interval(place, w) for tree, place in zip(self._parts.values(), x, strict=True)]
+        pairs = [interval(place, w) for interval, place in zip(self._intervals, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def intervals(self, x: Sequence[FloatArray], w: float) -> tuple[list[FloatArray], list[FloatArray]]:

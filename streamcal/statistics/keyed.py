@@ -92,8 +92,9 @@ class Keyed(Statistic, Generic[Part]):
         return any(part.drifts for part in self._parts.values())
 
     def update(self, x: Any, y: float, w: float) -> None:
+        parts = self._parts
         for key, at, label in self.entries(x, y):
-            self._part(key).update(at, label, w)
+            (parts[key] if key in parts else self._part(key)).update(at, label, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y):

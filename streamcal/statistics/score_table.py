@@ -61,7 +61,7 @@ class ScoreTable(Statistic):
         """
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
         held = rows[:, 0] > 0.0
-        return np.array(self._rows.keys(), dtype=np.float64)[held], rows[held, 0] / self.unit, rows[held, 1] / self.unit
+        return np.array(self._rows.keys(), dtype=np.float64)[held], *self._in_units(rows[held, 0], rows[held, 1])
 
     def points(self) -> Columns:
         """Coordinates ascending, their negative and positive weights; shapes (k,). O(k)."""
@@ -176,7 +176,7 @@ class GridTable(Statistic):
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
         used = self._cells[:, 0] > 0.0
-        return self.grid.centres[used], self._cells[used, 0] / self.unit, self._cells[used, 1] / self.unit
+        return self.grid.centres[used], *self._in_units(self._cells[used, 0], self._cells[used, 1])
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
@@ -193,7 +193,7 @@ class GridTable(Statistic):
         nothing = np.zeros(len(mean))
         points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
         kept = points[1] + points[2] > 0.0
-        return x[kept], points[1][kept] / self.unit, points[2][kept] / self.unit
+        return x[kept], *self._in_units(points[1][kept], points[2][kept])
 
     def update(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)

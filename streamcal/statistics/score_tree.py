@@ -33,9 +33,19 @@ class ScoreTree(Statistic):
         self.grid = grid
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
+        self._view: Self | None = None
         # The kernel's own function: one call less for each prediction.
         #: `isotonic(x)`: the isotonic least-squares fit at x, linear between held scores; NaN when nothing is held.
         self.isotonic: Callable[[float], float] = self._tree.isotonic
+
+    def present(self, unit: float) -> Self:
+        # One view, made once: nothing but the unit differs from one to the next.
+        if unit == self.unit:
+            return self
+        if self._view is None:
+            self._view = super().present(unit)
+        self._view.unit = unit
+        return self._view
 
     @property
     def n(self) -> float:
@@ -98,20 +108,16 @@ class ScoreTree(Statistic):
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update_one(x, y, w)
 
-    def updater(self) -> Callable[[float, float, float], None]:
-        update: Callable[[float, float, float], None] = self._tree.update_one
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
+        self._tree.set_fast_range(lo, hi)
+        update: Callable[[Any, Any, Any], bool] = self._tree.update_fast
         return update
 
-    def taker(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
-        self._tree.expect(lo, hi)
-        take: Callable[[Any, Any, Any], bool] = self._tree.update_usual
-        return take
-
-    def asker(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
+    def fast_interval(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
         """The kernel's `interval`, weight 1, of a score as it came: None unless that is a float from `lo` to `hi`."""
-        self._tree.expect(lo, hi)
-        ask: Callable[[Any], tuple[float, float] | None] = self._tree.interval_usual
-        return ask
+        self._tree.set_fast_range(lo, hi)
+        interval: Callable[[Any], tuple[float, float] | None] = self._tree.interval_fast
+        return interval
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:

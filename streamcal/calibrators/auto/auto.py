@@ -95,7 +95,7 @@ class Auto(SequentialCalibrator):
     """
 
     name = "auto"
-    summary = "a mixture of all kinds of experts that follows whoever is right: no choice, no tuning"
+    summary = "mixture of many kinds of calibrators, weighted by their log loss so far; no parameters to choose"
     monotone = False
 
     def __init__(self, delay: int = 0) -> None:
