@@ -166,7 +166,6 @@ def test_impossible_parameters_are_refused(method):
         "tolerance": [0.0, 1.0, -1e-6, math.nan, "1e-6"],
         "penalty": [-0.1, math.nan, math.inf, True, "0.1"],
         "bound": [0.0, -1.0, math.nan, math.inf, True, "1.0"],
-        "basis": ["bernstein", None],
         "refresh_every": [0, -1, 2.0, True, "2", None],
         "variance": ["pooled", None],
         "form": ["a", "ABM", None],
