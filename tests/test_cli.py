@@ -483,10 +483,10 @@ BAD_FIELDS = [
     ("score", "1.0000000000000002", "'1.0000000000000002' cannot be used", PROBABILITY),
     ("score", "0,5", "'0,5' cannot be used", PROBABILITY),
     ("score", "", "the value is missing", PROBABILITY),
-    ("click", "2", "'2' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "yes", "'yes' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "", "the value is missing", "0 or 1 (or true, false)"),
+    ("click", "2", "'2' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "maybe", "'maybe' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "", "the value is missing", "0 or 1 (or false, true;"),
     ("w", "-1", "'-1' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("w", "1e99", "'1e99' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("t", "yesterday", "'yesterday' cannot be used", "a finite number or an ISO 8601 time"),
@@ -528,6 +528,27 @@ def test_the_ends_of_the_probability_scale_and_every_word_for_a_label(tmp_path: 
         result = run(source, "--method", name)
         assert result.exit_code == 0, result.output
         assert "8 rows (4 positive)" in result.stdout
+
+
+def labelled(path: Path, negative: str, positive: str) -> Path:
+    """The stream of `made` with these two words for its labels."""
+    return save(path, [{**row, "click": positive if row["click"] else negative} for row in made()])
+
+
+@pytest.mark.parametrize(("negative", "positive"), [("no", "yes"), ("N", "Y"), ("f", "t"), ("-1", "1")])
+def test_pairs_of_labels_that_are_known(tmp_path: Path, stream: Path, negative: str, positive: str) -> None:
+    result = run(labelled(tmp_path / "in.csv", negative, positive))
+    assert result.stdout.splitlines()[1:5] == run(stream).stdout.splitlines()[1:5]
+
+
+def test_labels_in_other_words_need_to_be_told_which_is_positive(tmp_path: Path, stream: Path) -> None:
+    source = labelled(tmp_path / "in.csv", "noclick", "click")
+    line = the_line(run(source))
+    assert "the labels are 'noclick' and 'click': say which is positive, as in --positive noclick" in line
+    shown = run(source, "--positive", "click").stdout
+    assert shown.splitlines()[1:5] == run(stream).stdout.splitlines()[1:5]
+    line = the_line(run(source, "--positive", "clik"))
+    assert "'click' is a third label; allowed: 'clik' (--positive) or 'noclick'" in line
 
 
 def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> None:
@@ -821,6 +842,7 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
         assert max(map(len, shown.stdout.splitlines())) <= 80
         assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
+        "--positive",
         "--method",
         "--set",
         "--window",

@@ -102,7 +102,10 @@ def run(
         typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
     ],
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0 or 1, true or false.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
+    positive: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
     ] = None,
@@ -174,7 +177,7 @@ def run(
         calibrator = _calibrator(choice, state)
         if time_column is None and _reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
-        columns = Columns(score, label, time_column, weight)
+        columns = Columns(score, label, time_column, weight, positive)
         job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
