@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import os
@@ -29,13 +30,15 @@ from typer.testing import CliRunner
 import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.app.cli import _new as calibrator_of
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.errors import SolverError
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
@@ -558,6 +561,8 @@ def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> 
         line = the_line(program("run", stream, *options, "--out", tmp_path / "out.csv"))
         assert line == f"{stream}, column 'pctr': there is no such column; allowed: 'id', 'score', 'click', 'w', 't'"
     assert not (tmp_path / "out.csv").exists()
+    line = the_line(program("run", stream, "--score", "Scores", "--label", "click"))
+    assert "column 'Scores': there is no such column; did you mean 'score'?; allowed: 'id', 'score'," in line
 
 
 @pytest.mark.parametrize(
@@ -686,7 +691,14 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "oops"], "--method 'oops' is unknown; known are identity, platt, temperature,"),
+        (["--method", "isotnic"], "--method 'isotnic' is unknown; did you mean 'isotonic'?; known are identity,"),
+        (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
+        (["--set", "discont=1"], "method ops has no parameter 'discont'; its parameters are: discount; did you mean"),
+        (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, rpr"),
+        (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
+        (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
+        (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
+        (["--method", "oops"], "--method 'oops' is unknown; did you mean 'ops'?; known are identity, platt,"),
         (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
         (["--window", "5"], "method ops has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),
@@ -728,6 +740,25 @@ def test_values_that_cannot_be_read(stream: Path, options: list[str], message: s
     assert result.exit_code == USAGE_ERROR
     assert message in result.stderr
     assert not re.search("(?i)pydantic|value error|input should|float", result.stderr)
+
+
+JUNK = ["x", "-1", "0", "2.5", "None", "True", "nan", "[1]", "{}", "(1, 2)", "''"]
+
+
+def test_messages_are_in_words_of_our_own() -> None:
+    """Whatever value a parameter of whatever method is given: not in those of a library, nor of Python's types."""
+    messages = []
+    for cls in REGISTRY.values():
+        for name in inspect.signature(cls).parameters:
+            for value in JUNK:
+                try:
+                    calibrator_of(cls, {name: parse(value)})
+                except InputError as error:
+                    messages.append(str(error))
+    assert len(messages) > len(REGISTRY)
+    for message in messages:
+        assert re.match(r"method [\w-]+: \w+=.* is not possible; give ", message)
+        assert not re.search("(?i)pydantic|input should|validation|expected|typer|argument", message)
 
 
 def test_every_setting_can_be_named_in_a_new_process(stream: Path) -> None:

@@ -26,6 +26,7 @@ from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM, Format
+from streamcal.stream.records import did_you_mean
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(
@@ -373,7 +374,7 @@ def _choice(
 ) -> Choice:
     """The method named, and its parameters."""
     if method is not None and method not in REGISTRY:
-        fail(f"--method {method!r} is unknown; known are {', '.join(REGISTRY)}")
+        fail(f"--method {method!r} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
     by = "time" if timed else "count"
     policies: list[tuple[str, Callable[[], Any]]] = []
@@ -442,11 +443,22 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     for key in parameters:
         if key not in allowed:
             missing = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
-            raise InputError(f"method {cls.name} has no {missing}; its parameters are: {', '.join(allowed)}")
+            own = f"its parameters are: {', '.join(allowed) or 'none'}{did_you_mean(key, allowed)}"
+            raise InputError(f"method {cls.name} has no {missing}; {own}{_having(key)}")
     try:
         return cls(**parameters)
-    except (TypeError, ValueError) as error:
+    except StreamcalError as error:
         raise InputError(f"method {cls.name}: {error}") from None
+    except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
+        given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)
+        raise InputError(f"method {cls.name}: {given} is not possible; give values like {defaults}") from None
+
+
+def _having(parameter: str) -> str:
+    """Which methods have this parameter, to be added to a message; empty where none has it."""
+    names = [name for name, cls in REGISTRY.items() if parameter in inspect.signature(cls).parameters]
+    return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
 def _held(calibrator: Calibrator, state: Path | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import shlex
 from collections.abc import Iterable
@@ -76,6 +77,17 @@ class RecordError(InputError):
             if part is not None
         )
         return (f"{place}: " if place else "") + self.reason + (f"; allowed: {self.allowed}" if self.allowed else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
+
+    >>> did_you_mean("clik", ["click", "score"]), did_you_mean("pctr", ["click", "score"])
+    ("; did you mean 'click'?", '')
+    """
+    by_lower_case = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
 def parse_score(value: Any) -> float:
