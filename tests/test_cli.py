@@ -676,6 +676,9 @@ def test_a_stream_of_bad_rows_only(tmp_path: Path) -> None:
         (["--method", "isotonic", "--window", "50"], "forgetting=Window(size=50, by='count')"),
         (["--method", "isotonic", "--half-life", "50"], "forgetting=Decay(half_life=50.0, by='count'"),
         (["--method", "isotonic", "--window", "50", "--time", "t"], "forgetting=Window(size=50, by='time')"),
+        (["--method", "isotonic", "--window", "24h", "--time", "t"], "forgetting=Window(size=86400, by='time')"),
+        (["--method", "isotonic", "--window", "0.5S", "--time", "t"], "forgetting=Window(size=0.5, by='time')"),
+        (["--method", "platt", "--half-life", "7d", "--time", "t"], "Decay(half_life=604800.0, by='time')"),
     ],
 )
 def test_parameters_of_every_type(stream: Path, options: list[str], printed: str) -> None:
@@ -712,6 +715,12 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         (["--set", "discount"], "--set 'discount' is not of the form KEY=VALUE"),
         (["--set", "discount="], "--set 'discount=' is not of the form KEY=VALUE"),
         (["--set", "discount=1", "--set", "discount=1"], "--set discount is given twice"),
+        (
+            ["--method", "isotonic", "--window", "24h"],
+            "--window 24h is a span of time: name the column with --time",
+        ),
+        (["--method", "isotonic", "--half-life", "1.5w"], "--half-life 1.5w is a span of time"),
+        (["--method", "isotonic", "--window", "0h", "--time", "t"], "--window: size=0 is not possible"),
         (["--window", "5", "--half-life", "5"], "--window and --half-life exclude each other"),
         (["--method", "isotonic", "--window", "5", "--set", "forgetting=Forever()"], "--window and --set forgetting"),
         (["--method", "isotonic", "--window", "0"], "--window: size=0 is not possible"),
@@ -729,7 +738,9 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--window", "many"], "'--window': 'many' is not a number"),
+        (["--window", "many"], "'--window': 'many' is not a number, nor a time such as 90s,"),
+        (["--window", "h"], "'--window': 'h' is not a number"),
+        (["--half-life", "7y"], "'--half-life': '7y' is not a number"),
         (["--half-life", ""], "'--half-life': '' is not a number"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
