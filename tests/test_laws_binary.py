@@ -20,9 +20,11 @@ from laws.binary import (
     rough_observations,
     solved_exactly,
     tolerance,
+    variants,
 )
 
 from streamcal import (
+    Calibrator,
     CenteredIsotonic,
     Decay,
     Forever,
@@ -48,6 +50,16 @@ REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params(
 KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
 #: What a smooth map on its default grid may lose against the exact fit.
 GRID_LOSS = 1e-4
+
+
+def test_a_class_without_a_constructor_has_one_variant():
+    """So that a method which is being written does not keep the others from being tested."""
+
+    class Unwritten(Calibrator):
+        name = "unwritten"
+
+    assert variants(Unwritten) == [{}]
+    assert is_sequential(Unwritten)
 
 
 # -- learning ------------------------------------------------------------------------------------------------------

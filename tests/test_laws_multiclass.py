@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from laws import ROUNDED, Observation, each, learned, size_of, through_json
-from laws.multiclass import CASES, GOOD, LABELS, PROBES, SOLVED, VARIANTS
+from laws import ROUNDED, Observation, each, law, learned, size_of, through_json
+from laws.multiclass import CASES, GOOD, LABELS, OTHERS, PROBES, SOLVED, VARIANTS
 
 from streamcal import (
     Beta,
@@ -64,6 +64,14 @@ def test_before_anything_is_learned_the_scores_are_predicted(case):
     assert cal.predict_one({"new": 0.25, "newer": 0.75}) == pytest.approx({"new": 0.25, "newer": 0.75}) or isinstance(
         cal, TemperatureScaling
     )
+
+
+@law(CASES)
+def test_a_map_says_the_same_of_other_labels(case, draw):
+    cal = draw(case.calibrators())
+    learned(cal, draw(case.streams(cal)))
+    for scores in OTHERS:
+        assert cal.map()(scores) == pytest.approx(cal.predict_one(scores), abs=ROUNDED)
 
 
 @each(CASES)
