@@ -132,6 +132,8 @@ def confirmed(copy: Path, outcomes: list[Outcome]) -> list[Outcome]:
         (("-m", "full"), {one.by.removeprefix(FULL) for one in outcomes if one.by.startswith(FULL)}),
     ):
         failing.update(failing_tests(copy, sorted(tests), *options) if tests else ())
+    if NO_END in failing:
+        raise SystemExit("the tests that killed do not end on the unedited source")
     for test in sorted(failing):
         print(f"fails on the unedited source, and is no kill: {test}")
     return [one._replace(by=NOBODY) if one.by.removeprefix(FULL) in failing else one for one in outcomes]
