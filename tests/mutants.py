@@ -177,7 +177,7 @@ def write(outcomes: list[Outcome]) -> None:
     rows = {match[1]: match[0] for match in re.finditer(r"^\| `([\w-]+)` \|.*$", table, re.MULTILINE)}
     today = date.today().isoformat()
     for mutant, by, _ in outcomes:
-        shown = f"`{by.replace('tests/', '').replace('|', '¦')}`" if "::" in by else by
+        shown = f"`{by.replace('tests/', '').split('[')[0]}`" if "::" in by else by
         rows[mutant.name] = f"| `{mutant.name}` | `{mutant.file}` | {mutant.breaks} | {shown} | {today} |"
     kept = [rows[mutant.name] for mutant in MUTANTS if mutant.name in rows]
     noticed = [row.split(" | ")[3].strip("`") for row in kept]
