@@ -23,7 +23,18 @@ from laws.binary import (
     variants,
 )
 
-from streamcal import Calibrator, Decay, Forever, InputError, OnlinePlatt, Prior, RetractionError
+from streamcal import (
+    Calibrator,
+    CenteredIsotonic,
+    Decay,
+    Forever,
+    InputError,
+    MergeError,
+    OnlinePlatt,
+    Prior,
+    RetractionError,
+    SmoothIsotonic,
+)
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.online_platt import RADIUS
@@ -336,6 +347,15 @@ def test_a_bad_question_is_refused(case):
         assert_refused(cal, value, lambda value=value: cal.predict_interval_one(0.5, value))
 
 
+def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():
+    cal, other = (learned(method(), [Observation(0.25, 1)]) for method in (SmoothIsotonic, CenteredIsotonic))
+    assert cal.params() == other.params()
+    before = cal.state_dict()
+    with pytest.raises(MergeError):
+        cal.merge(other)
+    assert cal.state_dict() == before
+
+
 # -- refreshing at intervals ---------------------------------------------------------------------------------------
 
 
@@ -355,12 +375,14 @@ def test_retractions_and_merges_count_towards_a_refresh(case):
 
 @each(REFRESHING)
 def test_a_merge_counts_what_was_learned_and_not_the_prior(case):
+    """What goes beyond a refresh counts towards the next."""
     seeded = "prior" in case.build().params() and case.policy != "time-decay"
-    cal, other = (case.make(refresh_every=8, **({"prior": Prior(1.0)} if seeded else {})) for _ in range(2))
-    for k in range(3):
-        other.learn_one(k / 4, k % 2, 1.0, 0.0)
-    cal.merge(other)
-    assert cal.state_dict()["learned"]["since"] == 3
+    for every, since in ((8, 3), (2, 1)):
+        cal, other = (case.make(refresh_every=every, **({"prior": Prior(1.0)} if seeded else {})) for _ in range(2))
+        for k in range(3):
+            other.learn_one(k / 4, k % 2, 1.0, 0.0)
+        cal.merge(other)
+        assert cal.state_dict()["learned"]["since"] == since
 
 
 @each(case for case in REFRESHING if case.policy == "time-window")

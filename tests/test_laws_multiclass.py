@@ -8,7 +8,18 @@ import pytest
 from laws import ROUNDED, Observation, each, law, learned, size_of, through_json
 from laws.multiclass import CASES, GOOD, LABELS, OTHERS, PROBES, SOLVED, VARIANTS
 
-from streamcal import Beta, CrossVennAbers, Decay, Forever, InputError, Isotonic, OnlinePlatt, Prior, Window
+from streamcal import (
+    Beta,
+    CrossVennAbers,
+    Decay,
+    Forever,
+    InputError,
+    Isotonic,
+    OnlinePlatt,
+    Prior,
+    RetractionError,
+    Window,
+)
 from streamcal.multiclass import (
     Dirichlet,
     MulticlassVennAbers,
@@ -192,3 +203,19 @@ def test_what_a_window_has_dropped_is_not_taken_from_another_observation():
     cal.unlearn_one(*dropped)
     assert cal.tally()["missed"] == 1
     assert cal.predict_one(dropped[0]) == before
+
+
+@pytest.mark.parametrize("method", [Isotonic(), CrossVennAbers(folds=2)], ids=repr)
+def test_a_refused_retraction_leaves_every_subproblem_as_it_was(method):
+    """Of label a such an observation is held, and of the others none: what was taken from a is given back."""
+    cal = OneVsRest(method)
+    for scores, y in (
+        ({"a": 0.5, "b": 0.5}, "a"),
+        ({"a": 0.5, "b": 0.25, "c": 0.25}, "a"),
+        ({"b": 0.75, "c": 0.25}, "b"),
+    ):
+        cal.learn_one(scores, y)
+    before = cal.state_dict()
+    with pytest.raises(RetractionError):
+        cal.unlearn_one({"a": 0.5, "b": 0.375, "c": 0.125}, "a")
+    assert cal.state_dict() == before  # sums of whole weights at binary fractions are exact

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import RecordError, did_you_mean
 
 #: Rows held at a time. Larger chunks are not faster (measured), smaller ones cost more per row.
 CHUNK_ROWS = 4096
@@ -112,9 +112,8 @@ class RecordReader:
         """`RecordError` listing the columns there are, unless all of `columns` are among them."""
         for column in columns:
             if column not in self.names:
-                raise RecordError(
-                    "there is no such column", ", ".join(map(repr, self.names)), file=self.path, column=column
-                )
+                reason = f"there is no such column{did_you_mean(column, self.names)}"
+                raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Chunks until the file ends; on an error first the rows before it, then the error."""
