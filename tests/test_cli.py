@@ -148,6 +148,36 @@ def test_json_lines_on_standard_input() -> None:
     assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(OnlinePlatt(), made())
 
 
+@pytest.mark.parametrize(
+    ("source", "between", "target", "written"),
+    [
+        ("in.csv", ";", "out.csv", ";"),
+        ("in.csv", "|", "out.tsv", "\t"),
+        ("in.tsv", "\t", "out.csv", ","),
+        ("in.csv", ":", "out.csv.bz2", ":"),
+        ("in.tsv", "\t", "-", "\t"),
+    ],
+)
+def test_delimiters(tmp_path: Path, stream: Path, source: str, between: str, target: str, written: str) -> None:
+    """Those of the source go out again, unless one of the two names says another."""
+    (tmp_path / source).write_text(stream.read_text().replace(",", between))
+    out = target if target == "-" else tmp_path / target
+    result = run(tmp_path / source, "--out", out, *(["--delimiter", between] if between == ":" else []))
+    assert result.exit_code == 0, result.output
+    if target == "-":
+        out = tmp_path / "shown.tsv"
+        out.write_bytes(result.stdout_bytes)
+    with RecordReader(out, delimiter=written) as reader:
+        rows = [row for chunk in reader for row in chunk.rows]
+    assert [float(row["calibrated"]) for row in rows] == loop(OnlinePlatt(), made())
+
+
+def test_gzip_on_standard_input() -> None:
+    result = run("-", "--out", "-", stdin=gzip.compress(as_csv(made())))
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == ROWS + 1
+
+
 def test_json_lines_may_differ_in_their_columns_if_json_lines_go_out(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"score": 0.5, "click": 1}\n{"more": [1], "click": false, "score": 0.5}\n')
@@ -742,6 +772,7 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
         (["--window", "h"], "'--window': 'h' is not a number"),
         (["--half-life", "7y"], "'--half-life': '7y' is not a number"),
         (["--half-life", ""], "'--half-life': '' is not a number"),
+        (["--delimiter", "::"], "'--delimiter': '::' is not one character, nor the word tab"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
     ],

@@ -96,6 +96,14 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _delimiter(text: str) -> str:
+    """The value of an option that is one character, or "tab"."""
+    character = "\t" if text in ("tab", "\\t") else text
+    if len(character) != 1 or character in '"\r\n':
+        raise typer.BadParameter(f"{text!r} is not one character, nor the word tab")
+    return character
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(NAME_AND_VERSION)
@@ -123,7 +131,7 @@ class Choice:
 def run(
     stream: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
+        typer.Argument(metavar="STREAM", help="CSV or JSON Lines (also .gz, .bz2, .zst), Parquet, or - for stdin."),
     ],
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
@@ -150,7 +158,7 @@ def run(
         typer.Option(
             metavar="N",
             parser=_span,
-            help="Halve the weight of the past every N rows, or with --time every N units of time, or a span such as 7d.",
+            help="Halve the weight of the past every N rows, or with --time N units of time, or a span such as 7d.",
         ),
     ] = None,
     time_column: Annotated[
@@ -183,6 +191,14 @@ def run(
             help="Format of STREAM, where its name does not say it.",
         ),
     ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            parser=_delimiter,
+            help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+        ),
+    ] = None,
 ) -> None:
     """Calibrate a stream of scores online.
 
@@ -204,7 +220,7 @@ def run(
         if time_column is None and _reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
         columns = Columns(score, label, time_column, weight, positive)
-        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects)
+        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")

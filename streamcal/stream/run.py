@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, SolverError
-from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.formats import STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row
 from streamcal.stream.records import (
@@ -78,6 +78,9 @@ class Run:
         Go on after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
         A file for the rows skipped, each with its number, column and reason.
+    delimiter : str or None
+        What stands between the fields of a CSV source, and of a CSV output unless their names say otherwise. None: what
+        `RecordReader` finds.
 
     Attributes
     ----------
@@ -98,6 +101,7 @@ class Run:
     out: str | None = None
     skip: bool = False
     rejects: str | None = None
+    delimiter: str | None = None
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
     started: bool = field(default=False, init=False)
@@ -127,7 +131,9 @@ class Run:
         self._refuse_same_files()
         on_bad_row = self._reject_unread if self.skip else None
         with ExitStack() as files:
-            reader = RecordReader(self.source, self.format, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS)
+            reader = RecordReader(
+                self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS
+            )
             files.enter_context(reader)
             reader.require(*self.columns.used())
             writer = self._open_out(files, reader)
@@ -278,7 +284,10 @@ class Run:
                 raise RecordError(reason, "another name", file=self.source, column=name)
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
-        writer = RecordWriter(self.out, names, format, types=reader.types)
+        between = (
+            reader.delimiter if self.out == STANDARD_STREAM or not _named_by_delimiter(self.source, self.out) else None
+        )
+        writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
         return files.enter_context(writer)
@@ -293,6 +302,11 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     if Path(one).exists() and Path(other).exists():
         return Path(one).is_file() and os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _named_by_delimiter(*paths: str) -> bool:
+    """Whether one of these names says what stands between the fields, as that of a .tsv does."""
+    return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
 
 def _add(prediction: Prediction, row: Row) -> None:
