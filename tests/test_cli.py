@@ -284,6 +284,90 @@ def test_tables_go_to_standard_error_where_rows_go_to_standard_output(stream: Pa
     assert "log loss" in result.stderr
 
 
+# -- input that is likely not what was meant -----------------------------------------------------------------------
+
+
+def warnings_of(result: Any) -> list[str]:
+    return [line.removeprefix("warning: ") for line in result.stdout.splitlines() if line.startswith("warning: ")]
+
+
+def rated(path: Path, rows: int, score: float, positives: int) -> Path:
+    """So many rows with one score, of which so many positive, the others negative."""
+    return save(path, [{"score": score, "click": int(i < positives)} for i in range(rows)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "score", "positives", "warns"),
+    [
+        (1000, 0.9, 40, True),  # predicted 22.5 times what was observed
+        (1000, 0.9, 46, False),  # 19.6 times
+        (999, 0.9, 40, False),
+        (1000, 0.01, 210, True),  # 1/21
+        (1000, 0.01, 190, False),
+        (1000, 0.5, 0, True),
+        (1000, 0.001, 0, False),
+    ],
+)
+def test_scores_of_another_unit(tmp_path: Path, rows: int, score: float, positives: int, warns: bool) -> None:
+    result = run(rated(tmp_path / "in.csv", rows, score, positives))
+    assert result.exit_code == 0
+    assert len(warnings_of(result)) == warns
+
+
+def test_percentages_are_named_as_the_likely_cause(tmp_path: Path) -> None:
+    (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.5, 10)))
+    assert line.startswith("the raw scores predict 100 times the positives there were; if they are percentages, give")
+    (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.01, 2000)))
+    assert line.startswith("there were 100 times the positives that the raw scores predict; look whether the labels")
+
+
+def timed(path: Path, times: list[float]) -> Path:
+    return save(path, [{**row, "t": t} for row, t in zip(made(len(times)), times, strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("factor", "options", "warns"),
+    [
+        (1e3, ["--window", "86400"], True),
+        (1e3, ["--half-life", "1d"], True),
+        (1e3, ["--window", "52w"], True),
+        (1e3, ["--set", "forgetting=Window(86400, by='time')"], True),
+        (1e3, ["--window", "86400000"], False),
+        (1.0, ["--window", "86400"], False),
+        (1.0, ["--window", "52w"], False),
+    ],
+)
+def test_milliseconds_with_a_span_in_seconds(tmp_path: Path, factor: float, options: list[str], warns: bool) -> None:
+    source = timed(tmp_path / "in.csv", [(1.7e9 + 60 * i) * factor for i in range(50)])
+    result = run(source, "--method", "platt", "--time", "t", *options)
+    assert result.exit_code == 0
+    lines = warnings_of(result)
+    assert [line[:47] for line in lines] == ["times up to 1.7e+12 look like milliseconds, of "] * warns
+    if options == ["--window", "86400"] and warns:
+        assert lines[0].endswith("makes 86.4 seconds; if you meant 86400 seconds, give 86400000, or times in seconds")
+
+
+def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
+    times = np.random.default_rng(3).permutation(1000).astype(float).tolist()
+    options = ["--method", "isotonic", "--time", "t", "--window", "10", "--state", tmp_path / "state.json"]
+    result = run(timed(tmp_path / "shuffled.csv", times), *options)
+    assert result.exit_code == 1
+    (line,) = warnings_of(result)
+    assert re.match(r"9\d\d of 1,000 rows came too late to be learned: the rows are not in the order of", line)
+    late = timed(tmp_path / "later.csv", [1e6 + i for i in range(100)])
+    assert run(late, *options).exit_code == 0  # rows that were late in an earlier run do not count
+    nearly = sorted(times[:600]) + [-1.0] * 400
+    assert run(timed(tmp_path / "nearly.csv", nearly), *options[:-2]).exit_code == 0
+
+
+def test_time_that_nothing_reads(stream: Path) -> None:
+    (line,) = warnings_of(run(stream, "--time", "t"))
+    assert line.startswith("--time has no effect: method ops does not forget by time")
+    (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
+    assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
+    assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
+
+
 # -- state ---------------------------------------------------------------------------------------------------------
 
 POLICIES: dict[str, list[str]] = {

@@ -88,6 +88,10 @@ class Run:
         The measures, and the number of rows learned.
     skipped : int
         The number of rows skipped.
+    late : int
+        The number of rows too old to be learned, by the method's own count.
+    latest : float or None
+        The latest time read.
     started : bool
         Whether the files were opened and have the columns.
     seconds : float
@@ -104,6 +108,7 @@ class Run:
     delimiter: str | None = None
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
+    latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -111,6 +116,7 @@ class Run:
         self.evaluation = Prequential(self.calibrator)
         self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
         self._parse_label = LabelReader(self.columns.positive)
+        self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []
         self._reject_file: RecordWriter | None = None
         #: Columns a row of the output can have; None where the reader sees to that (all formats but JSON Lines).
@@ -147,6 +153,15 @@ class Run:
             finally:
                 self.seconds = time.perf_counter() - begun
                 self._write_rejected()  # those after which no good row came
+
+    @property
+    def late(self) -> int:
+        """The number of rows of this run that were too old to be learned."""
+        return self._late_in_all - self._late_before
+
+    @property
+    def _late_in_all(self) -> int:
+        return self.calibrator.tally().get("late", 0)
 
     def interrupt(self) -> None:
         """End the run with a `KeyboardInterrupt` at the next row boundary. For signal handlers."""
@@ -220,6 +235,7 @@ class Run:
                 w = parse_weight(row.get(column := columns.weight))
             if columns.time is not None:
                 t = parse_time(row.get(column := columns.time))
+                self.latest = t if self.latest is None else max(self.latest, t)
         except RecordError as error:
             error.column = column
             raise
@@ -284,9 +300,8 @@ class Run:
                 raise RecordError(reason, "another name", file=self.source, column=name)
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
-        between = (
-            reader.delimiter if self.out == STANDARD_STREAM or not _named_by_delimiter(self.source, self.out) else None
-        )
+        named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
+        between = None if named else reader.delimiter
         writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
@@ -304,7 +319,7 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _named_by_delimiter(*paths: str) -> bool:
+def _names_delimiter(*paths: str) -> bool:
     """Whether one of these names says what stands between the fields, as that of a .tsv does."""
     return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
