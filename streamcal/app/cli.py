@@ -24,10 +24,11 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM, Format
-from streamcal.stream.records import did_you_mean
+from streamcal.stream.records import PARSED_AS_PROBABILITY, did_you_mean
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(
@@ -55,6 +56,8 @@ UNLEARNED = 1
 #: What happens at a row that cannot be used.
 STOP, SKIP = "stop", "skip"
 FORMATS = get_args(Format)
+#: The value of `--scale` for scores that stand for no probability.
+MARGIN = "margin"
 
 
 #: Seconds of the units in which a span of time can be given.
@@ -97,6 +100,26 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _scale(text: str) -> str:
+    """The value of `--scale`, checked."""
+    if text not in PARSED_AS_PROBABILITY and _margin(text) is None:
+        names = ", ".join(sorted(PARSED_AS_PROBABILITY))
+        raise typer.BadParameter(f"{text!r} is not one of {names}, margin, or margin with bounds as in margin:-8,8")
+    return text
+
+
+def _margin(text: str) -> Interval | None:
+    """The scale of `margin` or `margin:LO,HI`, None for any other text."""
+    if text == MARGIN:
+        return Interval()
+    name, _, bounds = text.partition(":")
+    try:
+        low, high = map(float, bounds.split(","))
+        return Interval(low, high) if name == MARGIN else None
+    except ValueError:  # also that of an interval with no place between its bounds
+        return None
 
 
 def _delimiter(text: str) -> str:
@@ -147,6 +170,15 @@ def run(
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            parser=_scale,
+            help="Scores that are no probabilities: percent (0 to 100), logit (log-odds), or margin (any number, for "
+            "methods with a scale), with bounds as in margin:-8,8.",
+        ),
     ] = None,
     window: Annotated[
         Span | None,
@@ -222,12 +254,17 @@ def run(
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
+    unit = scale if scale in PARSED_AS_PROBABILITY else None
+    if scale is not None and unit is None:
+        if "scale" in choice.parameters:
+            fail("--scale margin and --set scale exclude each other")
+        choice.parameters["scale"] = _margin(scale)
     with failing():
         calibrator = _calibrator(choice, state)
         if time_column is None and reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
         columns = Columns(score, label, time_column, weight, positive)
-        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter)
+        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
@@ -495,7 +532,8 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     try:
         return cls(**parameters)
     except StreamcalError as error:
-        raise InputError(f"method {cls.name}: {error}") from None
+        bounds = ", as in --scale margin:-8,8" if parameters.get("scale") == Interval() else ""
+        raise InputError(f"method {cls.name}: {error}{bounds}") from None
     except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
         given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)

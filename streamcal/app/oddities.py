@@ -2,7 +2,7 @@
 
 | odd | rule |
 |---|---|
-| scores of another unit | after 1,000 rows, the raw scores predict more than 20 times, or less than 1/20, of the positives |
+| scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e7 |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times that are not read | `--time` with a method that does not forget by time |

@@ -18,6 +18,7 @@ from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row
 from streamcal.stream.records import (
     MISSING,
+    PARSED_AS_PROBABILITY,
     LabelReader,
     RecordError,
     label_advice,
@@ -81,6 +82,8 @@ class Run:
     delimiter : str or None
         What stands between the fields of a CSV source, and of a CSV output unless their names say otherwise. None: what
         `RecordReader` finds.
+    unit : {"percent", "logit"} or None
+        Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class Run:
     skip: bool = False
     rejects: str | None = None
     delimiter: str | None = None
+    unit: str | None = None
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
     latest: float | None = field(default=None, init=False)
@@ -115,6 +119,10 @@ class Run:
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
         self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
+        if self.unit is not None:
+            if self.evaluation.raw is None:
+                raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
+            self._parse_score = PARSED_AS_PROBABILITY[self.unit]
         self._parse_label = LabelReader(self.columns.positive)
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []
