@@ -283,7 +283,7 @@ def test_percentages_and_log_odds_are_read_as_probabilities(
 
 def test_margins_need_a_method_with_a_scale(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", [{**row, "score": 20 * row["score"] - 10} for row in made()])
-    result = run(source, "--method", "platt", "--scale", "margin")
+    result = run(source, "--method", "isotonic", "--scale", "margin")
     assert "scale=Interval(lo=-inf, hi=inf)" in result.stdout
     assert "raw" not in result.stdout
     result = run(source, "--method", "bernstein", "--scale", "margin:-8,8")

@@ -241,9 +241,10 @@ def run(
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
     rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
     An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
-    Warnings come last: of scores that predict 20 times, or 1/20 of, the positives there were (from 1,000 rows on), of
-    times in milliseconds with a span in seconds, of --time where nothing reads it, and of rows out of order, if more
-    than half came too late to be learned: the exit code is 1 then.
+
+    Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
+    milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
+    too late to be learned (exit code 1). docs/command_line.md has the rules.
 
     \b
     Example:

@@ -118,6 +118,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
+        self._parse_score: Callable[[Any], float]
         self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
         if self.unit is not None:
             if self.evaluation.raw is None:
