@@ -67,6 +67,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     `VennAbers` the simplified predictor (SVAP) of paper 003, §6. It suits bases that hardly fit noise, and fails for
     those that remember their rows, such as trees, bagging and nearest neighbours.
 
+    A search sets the calibrator's parameters by their names: `GridSearchCV(model, {"calibrator__degree": [5, 10]})`.
+
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from streamcal import Platt

@@ -193,7 +193,7 @@ def run(
         typer.Option(
             metavar="N",
             parser=_span,
-            help="Halve the weight of the past every N rows, or with --time N units of time, or a span such as 7d.",
+            help="Halve the weight of the past every N rows; with --time, every N units of time or a span such as 7d.",
         ),
     ] = None,
     time_column: Annotated[
