@@ -3,7 +3,7 @@
 | odd | rule |
 |---|---|
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
-| times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e7 |
+| times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times that are not read | `--time` with a method that does not forget by time |
 """
@@ -22,8 +22,8 @@ ROWS_FOR_RATIO = 1_000
 LARGEST_RATIO = 20.0
 #: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
 LARGEST_SECONDS = 1e11
-#: No span in milliseconds: less than three hours, and as seconds 116 days.
-LARGEST_SPAN = 1e7
+#: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
+LARGEST_SPAN = 1e6
 #: Units of time shorter than a second: how many make a second, and the times that they give today.
 SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
 
@@ -89,8 +89,8 @@ def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
         return None
     factor, unit = next((factor, unit) for factor, unit, least in SHORTER_UNITS if job.latest > least)
     return (
-        f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:g} makes {span / factor:g} "
-        f"seconds; if you meant {span:g} seconds, give {span * factor:.15g}, or times in seconds"
+        f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes {span / factor:g} "
+        f"seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
     )
 
 
