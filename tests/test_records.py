@@ -398,6 +398,7 @@ def test_the_two_labels_of_a_column(positive: str | None, labels: dict[object, b
         (None, ["1", "0", "-1"], "'-1' in a column that has '0'"),
         (None, [-1, 1, 0], "'0' in a column that has '-1'"),
         ("click", ["click", "noclick", "view"], "'view' is a third label; allowed: 'click' (--positive) or 'noclick'"),
+        ("1", [1.0, math.nan], "the value is missing; allowed: '1' or one other value"),
         ("click", ["click", " "], "the value is missing; allowed: 'click' or one other value"),
     ],
 )

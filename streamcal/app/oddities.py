@@ -89,8 +89,8 @@ def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
         return None
     factor, unit = next((factor, unit) for factor, unit, least in SHORTER_UNITS if job.latest > least)
     return (
-        f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes {span / factor:g} "
-        f"seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
+        f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes "
+        f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
     )
 
 

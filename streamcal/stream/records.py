@@ -220,12 +220,13 @@ class LabelReader:
 
 
 def label_text(value: Any) -> str:
-    """The text by which labels are compared: without spaces around it, a whole number without a point, None empty.
+    """The text by which labels are compared: without spaces around it, a whole number without a point, a missing value
+    empty.
 
     >>> label_text(" yes "), label_text(2.0), label_text(True), label_text(None)
     ('yes', '2', 'true', '')
     """
-    if value is None:
+    if value is None or value != value:  # not a number: how some tables write a missing value
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
