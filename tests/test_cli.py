@@ -11,6 +11,7 @@ import gzip
 import inspect
 import io
 import json
+import math
 import os
 import re
 import select
@@ -148,6 +149,36 @@ def test_json_lines_on_standard_input() -> None:
     assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(OnlinePlatt(), made())
 
 
+@pytest.mark.parametrize(
+    ("source", "between", "target", "written"),
+    [
+        ("in.csv", ";", "out.csv", ";"),
+        ("in.csv", "|", "out.tsv", "\t"),
+        ("in.tsv", "\t", "out.csv", ","),
+        ("in.csv", ":", "out.csv.bz2", ":"),
+        ("in.tsv", "\t", "-", "\t"),
+    ],
+)
+def test_delimiters(tmp_path: Path, stream: Path, source: str, between: str, target: str, written: str) -> None:
+    """Those of the source go out again, unless one of the two names says another."""
+    (tmp_path / source).write_text(stream.read_text().replace(",", between))
+    out = target if target == "-" else tmp_path / target
+    result = run(tmp_path / source, "--out", out, *(["--delimiter", between] if between == ":" else []))
+    assert result.exit_code == 0, result.output
+    if target == "-":
+        out = tmp_path / "shown.tsv"
+        out.write_bytes(result.stdout_bytes)
+    with RecordReader(out, delimiter=written) as reader:
+        rows = [row for chunk in reader for row in chunk.rows]
+    assert [float(row["calibrated"]) for row in rows] == loop(OnlinePlatt(), made())
+
+
+def test_gzip_on_standard_input() -> None:
+    result = run("-", "--out", "-", stdin=gzip.compress(as_csv(made())))
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == ROWS + 1
+
+
 def test_json_lines_may_differ_in_their_columns_if_json_lines_go_out(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"score": 0.5, "click": 1}\n{"more": [1], "click": false, "score": 0.5}\n')
@@ -232,6 +263,39 @@ def test_scores_that_are_no_probabilities_have_no_raw_row(tmp_path: Path) -> Non
     assert re.search(r"scores beyond the scale, moved to its end: \d+", result.stdout)
 
 
+@pytest.mark.parametrize("method", ["ops", "isotonic", "auto"])
+@pytest.mark.parametrize(("scale", "of"), [("percent", lambda p: 100 * p), ("logit", lambda p: math.log(p / (1 - p)))])
+def test_percentages_and_log_odds_are_read_as_probabilities(
+    tmp_path: Path, method: str, scale: str, of: Callable[[float], float]
+) -> None:
+    rows = [{**row, "score": min(max(row["score"], 0.01), 0.99)} for row in made(100)]
+    other = [{**row, "score": of(row["score"])} for row in rows]
+    expected = run(save(tmp_path / "p.csv", rows), "--method", method, "--out", tmp_path / "p.out.csv")
+    result = run(save(tmp_path / "in.csv", other), "--method", method, "--scale", scale, "--out", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1:5] == expected.stdout.splitlines()[1:5]
+    written, calibrated = read(tmp_path / "out.csv"), read(tmp_path / "p.out.csv")
+    assert [float(row["score"]) for row in written] == [row["score"] for row in other], "what came goes out"
+    for one, two in zip(written, calibrated, strict=True):
+        # The probabilities differ by rounding (1e-16); online methods of second order may enlarge it. Seen: 1e-15.
+        assert float(one["calibrated"]) == pytest.approx(float(two["calibrated"]), abs=1e-9)
+
+
+def test_margins_need_a_method_with_a_scale(tmp_path: Path) -> None:
+    source = save(tmp_path / "in.csv", [{**row, "score": 20 * row["score"] - 10} for row in made()])
+    result = run(source, "--method", "isotonic", "--scale", "margin")
+    assert "scale=Interval(lo=-inf, hi=inf)" in result.stdout
+    assert "raw" not in result.stdout
+    result = run(source, "--method", "bernstein", "--scale", "margin:-8,8")
+    assert "scale=Interval(lo=-8.0, hi=8.0)" in result.stdout
+    assert re.search(r"scores beyond the scale, moved to its end: \d+", result.stdout)
+    line = the_line(run(source))
+    assert line.endswith(
+        "allowed: a number from 0 to 1; for other scores give --scale percent, --scale logit or --scale margin"
+    )
+    assert "allowed: a percentage from 0 to 100" in the_line(run(source, "--scale", "percent"))
+
+
 def test_a_file_without_rows_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("score,click\n")
     result = run(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--state", tmp_path / "state.json")
@@ -252,6 +316,91 @@ def test_tables_go_to_standard_error_where_rows_go_to_standard_output(stream: Pa
     result = run(stream, "--out", "-")
     assert len(result.stdout.splitlines()) == ROWS + 1
     assert "log loss" in result.stderr
+
+
+# -- input that is likely not what was meant -----------------------------------------------------------------------
+
+
+def warnings_of(result: Any) -> list[str]:
+    return [line.removeprefix("warning: ") for line in result.stdout.splitlines() if line.startswith("warning: ")]
+
+
+def rated(path: Path, rows: int, score: float, positives: int) -> Path:
+    """So many rows with one score, of which so many positive, the others negative."""
+    return save(path, [{"score": score, "click": int(i < positives)} for i in range(rows)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "score", "positives", "warns"),
+    [
+        (1000, 0.9, 40, True),  # predicted 22.5 times what was observed
+        (1000, 0.9, 46, False),  # 19.6 times
+        (999, 0.9, 40, False),
+        (1000, 0.01, 210, True),  # 1/21
+        (1000, 0.01, 190, False),
+        (1000, 0.5, 0, True),
+        (1000, 0.001, 0, False),
+    ],
+)
+def test_scores_of_another_unit(tmp_path: Path, rows: int, score: float, positives: int, warns: bool) -> None:
+    result = run(rated(tmp_path / "in.csv", rows, score, positives))
+    assert result.exit_code == 0
+    assert len(warnings_of(result)) == warns
+
+
+def test_percentages_are_named_as_the_likely_cause(tmp_path: Path) -> None:
+    (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.5, 10)))
+    assert line.startswith("the raw scores predict 100 times the positives there were; if they are percentages, give")
+    (line,) = warnings_of(run(rated(tmp_path / "in.csv", 2000, 0.01, 2000)))
+    assert line.startswith("there were 100 times the positives that the raw scores predict; look whether the labels")
+
+
+def timed(path: Path, times: list[float]) -> Path:
+    return save(path, [{**row, "t": t} for row, t in zip(made(len(times)), times, strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("factor", "options", "warns"),
+    [
+        (1e3, ["--window", "86400"], True),
+        (1e3, ["--half-life", "1d"], True),
+        (1e3, ["--window", "52w"], True),
+        (1e3, ["--set", "forgetting=Window(86400, by='time')"], True),
+        (1e3, ["--half-life", "604800"], True),
+        (1e3, ["--window", "3600000"], False),
+        (1.0, ["--window", "86400"], False),
+        (1.0, ["--window", "52w"], False),
+    ],
+)
+def test_milliseconds_with_a_span_in_seconds(tmp_path: Path, factor: float, options: list[str], warns: bool) -> None:
+    source = timed(tmp_path / "in.csv", [(1.7e9 + 60 * i) * factor for i in range(50)])
+    result = run(source, "--method", "platt", "--time", "t", *options)
+    assert result.exit_code == 0
+    lines = warnings_of(result)
+    assert [line[:47] for line in lines] == ["times up to 1.7e+12 look like milliseconds, of "] * warns
+    if options == ["--window", "86400"] and warns:
+        assert lines[0].endswith("makes 86.4 seconds; if you meant 86400 seconds, give 86400000, or times in seconds")
+
+
+def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
+    times = np.random.default_rng(3).permutation(1000).astype(float).tolist()
+    options = ["--method", "isotonic", "--time", "t", "--window", "10", "--state", tmp_path / "state.json"]
+    result = run(timed(tmp_path / "shuffled.csv", times), *options)
+    assert result.exit_code == 1
+    (line,) = warnings_of(result)
+    assert re.match(r"9\d\d of 1,000 rows came too late to be learned: the rows are not in the order of", line)
+    late = timed(tmp_path / "later.csv", [1e6 + i for i in range(100)])
+    assert run(late, *options).exit_code == 0  # rows that were late in an earlier run do not count
+    nearly = sorted(times[:600]) + [-1.0] * 400
+    assert run(timed(tmp_path / "nearly.csv", nearly), *options[:-2]).exit_code == 0
+
+
+def test_time_that_nothing_reads(stream: Path) -> None:
+    (line,) = warnings_of(run(stream, "--time", "t"))
+    assert line.startswith("--time has no effect: method ops does not forget by time")
+    (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
+    assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
+    assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
 
 
 # -- state ---------------------------------------------------------------------------------------------------------
@@ -721,6 +870,19 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         ),
         (["--method", "isotonic", "--half-life", "1.5w"], "--half-life 1.5w is a span of time"),
         (["--method", "isotonic", "--window", "0h", "--time", "t"], "--window: size=0 is not possible"),
+        (
+            ["--scale", "margin"],
+            "method ops has no parameter 'scale'; its parameters are: discount; methods that have it",
+        ),
+        (["--scale", "margin", "--method", "bernstein"], "give finite lo and hi, as in --scale margin:-8,8"),
+        (
+            ["--scale", "margin", "--method", "platt", "--set", "scale=Logit()"],
+            "--scale margin and --set scale exclude",
+        ),
+        (
+            ["--scale", "percent", "--method", "platt", "--set", "scale=Interval(0, 9)"],
+            "scores read as percent become probabilities, which Platt(",
+        ),
         (["--window", "5", "--half-life", "5"], "--window and --half-life exclude each other"),
         (["--method", "isotonic", "--window", "5", "--set", "forgetting=Forever()"], "--window and --set forgetting"),
         (["--method", "isotonic", "--window", "0"], "--window: size=0 is not possible"),
@@ -742,6 +904,10 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
         (["--window", "h"], "'--window': 'h' is not a number"),
         (["--half-life", "7y"], "'--half-life': '7y' is not a number"),
         (["--half-life", ""], "'--half-life': '' is not a number"),
+        (["--scale", "odds"], "'--scale': 'odds' is not one of logit, percent, margin, or margin with bounds as in"),
+        (["--scale", "margin:8,-8"], "'--scale': 'margin:8,-8' is not one of"),
+        (["--scale", "margin:1"], "'--scale': 'margin:1' is not one of"),
+        (["--delimiter", "::"], "'--delimiter': '::' is not one character, nor the word tab"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
     ],
@@ -885,6 +1051,8 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
         assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
         "--positive",
+        "--delimiter",
+        "--scale",
         "--method",
         "--set",
         "--window",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
 import math
+import sys
 import zlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,6 +22,7 @@ from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_time, parse_weight
+from streamcal.stream.writing import RecordWriter
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
 CSV = "id,score,click\n" + "".join(f"{r['id']},{r['score']},{r['click']}\n" for r in ROWS)
@@ -44,7 +47,8 @@ def read_until_error(path: Path, **options: Any) -> tuple[list[dict[str, Any]], 
 
 def write(path: Path, text: str | bytes) -> Path:
     content = text.encode() if isinstance(text, str) else text
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    compress = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    path.write_bytes(compress(content))
     return path
 
 
@@ -52,7 +56,7 @@ def write(path: Path, text: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 7, 25, 4096])
-@pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "S.CSV"])
+@pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "s.csv.bz2", "S.CSV"])
 def test_csv_in_chunks(tmp_path: Path, name: str, chunk_rows: int) -> None:
     path = write(tmp_path / name, CSV) if name != "S.CSV" else write(tmp_path / "S.CSV", CSV)
     assert read(path, chunk_rows=chunk_rows) == (list(range(1, 26)), ROWS)
@@ -83,6 +87,74 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, format: str | None, tex
     _, rows = read("-", format=format)
     assert rows == (ROWS if format is None else [{"score": 1}])
     assert not source.closed
+
+
+def test_gzip_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = io.BytesIO(gzip.compress(CSV.encode()))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=source))
+    assert read("-")[1] == ROWS
+    assert not source.closed
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+def test_the_header_shows_the_delimiter(tmp_path: Path, between: str) -> None:
+    path = write(tmp_path / "s.csv", "\n" + CSV.replace(",", between))
+    assert read(path)[1] == ROWS
+    with RecordReader(path) as reader:
+        assert reader.delimiter == between
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "delimiter", "names"),
+    [
+        ("s.csv", 'id;"score, raw";"a|b|c|d"\n', None, ("id", "score, raw", "a|b|c|d")),
+        ("s.csv", "amount;eur,click\n", None, ("amount;eur", "click")),
+        ("s.csv", "amount;eur,click\n", ";", ("amount", "eur,click")),
+        ("s.csv", "a:b\n", ":", ("a", "b")),
+        ("s.csv", "a\n", None, ("a",)),
+        ("s.tsv", "a,b\tc\n", None, ("a,b", "c")),
+        ("s.tsv.bz2", "a\tb\n", None, ("a", "b")),
+    ],
+)
+def test_delimiters(tmp_path: Path, name: str, text: str, delimiter: str | None, names: tuple[str, ...]) -> None:
+    with RecordReader(write(tmp_path / name, text), delimiter=delimiter) as reader:
+        assert reader.names == names
+
+
+def test_a_delimiter_is_for_csv_and_named_where_a_single_column_was_found(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="only CSV has a delimiter"):
+        RecordReader(write(tmp_path / "s.jsonl", "{}"), delimiter=";")
+    with (
+        RecordReader(write(tmp_path / "s.csv", "score:click\n1:2\n")) as reader,
+        pytest.raises(RecordError, match="--delimiter"),
+    ):
+        reader.require("score")
+
+
+def test_a_row_that_cannot_be_split_is_shown_with_its_own_delimiter(tmp_path: Path) -> None:
+    _, error = read_until_error(write(tmp_path / "s.csv", "a;b\n1;2;3\n"))
+    assert error.record == "1;2;3"
+
+
+def test_zstandard(tmp_path: Path) -> None:
+    """With whichever module there is: in whole frames, one after another, and with a lost end."""
+    pytest.importorskip("zstandard" if sys.version_info < (3, 14) else "compression.zstd")
+    with RecordWriter(tmp_path / "s.csv.zst", list(ROWS[0])) as writer:
+        writer.write(ROWS)
+    content = (tmp_path / "s.csv.zst").read_bytes()
+    assert read(tmp_path / "s.csv.zst")[1] == ROWS
+    doubled = write(tmp_path / "d.csv.zst", content + content)
+    assert len(read(doubled, on_bad_row=print)[1]) == 2 * len(ROWS) + 1  # the second header is a row
+    for damaged in (content[:-3], content[:20] + b"oops" + content[24:]):
+        with pytest.raises(RecordError, match="the Zstandard file is truncated or damaged"):
+            read(write(tmp_path / "t.csv.zst", damaged))
+
+
+def test_zstandard_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    with pytest.raises(RecordError, match=r"needs Python 3\.14 or zstandard; install it with: pip install zstandard"):
+        RecordReader(write(tmp_path / "s.csv.zst", CSV))
 
 
 def test_csv_fields_are_the_text_of_the_file(tmp_path: Path) -> None:
@@ -197,6 +269,8 @@ def test_truncated_gzip_raises_whatever_the_handler(tmp_path: Path) -> None:
         ("s.csv.gz", b"", "empty"),
         ("s.csv.gz", b"a,b\n1,2\n", "Not a gzipped file"),
         ("s.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:12], "truncated"),
+        ("s.csv.bz2", bz2.compress(b"a,b\n1,2\n")[:20], "truncated"),
+        ("s.csv.bz2", b"a,b\n1,2\n", "Invalid data stream"),
         ("s.csv", b"a,b,a\n1,2,3\n", "twice"),
         ("s.csv", b'"a"b\n', "header is not valid CSV"),
         ("s.parquet", b"PAR1 not really", "cannot be read as Parquet"),
@@ -239,16 +313,19 @@ def test_missing_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("path", "format", "kind"),
     [
-        ("a.csv", None, ("csv", False)),
-        ("a.NDJSON.GZ", None, ("jsonl", True)),
-        ("a.txt", "csv", ("csv", False)),
-        ("a.txt.gz", "jsonl", ("jsonl", True)),
-        ("-", None, ("csv", False)),
-        ("-", "jsonl", ("jsonl", False)),
-        ("a.csv", "parquet", ("parquet", False)),
+        ("a.csv", None, ("csv",)),
+        ("a.NDJSON.GZ", None, ("jsonl", "gzip")),
+        ("a.txt", "csv", ("csv",)),
+        ("a.txt.gz", "jsonl", ("jsonl", "gzip")),
+        ("a.tsv", None, ("csv", None, "\t")),
+        ("a.tsv.bz2", None, ("csv", "bzip2", "\t")),
+        ("a.tsv.zst", "jsonl", ("jsonl", "Zstandard")),
+        ("-", None, ("csv",)),
+        ("-", "jsonl", ("jsonl",)),
+        ("a.csv", "parquet", ("parquet",)),
     ],
 )
-def test_formats_by_name(path: str, format: str | None, kind: tuple[str, bool]) -> None:
+def test_formats_by_name(path: str, format: str | None, kind: tuple[Any, ...]) -> None:
     assert FileKind.of(path, format) == FileKind(*kind)
 
 
@@ -321,6 +398,7 @@ def test_the_two_labels_of_a_column(positive: str | None, labels: dict[object, b
         (None, ["1", "0", "-1"], "'-1' in a column that has '0'"),
         (None, [-1, 1, 0], "'0' in a column that has '-1'"),
         ("click", ["click", "noclick", "view"], "'view' is a third label; allowed: 'click' (--positive) or 'noclick'"),
+        ("1", [1.0, math.nan], "the value is missing; allowed: '1' or one other value"),
         ("click", ["click", " "], "the value is missing; allowed: 'click' or one other value"),
     ],
 )

@@ -18,15 +18,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
+from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.report import scores_table
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM, Format
-from streamcal.stream.records import did_you_mean
+from streamcal.stream.records import PARSED_AS_PROBABILITY, did_you_mean
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(
@@ -47,11 +49,15 @@ TALLIES = {
 }
 USAGE_ERROR = 2
 INTERRUPTED = 130
+#: The run came to its end, but learned less than half of its rows.
+UNLEARNED = 1
 
 
 #: What happens at a row that cannot be used.
 STOP, SKIP = "stop", "skip"
 FORMATS = get_args(Format)
+#: The value of `--scale` for scores that stand for no probability.
+MARGIN = "margin"
 
 
 #: Seconds of the units in which a span of time can be given.
@@ -96,6 +102,34 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _scale(text: str) -> str:
+    """The value of `--scale`, checked."""
+    if text not in PARSED_AS_PROBABILITY and _margin(text) is None:
+        names = ", ".join(sorted(PARSED_AS_PROBABILITY))
+        raise typer.BadParameter(f"{text!r} is not one of {names}, margin, or margin with bounds as in margin:-8,8")
+    return text
+
+
+def _margin(text: str) -> Interval | None:
+    """The scale of `margin` or `margin:LO,HI`, None for any other text."""
+    if text == MARGIN:
+        return Interval()
+    name, _, bounds = text.partition(":")
+    try:
+        low, high = map(float, bounds.split(","))
+        return Interval(low, high) if name == MARGIN else None
+    except ValueError:  # also that of an interval with no place between its bounds
+        return None
+
+
+def _delimiter(text: str) -> str:
+    """The value of an option that is one character, or "tab"."""
+    character = "\t" if text in ("tab", "\\t") else text
+    if len(character) != 1 or character in '"\r\n':
+        raise typer.BadParameter(f"{text!r} is not one character, nor the word tab")
+    return character
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(NAME_AND_VERSION)
@@ -123,7 +157,7 @@ class Choice:
 def run(
     stream: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
+        typer.Argument(metavar="STREAM", help="CSV or JSON Lines (also .gz, .bz2, .zst), Parquet, or - for stdin."),
     ],
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
@@ -136,6 +170,15 @@ def run(
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            parser=_scale,
+            help="Scores that are no probabilities: percent (0 to 100), logit (log-odds), or margin (any number, for "
+            "methods with a scale), with bounds as in margin:-8,8.",
+        ),
     ] = None,
     window: Annotated[
         Span | None,
@@ -183,6 +226,14 @@ def run(
             help="Format of STREAM, where its name does not say it.",
         ),
     ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            parser=_delimiter,
+            help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+        ),
+    ] = None,
 ) -> None:
     """Calibrate a stream of scores online.
 
@@ -191,6 +242,10 @@ def run(
     rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
     An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
 
+    Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
+    milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
+    too late to be learned (exit code 1). docs/command_line.md has the rules.
+
     \b
     Example:
       streamcal run clicks.csv.gz --score pctr --label click --out calibrated.csv
@@ -198,13 +253,19 @@ def run(
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
+    seconds = any(span is not None and span.unit for span in (window, half_life))
     choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
+    unit = scale if scale in PARSED_AS_PROBABILITY else None
+    if scale is not None and unit is None:
+        if "scale" in choice.parameters:
+            fail("--scale margin and --set scale exclude each other")
+        choice.parameters["scale"] = _margin(scale)
     with failing():
         calibrator = _calibrator(choice, state)
-        if time_column is None and _reads_time(calibrator):
+        if time_column is None and reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
         columns = Columns(score, label, time_column, weight, positive)
-        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects)
+        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
         console.print(f"{calibrator!r}{_held(calibrator, state)}")
@@ -216,9 +277,11 @@ def run(
             ):
                 job.execute(tell)
         except KeyboardInterrupt:
-            _report(console, job)
+            _report(console, job, seconds=seconds)
             raise
-        _report(console, job)
+        _report(console, job, seconds=seconds)
+        if times_in_no_order(job):
+            raise typer.Exit(UNLEARNED)
 
 
 @app.command()
@@ -388,12 +451,6 @@ def _check_place(path: Path, what: str) -> None:
         fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
 
 
-def _reads_time(calibrator: Calibrator) -> bool:
-    """Whether its forgetting policy reads the time."""
-    forgetting = getattr(calibrator, "forgetting", None)
-    return forgetting is not None and bool(forgetting.timed)
-
-
 def _choice(
     method: str | None, settings: list[str], window: Span | None, half_life: Span | None, *, timed: bool
 ) -> Choice:
@@ -476,7 +533,8 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     try:
         return cls(**parameters)
     except StreamcalError as error:
-        raise InputError(f"method {cls.name}: {error}") from None
+        bounds = ", as in --scale margin:-8,8" if parameters.get("scale") == Interval() else ""
+        raise InputError(f"method {cls.name}: {error}{bounds}") from None
     except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
         given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)
@@ -505,8 +563,8 @@ def _title(stream: str) -> str:
     return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 
-def _report(console: Console, job: Run) -> None:
-    """The closing table, raw against calibrated, and what was read."""
+def _report(console: Console, job: Run, *, seconds: bool) -> None:
+    """The closing table, raw against calibrated, what was read, and what was odd about it."""
     evaluation = job.evaluation
     console.print(scores_table(evaluation.boards()))
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
@@ -515,3 +573,5 @@ def _report(console: Console, job: Run) -> None:
     for what, count in job.calibrator.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")
+    for line in oddities(job, seconds=seconds):
+        console.print(f"warning: {line}")

@@ -6,32 +6,40 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from streamcal.stream.compression import COMPRESSIONS, Compression
 from streamcal.stream.records import RecordError
 
 Format = Literal["csv", "jsonl", "parquet"]
 #: The name that stands for standard input or standard output.
 STANDARD_STREAM = "-"
 
-_ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-ENDINGS_ALLOWED = ".csv, .jsonl, .ndjson (each also with .gz), .parquet, or a format said explicitly"
+_ENDINGS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+ENDINGS_ALLOWED = ".csv, .tsv, .jsonl, .ndjson (each also with .gz, .bz2, .zst), .parquet, or a format said explicitly"
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """How a file is written: its format and whether gzip is around it.
+    """How a file is written: its format, what compresses it, and of CSV the delimiter, where the name says it.
 
     >>> FileKind.of("clicks.csv.gz")
-    FileKind(format='csv', gzipped=True)
+    FileKind(format='csv', compression='gzip', delimiter=None)
     >>> FileKind.of("-", "jsonl")
-    FileKind(format='jsonl', gzipped=False)
+    FileKind(format='jsonl', compression=None, delimiter=None)
     """
 
     format: Format
-    gzipped: bool
+    compression: Compression | None = None
+    delimiter: str | None = None
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], format: str | None = None) -> FileKind:
-        """The kind by the ending of the name; `format` overrules the ending, but `.gz` still means gzip.
+        """The kind by the ending of the name; `format` overrules the ending, but `.gz` and the like still count.
 
         Standard input and output ("-") are CSV unless `format` is given. `RecordError` for an unknown
         ending or format.
@@ -40,15 +48,16 @@ class FileKind:
         if format is not None and format not in get_args(Format):
             raise RecordError(f"format {format!r} is not known", ", ".join(get_args(Format)), file=name)
         stem, ending = os.path.splitext(name)
-        gzipped = ending.lower() == ".gz"
-        if gzipped:
+        compression = COMPRESSIONS.get(ending.lower())
+        if compression is not None:
             ending = os.path.splitext(stem)[1]
         found = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
         if found is None:
             raise RecordError("the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name)
-        if found == "parquet" and (gzipped or name == STANDARD_STREAM):
+        if found == "parquet" and (compression or name == STANDARD_STREAM):
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
-        return cls(cast(Format, found), gzipped)
+        tabs = found == "csv" and ending.lower() == ".tsv"
+        return cls(cast(Format, found), compression, "\t" if tabs else None)
 
     @property
     def on_standard_output(self) -> Format:

@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
+from streamcal.stream.compression import GZIP_MAGIC, opened_to_read
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError, did_you_mean
 
@@ -24,6 +26,8 @@ from streamcal.stream.records import RecordError, did_you_mean
 CHUNK_ROWS = 4096
 #: Bytes read at a time: what a pipe holds on Linux.
 BLOCK_BYTES = 1 << 16
+#: What can stand between the fields of a CSV file without being named.
+DELIMITERS = (",", ";", "\t", "|")
 
 Row = dict[str, Any]
 #: Told of each row that cannot be read; reading goes on after it returns.
@@ -52,9 +56,13 @@ class RecordReader:
     Parameters
     ----------
     path
-        .csv, .jsonl or .ndjson, each also with .gz; .parquet; or "-", standard input.
+        .csv, .tsv, .jsonl or .ndjson, each also with .gz, .bz2 or .zst; .parquet; or "-", standard input, which may be
+        compressed by gzip.
     format
         "csv", "jsonl" or "parquet", where the name does not say it; "-" is CSV by default.
+    delimiter
+        What stands between the fields of CSV. By default a tab in a .tsv, and in others what the header shows: a comma
+        if it has one outside quotes, or else the most frequent of semicolon, tab and "|".
     on_bad_row
         Called with the `RecordError` of each row that cannot be read (a wrong number of fields, invalid
         JSON), after which reading goes on. By default the error is raised, after the rows before it were
@@ -81,11 +89,16 @@ class RecordReader:
         path: str | os.PathLike[str],
         format: str | None = None,
         *,
+        delimiter: str | None = None,
         on_bad_row: BadRowHandler | None = None,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
+        if delimiter is not None and self.kind.format != "csv":
+            raise RecordError("only CSV has a delimiter", "none here", file=self.path)
+        #: What stands between the fields of CSV; None until the header was read, and of other formats.
+        self.delimiter = delimiter or self.kind.delimiter
         self._chunk_rows = chunk_rows
         self._on_bad_row = on_bad_row
         self._row = 0  # number of the data row being read
@@ -113,6 +126,8 @@ class RecordReader:
         for column in columns:
             if column not in self.names:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
+                if self.delimiter is not None and len(self.names) == 1:
+                    reason += "; if the one column is several, say with --delimiter what is between them"
                 raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -175,7 +190,7 @@ class RecordReader:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             row = self._row + 1 if self.names else None  # the first row that is missing
             raise RecordError(
-                f"the gzip file is truncated or damaged here ({error})",
+                f"the {self.kind.compression or 'gzip'} file is truncated or damaged here ({error})",
                 "a complete file",
                 file=self.path,
                 row=row,
@@ -187,11 +202,20 @@ class RecordReader:
 
     def _open_bytes(self) -> BinaryIO:
         if self.path == STANDARD_STREAM:
-            raw: Any = sys.stdin.buffer
-        else:
-            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
-            self._share = _share_of_bytes(raw)
-        if self.kind.gzipped:
+            return self._standard_input()
+        raw: Any = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
+        self._share = _share_of_bytes(raw)
+        if self.kind.compression is not None:
+            raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression, self.path))
+        return cast(BinaryIO, raw)
+
+    def _standard_input(self) -> BinaryIO:
+        """Standard input, decompressed if it begins as a gzip file does."""
+        raw: Any = sys.stdin.buffer
+        if not hasattr(raw, "peek"):  # what stands in for standard input may be no buffered file
+            raw = io.BufferedReader(raw)
+            self._closing.callback(raw.detach)
+        if raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
             raw = self._closing.enter_context(gzip.GzipFile(fileobj=raw))
         return cast(BinaryIO, raw)
 
@@ -214,8 +238,13 @@ class RecordReader:
         yield from io.StringIO(begun + decoder.decode(b"", final=True), newline="")
 
     def _start_csv(self) -> Iterator[Row]:
+        text = self._open_lines()
+        if self.delimiter is None:
+            first = next((line for line in text if line.strip("\r\n")), "")
+            self.delimiter = _delimiter_of(first)
+            text = itertools.chain((first,), text)
         # strict: a quote in the wrong place is an error, not a guess
-        lines = csv.reader(self._open_lines(), strict=True)
+        lines = csv.reader(text, delimiter=self.delimiter, strict=True)
         try:
             header = next((fields for fields in lines if fields), None)
         except csv.Error as error:
@@ -236,11 +265,16 @@ class RecordReader:
                     elif fields:
                         self._row += 1
                         reason = f"the row has {len(fields)} fields"
-                        self._bad_row(RecordError(reason, f"{width}, as in the header", record=_as_csv(fields)))
+                        self._bad_row(RecordError(reason, f"{width}, as in the header", record=self._as_csv(fields)))
                 return
             except csv.Error as error:
                 self._row += 1
                 self._bad_row(RecordError(f"the row is not valid CSV ({error})", "fields, quoted or not"))
+
+    def _as_csv(self, fields: list[str]) -> str:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self.delimiter or ",", lineterminator="").writerow(fields)
+        return text.getvalue()
 
     def _start_jsonl(self) -> Iterator[Row]:
         rows = self._jsonl_rows(self._open_lines())
@@ -299,7 +333,11 @@ def _share_of_bytes(file: BinaryIO) -> Callable[[], float | None]:
     return lambda: file.tell() / size if size and not file.closed else None
 
 
-def _as_csv(fields: list[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields)
-    return text.getvalue()
+def _delimiter_of(header: str) -> str:
+    """What stands between the names of this line: a comma if there is one, or else the most frequent of the others.
+
+    >>> _delimiter_of('id;"score, raw";click'), _delimiter_of("score"), _delimiter_of("amount;eur,click")
+    (';', ',', ',')
+    """
+    bare = re.sub(r'"[^"]*("|$)', "", header)
+    return "," if "," in bare else max(DELIMITERS, key=bare.count)

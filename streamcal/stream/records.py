@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
 from streamcal.errors import InputError
+from streamcal.kernels.logistic import sigmoid
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
 
 SCORE_ALLOWED = "a finite number"
-PROBABILITY_ALLOWED = "a number from 0 to 1; other scores need a method with a scale, such as Interval(-5, 5)"
+PROBABILITY_ALLOWED = "a number from 0 to 1; for other scores give --scale percent, --scale logit or --scale margin"
+PERCENTAGE_ALLOWED = "a percentage from 0 to 100"
 LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --positive VALUE"
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
@@ -117,6 +119,31 @@ def parse_probability(value: Any) -> float:
     return score
 
 
+def parse_percentage(value: Any) -> float:
+    """The probability of the percentage in a field: a hundredth of it. `RecordError` outside [0, 100].
+
+    >>> parse_percentage("2.5")
+    0.025
+    """
+    score = _number(value, PERCENTAGE_ALLOWED)
+    if not 0.0 <= score <= 100.0:
+        raise _refused(value, PERCENTAGE_ALLOWED)
+    return score / 100.0
+
+
+def parse_log_odds(value: Any) -> float:
+    """The probability of the log-odds in a field, which may be any finite number. `RecordError` otherwise.
+
+    >>> parse_log_odds("0.0")
+    0.5
+    """
+    return sigmoid(parse_score(value))
+
+
+#: How scores are read that stand for probabilities and are none, by the name of their unit.
+PARSED_AS_PROBABILITY: dict[str, Callable[[Any], float]] = {"percent": parse_percentage, "logit": parse_log_odds}
+
+
 def parse_label(value: Any) -> bool:
     """The label in a field, as text in any case or as a value: 0/1, -1/1, false/true, no/yes, n/y or f/t.
 
@@ -193,12 +220,13 @@ class LabelReader:
 
 
 def label_text(value: Any) -> str:
-    """The text by which labels are compared: without spaces around it, a whole number without a point, None empty.
+    """The text by which labels are compared: without spaces around it, a whole number without a point, a missing value
+    empty.
 
     >>> label_text(" yes "), label_text(2.0), label_text(True), label_text(None)
     ('yes', '2', 'true', '')
     """
-    if value is None:
+    if value is None or value != value:  # not a number: how some tables write a missing value
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"

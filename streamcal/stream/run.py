@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, SolverError
-from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.formats import STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row
 from streamcal.stream.records import (
     MISSING,
+    PARSED_AS_PROBABILITY,
     LabelReader,
     RecordError,
     label_advice,
@@ -78,6 +79,11 @@ class Run:
         Go on after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
         A file for the rows skipped, each with its number, column and reason.
+    delimiter : str or None
+        What stands between the fields of a CSV source, and of a CSV output unless their names say otherwise. None: what
+        `RecordReader` finds.
+    unit : {"percent", "logit"} or None
+        Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.
 
     Attributes
     ----------
@@ -85,6 +91,10 @@ class Run:
         The measures, and the number of rows learned.
     skipped : int
         The number of rows skipped.
+    late : int
+        The number of rows too old to be learned, by the method's own count.
+    latest : float or None
+        The latest time read.
     started : bool
         Whether the files were opened and have the columns.
     seconds : float
@@ -98,15 +108,24 @@ class Run:
     out: str | None = None
     skip: bool = False
     rejects: str | None = None
+    delimiter: str | None = None
+    unit: str | None = None
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
+    latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
+        self._parse_score: Callable[[Any], float]
         self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
+        if self.unit is not None:
+            if self.evaluation.raw is None:
+                raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
+            self._parse_score = PARSED_AS_PROBABILITY[self.unit]
         self._parse_label = LabelReader(self.columns.positive)
+        self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []
         self._reject_file: RecordWriter | None = None
         #: Columns a row of the output can have; None where the reader sees to that (all formats but JSON Lines).
@@ -127,7 +146,9 @@ class Run:
         self._refuse_same_files()
         on_bad_row = self._reject_unread if self.skip else None
         with ExitStack() as files:
-            reader = RecordReader(self.source, self.format, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS)
+            reader = RecordReader(
+                self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS
+            )
             files.enter_context(reader)
             reader.require(*self.columns.used())
             writer = self._open_out(files, reader)
@@ -141,6 +162,15 @@ class Run:
             finally:
                 self.seconds = time.perf_counter() - begun
                 self._write_rejected()  # those after which no good row came
+
+    @property
+    def late(self) -> int:
+        """The number of rows of this run that were too old to be learned."""
+        return self._late_in_all - self._late_before
+
+    @property
+    def _late_in_all(self) -> int:
+        return self.calibrator.tally().get("late", 0)
 
     def interrupt(self) -> None:
         """End the run with a `KeyboardInterrupt` at the next row boundary. For signal handlers."""
@@ -214,6 +244,7 @@ class Run:
                 w = parse_weight(row.get(column := columns.weight))
             if columns.time is not None:
                 t = parse_time(row.get(column := columns.time))
+                self.latest = t if self.latest is None else max(self.latest, t)
         except RecordError as error:
             error.column = column
             raise
@@ -278,7 +309,9 @@ class Run:
                 raise RecordError(reason, "another name", file=self.source, column=name)
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
-        writer = RecordWriter(self.out, names, format, types=reader.types)
+        named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
+        between = None if named else reader.delimiter
+        writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
         return files.enter_context(writer)
@@ -293,6 +326,11 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     if Path(one).exists() and Path(other).exists():
         return Path(one).is_file() and os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _names_delimiter(*paths: str) -> bool:
+    """Whether one of these names says what stands between the fields, as that of a .tsv does."""
+    return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
 
 def _add(prediction: Prediction, row: Row) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
-import gzip
 import io
 import json
 import os
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
+from streamcal.stream.compression import opened_to_write
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError
 
@@ -41,6 +41,8 @@ class RecordWriter:
         "csv", "jsonl" or "parquet", where the name does not say it.
     types
         Parquet types by column, from `RecordReader.types`; others are taken from the first rows written.
+    delimiter
+        What stands between the fields of CSV; by default a tab in a .tsv and a comma in others.
 
     Raises `RecordError`: the file cannot be written, a row has a column that is not in `names` (CSV and
     Parquet), or a value does not fit its Parquet column. Cost: about 1.5 µs per row for four columns of CSV.
@@ -62,6 +64,7 @@ class RecordWriter:
         format: str | None = None,
         *,
         types: Mapping[str, Any] | None = None,
+        delimiter: str | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
@@ -79,7 +82,8 @@ class RecordWriter:
                 self._text = io.TextIOWrapper(self._bytes, "utf-8", errors=SURROGATES, newline="")
                 self._closing.callback(self._text.detach)
             if self.kind.format == "csv":
-                self._csv = csv.writer(_LineFeeds(self._text), lineterminator=_LineFeeds.REPLACED)
+                between = delimiter or self.kind.delimiter or ","
+                self._csv = csv.writer(_LineFeeds(self._text), delimiter=between, lineterminator=_LineFeeds.REPLACED)
                 self._csv.writerow(self.names)
             self._closing = self._closing.pop_all()  # from now on closed by `close`
 
@@ -120,8 +124,8 @@ class RecordWriter:
             self._closing.callback(raw.flush)
         else:
             raw = self._closing.enter_context(open(self.path, "wb"))  # noqa: SIM115  (the stack closes it)
-        if self.kind.gzipped:  # mtime=0: the same rows give the same bytes
-            raw = self._closing.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+        if self.kind.compression is not None:
+            raw = self._closing.enter_context(opened_to_write(raw, self.kind.compression, self.path))
         return cast(BinaryIO, raw)
 
     def _write_csv(self, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,0 +1,112 @@
+"""What `streamcal run` says at its end about input that it could use, and that is likely not what was meant.
+
+| odd | rule |
+|---|---|
+| scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
+| times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
+| times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
+| times that are not read | `--time` with a method that does not forget by time |
+"""
+
+from __future__ import annotations
+
+import math
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.stream.prequential import Scoreboard
+from streamcal.stream.run import Run
+
+#: Rows from which on the ratio of predicted to observed positives says something.
+ROWS_FOR_RATIO = 1_000
+#: Beyond this factor a model is less likely bad than its scores are of another unit.
+LARGEST_RATIO = 20.0
+#: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
+LARGEST_SECONDS = 1e11
+#: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
+LARGEST_SPAN = 1e6
+#: Units of time shorter than a second: how many make a second, and the times that they give today.
+SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
+
+
+def oddities(job: Run, *, seconds: bool) -> list[str]:
+    """What is odd about a finished run, and what to try: a line each, by the rules above.
+
+    Parameters
+    ----------
+    job : Run
+    seconds : bool
+        Whether the span of the forgetting was given with a unit, and is in seconds whatever its size.
+    """
+    found = (_odd_ratio(job), _odd_unit_of_time(job, seconds=seconds), _odd_order(job), _unread_times(job))
+    return [line for line in found if line is not None]
+
+
+def times_in_no_order(job: Run) -> bool:
+    """Whether more than half of the rows came too late to be learned."""
+    return 2 * job.late > job.evaluation.rows
+
+
+def reads_time(calibrator: Calibrator) -> bool:
+    """Whether its forgetting policy reads the time."""
+    forgetting = getattr(calibrator, "forgetting", None)
+    return forgetting is not None and bool(forgetting.timed)
+
+
+def _odd_ratio(job: Run) -> str | None:
+    board, rows = job.evaluation.raw, job.evaluation.rows
+    ratio = None if board is None else board.ratio.value
+    if board is None or ratio is None or rows < ROWS_FOR_RATIO:
+        return None
+    if math.isinf(ratio):
+        if _surprise(board, rows) < LARGEST_RATIO:
+            return None
+        return f"none of {rows:,} labels is positive: look at --label and --positive"
+    if ratio > LARGEST_RATIO:
+        return (
+            f"the raw scores predict {ratio:,.0f} times the positives there were; if they are percentages, give "
+            "--scale percent; if negatives were left out where the model was trained, that is what calibration corrects"
+        )
+    if ratio < 1.0 / LARGEST_RATIO:
+        many = f"{1.0 / ratio:,.0f} times" if ratio > 0.0 else "many, and none was predicted of,"
+        return (
+            f"there were {many} the positives that the raw scores predict; look whether the labels are the other way "
+            "round (--positive) and the scores probabilities of that label"
+        )
+    return None
+
+
+def _surprise(board: Scoreboard, rows: int) -> float:
+    """The log loss of all rows: without positives, the number of them that was predicted, or a little more."""
+    return rows * (board.log_loss.value or 0.0)
+
+
+def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
+    if not reads_time(job.calibrator) or job.latest is None or job.latest <= LARGEST_SECONDS:
+        return None
+    forgetting = job.calibrator.forgetting  # type: ignore[attr-defined]
+    span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
+    if not seconds and span >= LARGEST_SPAN:
+        return None
+    factor, unit = next((factor, unit) for factor, unit, least in SHORTER_UNITS if job.latest > least)
+    return (
+        f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes "
+        f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
+    )
+
+
+def _odd_order(job: Run) -> str | None:
+    if not times_in_no_order(job):
+        return None
+    return (
+        f"{job.late:,} of {job.evaluation.rows:,} rows came too late to be learned: the rows are not in the order of "
+        "their time; sort them by it, or give a longer --window (exit code 1)"
+    )
+
+
+def _unread_times(job: Run) -> str | None:
+    if job.columns.time is None or reads_time(job.calibrator):
+        return None
+    name = job.calibrator.name
+    if not hasattr(job.calibrator, "forgetting"):
+        return f"--time has no effect: method {name} does not forget by time; platt, isotonic and others do"
+    return f"--time has no effect without a span of time: give method {name} --window 24h or --half-life 7d"
