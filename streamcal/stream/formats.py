@@ -1,4 +1,4 @@
-"""Which file format a name stands for."""
+"""File formats by file name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ ENDINGS_ALLOWED = ".csv, .jsonl, .ndjson (each also with .gz), .parquet, or a fo
 
 @dataclass(frozen=True)
 class FileKind:
-    """How a file is written: its format and whether gzip is around it.
+    """The format of a file, and whether it is compressed with gzip.
 
+    Examples
+    --------
     >>> FileKind.of("clicks.csv.gz")
     FileKind(format='csv', gzipped=True)
     >>> FileKind.of("-", "jsonl")
@@ -31,10 +33,10 @@ class FileKind:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], format: str | None = None) -> FileKind:
-        """The kind by the ending of the name; `format` overrules the ending, but `.gz` still means gzip.
+        """The kind by the extension of the name; `format` overrides the extension, but `.gz` still means gzip.
 
         Standard input and output ("-") are CSV unless `format` is given. `RecordError` for an unknown
-        ending or format.
+        extension or format.
         """
         name = os.fspath(path)
         if format is not None and format not in get_args(Format):
@@ -52,12 +54,12 @@ class FileKind:
 
     @property
     def on_standard_output(self) -> Format:
-        """The format in which rows of such a file go to standard output, which cannot be Parquet."""
+        """The format for rows of such a file on standard output: CSV for Parquet."""
         return "jsonl" if self.format == "jsonl" else "csv"
 
 
 def import_pyarrow(file: str) -> tuple[Any, Any]:
-    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra where they are not installed."""
+    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra if they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
