@@ -190,7 +190,7 @@ class RecordReader:
         except OSError as error:
             raise RecordError(f"cannot be read: {error.strerror or error}", file=self.path) from None
 
-    # -- formats: each start sets `names` and returns an iterator of rows that updates `_row` ---------------------------
+    # -- formats: each start sets `names` and returns an iterator of rows that updates `_row` --------------------------
 
     def _open_bytes(self) -> BinaryIO:
         if self.path == STANDARD_STREAM:
