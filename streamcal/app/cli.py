@@ -36,9 +36,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-#: The method of `streamcal run` when none is named: O(1), no state to grow, follows drift, right for rare events.
+#: The default method of `streamcal run`: O(1) per row, fixed memory, adapts to drift, suitable for rare events.
 DEFAULT_METHOD = "ops"
-#: What `Calibrator.tally` counts, in words.
+#: Descriptions of the counts of `Calibrator.tally`.
 TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
     "late": "rows too old to be learned",
@@ -48,13 +48,13 @@ USAGE_ERROR = 2
 INTERRUPTED = 130
 
 
-#: What happens at a row that cannot be used.
+#: The choices of `--on-error`.
 STOP, SKIP = "stop", "skip"
 FORMATS = get_args(Format)
 
 
 def _number(text: str) -> float:
-    """The value of an option that is a number."""
+    """Parse an option that is a number."""
     try:
         return float(text)
     except ValueError:
@@ -62,7 +62,7 @@ def _number(text: str) -> float:
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
-    """Reads the value of an option that is one of a few words."""
+    """A parser of an option that is one of a few words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -84,12 +84,12 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """The options that come before a command."""
+    """Options before the command."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The method and its parameters as given on the command line."""
+    """The method and its parameters, as given on the command line."""
 
     method: str | None
     parameters: dict[str, Any]
@@ -198,7 +198,7 @@ def methods() -> None:
 
     Those for several scores, many classes and distributions, which are used from Python, come last, by name.
     """
-    from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
+    from streamcal import fusion, multiclass, regression  # not at the top, since `run` does not need them
 
     console = Console(highlight=False, markup=False)
     abilities = Table(box=None, pad_edge=False)
@@ -273,14 +273,14 @@ def main() -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """End with one line on standard error and exit code 2."""
+    """Exit with code 2 and one line on standard error."""
     typer.echo(f"streamcal: {' '.join(message.splitlines())}", err=True)
     raise typer.Exit(USAGE_ERROR)
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Errors made on purpose end the program with one line; an interrupt with 130."""
+    """Convert errors of streamcal to one line and exit code 2, and an interrupt to exit code 130."""
     try:
         yield
     except StreamcalError as error:
@@ -292,7 +292,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
-    """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
+    """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
@@ -313,8 +313,7 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _interrupting(job: Run) -> Iterator[None]:
-    """Ctrl-C, a request to terminate and a terminal that closes, unless `nohup` says to go on without it, end the job
-    between two rows; the exit code is that of an interrupt."""
+    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows, with code 130."""
 
     def interrupt(*_: Any) -> None:
         job.interrupt()
@@ -332,7 +331,7 @@ def _interrupting(job: Run) -> Iterator[None]:
 
 @contextmanager
 def _saving(job: Run, path: Path | None) -> Iterator[None]:
-    """Save the state when the block ends, however it ends, unless the job has not got as far as reading."""
+    """Save the state at the end of the block, also after an error, unless the job failed before reading."""
     try:
         yield
     finally:
@@ -344,7 +343,7 @@ def _saving(job: Run, path: Path | None) -> Iterator[None]:
 
 
 def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
-    """End here, and not after hours of learning, if the state would have no place of its own."""
+    """Fail now, and not at the end of the run, if the state could not be written."""
     if state is None:
         return
     _check_place(state, "state")
@@ -353,14 +352,14 @@ def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> Non
 
 
 def _check_place(path: Path, what: str) -> None:
-    """End here if a file, which is written only at the end, would have no place."""
+    """Fail now if a file that is written at the end of the run cannot be written."""
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
 
 
 def _reads_time(calibrator: Calibrator) -> bool:
-    """Whether its forgetting policy reads the time."""
+    """Whether the forgetting policy uses times."""
     forgetting = getattr(calibrator, "forgetting", None)
     return forgetting is not None and bool(forgetting.timed)
 
@@ -368,7 +367,7 @@ def _reads_time(calibrator: Calibrator) -> bool:
 def _choice(
     method: str | None, settings: list[str], window: float | None, half_life: float | None, *, timed: bool
 ) -> Choice:
-    """The method named, and its parameters."""
+    """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
         fail(f"--method {method!r} is unknown; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
@@ -391,7 +390,7 @@ def _choice(
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
-    """What `--set` was given."""
+    """The parameters given by `--set`."""
     parameters: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
@@ -407,7 +406,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
 
 
 def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
-    """A new calibrator, or the one saved in `state`, which must not contradict the options."""
+    """The calibrator saved in `state`, which must agree with the options, or a new one."""
     saved = None if state is None else _saved_in(state)
     name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
     wanted = _new(REGISTRY[name], choice.parameters)
@@ -420,7 +419,7 @@ def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
 
 
 def _saved_in(state: Path) -> Calibrator | None:
-    """The calibrator in the file, None where there is none yet."""
+    """The calibrator in the file; None if the file does not exist."""
     try:
         saved = durable.load(state)
     except FileNotFoundError:
@@ -447,23 +446,23 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
 
 
 def _held(calibrator: Calibrator, state: Path | None) -> str:
-    """What the state has learned already."""
+    """A note on the weight that the state already holds."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
 
 
 def _shares_terminal(stream: str, *outputs: str | None) -> bool:
-    """Whether rows are typed, or shown, on the terminal where a progress bar would be drawn."""
+    """Whether input or output uses the terminal where a progress bar would be drawn."""
     typed = stream == STANDARD_STREAM and sys.stdin.isatty()
     return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
 
 
 def _title(stream: str) -> str:
-    """What the progress bar calls the stream."""
+    """The title of the progress bar."""
     return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 
 def _report(console: Console, job: Run) -> None:
-    """The closing table, raw against calibrated, and what was read."""
+    """Print the final table of raw and calibrated measures, and the numbers of rows."""
     evaluation = job.evaluation
     console.print(scores_table(evaluation.boards()))
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
