@@ -110,7 +110,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             return self._cross_fit(sample)
         if self._base_learns and len(rows) <= self.chunk_size:
             warnings.warn(
-                f"the {len(rows)} rows are one chunk, which teaches the base alone: nothing is calibrated. "
+                f"the {len(rows)} rows are one chunk, which only fits the base: nothing is calibrated. "
                 f"Give a chunk_size below {len(rows)}, or go on with partial_fit",
                 stacklevel=2,
             )
@@ -408,7 +408,7 @@ def _check_pair(estimator: Any, calibrator: Any) -> None:
     if not isinstance(calibrator, Calibrator):
         raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
     if getattr(getattr(calibrator, "forgetting", None), "timed", False):
-        raise InputError(f"{calibrator!r} forgets by time, and scikit-learn hands no times on; forget by count")
+        raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):
         return
     if not hasattr(estimator, "decision_function"):

@@ -159,7 +159,7 @@ def run(
 
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
+    rows before it are in the output and in the state. A probability outside [0, 1], even by rounding, cannot be used.
     An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
 
     \b
@@ -355,7 +355,7 @@ def _check_place(path: Path, what: str) -> None:
     """Fail now if a file that is written at the end of the run cannot be written."""
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
+        fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder")
 
 
 def _reads_time(calibrator: Calibrator) -> bool:

@@ -94,7 +94,7 @@ class PortableMap:
             return float(self.predict_many([score])[0])
         s = float(score)
         if not math.isfinite(s):
-            raise ValueError("scores are to be finite")
+            raise ValueError("scores must be finite")
         return self._at(self._coordinate(s))
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
@@ -112,7 +112,7 @@ class PortableMap:
         if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
-            raise ValueError("scores are to be finite")
+            raise ValueError("scores must be finite")
         return SCALES[self._scale["kind"]](s, self._scale)
 
 

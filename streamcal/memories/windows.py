@@ -73,7 +73,7 @@ class CountWindow(Memory[Held]):
             self._close_gaps()
 
     def merge(self, other: Memory[Held]) -> None:
-        raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
+        raise MergeError("windows by count cannot be merged; use Window(size, by='time') or Forever()")
 
     def _append(self, entry: tuple[Coordinate, float, float]) -> None:
         if self._places is not None:
