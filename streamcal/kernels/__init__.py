@@ -40,8 +40,8 @@ def _import_source(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-# A compiled kernel cannot import the C types of an uncompiled one (if the compiler failed on that one alone). It is then
-# imported as Python as well.
+# A compiled kernel cannot import the C types of an uncompiled one (if the compiler failed on that one alone). It is
+# then imported as Python as well.
 for _kernel, _needed in NEEDS.items():
     if has_compiled_form(_kernel) and not all(map(has_compiled_form, _needed)):
         _import_source(_kernel)

@@ -147,7 +147,7 @@ class Curve:
 def _fill_powers(
     rising: cython.double[::1], falling: cython.double[::1], m: cython.Py_ssize_t, u: cython.double
 ) -> cython.void:
-    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two independent recurrences, so that later loops have none."""
+    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two recurrences, kept out of later loops."""
     k: cython.Py_ssize_t
     up: cython.double = 1.0
     down: cython.double = 1.0

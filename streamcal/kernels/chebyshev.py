@@ -5,7 +5,7 @@ Symbols:
 
     k        degree; u in [0, 1] the scaled score
     T_m      Chebyshev polynomials in x = 2u − 1:  T_0 = 1,  T_1 = x,  T_{m+1} = 2x T_m − T_{m−1};  |T_m| <= 1
-    moments  Σ w T_m(u), m = 0..2k.  They determine the Gram matrix of T_0..T_k, because T_i T_j = ½ (T_{i+j} + T_{|i−j|})
+    moments  Σ w T_m(u), m = 0..2k.  They determine the Gram matrix of T_0..T_k: T_i T_j = ½ (T_{i+j} + T_{|i−j|})
     cross    Σ w y T_m(u), m = 0..k
 
 The recurrence runs from the nearer end: with e = min(u, 1 − u), which is exact, and the steps d_{m+1} = T_{m+1} − T_m

@@ -77,8 +77,8 @@ class Panel:
 
     The features of the regressions are those of the score (`FEATURES`), followed by a mean of the labels ±1 for each of
     `label_rates`, with exponential decay at that rate. If labels arrive `delay` observations late, the means in a step
-    contain only labels that were known when its score was predicted. The prior A₀ is centred on log-odds 0 for the first
-    ten scores; if their mean m is beyond ±3, it is then centred on m − 9/m.
+    contain only labels that were known when the score was predicted. The prior A₀ is centred on log-odds 0 for the
+    first ten scores; if their mean m is beyond ±3, it is then centred on m − 9/m.
 
     A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at index
     `anchor`, a = `anchored`, and K decaying with its memory.

@@ -147,7 +147,7 @@ class CountDecay(_DecayingMemory[Held]):
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
     def merge(self, other: Memory[Held]) -> None:
-        raise MergeError("decays by count cannot be merged: each stream would age the other; use Decay by time or Forever()")
+        raise MergeError("under decay by count two streams cannot be merged; use Decay by time or Forever()")
 
 
 class TimeDecay(_DecayingMemory[Held]):

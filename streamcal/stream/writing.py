@@ -178,7 +178,7 @@ class RecordWriter:
         if not row.keys() <= self._known:
             column = next(name for name in row if name not in self._known)
             allowed = ", ".join(map(repr, self.names)) + "; JSON Lines can hold rows with different columns"
-            raise RecordError("a row has a column that the output does not have", allowed, file=self.path, column=column)
+            raise RecordError("a row has a column that is not in the output", allowed, file=self.path, column=column)
 
     @contextlib.contextmanager
     def _file_errors(self) -> Iterator[None]:
