@@ -3,7 +3,8 @@
     python examples/many_classes.py
 
 Each row is predicted, then learned, by the classifier and by the calibrator. A label that is wrong can be taken back,
-a probability vector with its Venn-Abers intervals can be had, and classes may appear at any time.
+a probability vector with its Venn-Abers intervals can be had, and classes may appear at any time. The interval of a
+class is that of its own predictor; the probabilities are divided by their sum, and so the intervals are too, below.
 """
 
 from river import datasets, naive_bayes, preprocessing
@@ -32,6 +33,16 @@ def run(name: str, calibrator: MulticlassCalibrator | None, calibrated: bool = T
     return model
 
 
+def after_dividing(intervals: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """The least and the greatest share p / sum of each class, where every p may be anywhere in its interval."""
+    lowers = sum(lower for lower, _ in intervals.values())
+    uppers = sum(upper for _, upper in intervals.values())
+    return {
+        label: (lower / (lower + uppers - upper), upper / (upper + lowers - lower))
+        for label, (lower, upper) in intervals.items()
+    }
+
+
 print(f"{'image segments, seven classes':<36}{'log loss':>10}{'Brier':>10}{'ECE':>10}")
 run("pipeline, raw", None, calibrated=False)
 run("calibrated: OnlineVectorScaling", None)
@@ -40,8 +51,8 @@ model = run("calibrated: MulticlassVennAbers", MulticlassVennAbers(resolution=40
 
 x, y = next(iter(datasets.ImageSegments()))
 scores = model.classifier.predict_proba_one(x)
-intervals = model.calibrator.predict_interval_one(scores)
-print(f"\nA segment of {y}, with the intervals of the three most likely classes:")
+intervals = after_dividing(model.calibrator.predict_interval_one(scores))
+print(f"\nA segment of {y}: the three most likely classes, with their intervals after dividing by the sum:")
 for label, p in sorted(model.predict_proba_one(x).items(), key=lambda item: -item[1])[:3]:
     lower, upper = intervals[label]
     print(f"{label:<12}{p:>8.3f}  ({lower:.3f}, {upper:.3f})")

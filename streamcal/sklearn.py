@@ -78,6 +78,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     `VennAbers` this is the simplified predictor (SVAP) of paper 003, §6. It is suitable for bases that hardly overfit,
     and fails for those that memorise the training set, such as trees, bagging and nearest neighbours.
 
+    A search addresses the parameters of the calibrator by name: `GridSearchCV(model, {"calibrator__degree": [5, 10]})`.
+
     Examples
     --------
     >>> from sklearn.datasets import make_classification

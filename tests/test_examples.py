@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import streamcal
+from streamcal.multiclass import MulticlassVennAbers
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -49,6 +52,29 @@ def test_example(path, tmp_path):
     assert list(tmp_path.iterdir()) == []
     raw, calibrated = (log_loss(done.stdout, row) for row in CALIBRATED_BELOW_RAW[path.name])
     assert calibrated < raw
+    for p, lower, upper in re.findall(r"([0-9.]+)  \(([0-9.]+), ([0-9.]+)\)", done.stdout):
+        assert float(lower) <= float(p) <= float(upper)
+
+
+def test_divided_intervals_hold_the_divided_probabilities():
+    """The function of `many_classes.py`, without running the example."""
+    tree = ast.parse((ROOT / "examples" / "many_classes.py").read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "after_dividing"]
+    names = {}
+    exec(compile(tree, "many_classes.py", "exec"), names)
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet(np.ones(4), 200)
+    cal = MulticlassVennAbers()
+    cal.learn_many(P, [int(rng.choice(4, p=row)) for row in P], labels=range(4))
+    outside = 0
+    for row in P[:20].tolist():
+        scores = dict(enumerate(row))
+        intervals, p = cal.predict_interval_one(scores), cal.predict_one(scores)
+        outside += any(not lower <= p[label] <= upper for label, (lower, upper) in intervals.items())
+        for label, (lower, upper) in names["after_dividing"](intervals).items():
+            # 1e-12: a rounding error or two of the sums, each relative to numbers up to 4
+            assert lower - 1e-12 <= p[label] <= upper + 1e-12
+    assert outside  # before dividing they do not: that is why the example divides
 
 
 def log_loss(printed: str, row: str) -> float:

@@ -27,6 +27,7 @@ from streamcal import (
     CrossVennAbers,
     Decay,
     EmpiricalCDF,
+    Forever,
     Identity,
     InputError,
     Interval,
@@ -34,7 +35,9 @@ from streamcal import (
     OnlinePlatt,
     Platt,
     VennAbers,
+    Window,
 )
+from streamcal.multiclass import OneVsRest
 from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier
 
 X, Y = make_classification(600, n_features=6, flip_y=0.2, random_state=0)
@@ -364,3 +367,57 @@ def test_bad_labels():
     model.partial_fit(X, Y, classes=[0, 1])
     with pytest.raises(ValueError, match="which are not in"):
         model.partial_fit(X, Y + 1)
+
+
+def test_grid_search_over_a_parameter_of_the_calibrator():
+    X, y = make_classification(200, random_state=0)
+    model = StreamingCalibratedClassifier(GaussianNB(), Bernstein(), chunk_size=20)
+    search = GridSearchCV(
+        model, {"calibrator__degree": [3, 7], "calibrator__forgetting": [Forever(), Window(50)]}, cv=2
+    )
+    search.fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    fitted = search.best_estimator_.calibrator_
+    assert fitted.degree == search.best_params_["calibrator__degree"]
+    assert fitted.forgetting == search.best_params_["calibrator__forgetting"]
+    assert model.calibrator.same_parameters(Bernstein())  # the one given stays as it is
+
+
+def test_parameters_of_parameters_can_be_set():
+    cal = Bernstein(forgetting=Window(100))
+    assert cal.get_params()["forgetting__size"] == 100
+    assert cal.get_params(deep=False) == cal.params()
+    assert cal.set_params(degree=4, forgetting__size=20) is cal
+    assert cal.same_parameters(Bernstein(4, forgetting=Window(20)))
+    model = StreamingCalibratedClassifier(GaussianNB(), cal).set_params(calibrator__forgetting__size=10)
+    assert model.calibrator.forgetting.size == 10
+    ovr = OneVsRest(Bernstein()).set_params(calibrator__degree=5)
+    assert ovr.calibrator.degree == 5
+    ovr.learn_one({"a": 0.25, "b": 0.75}, "b")
+    assert ovr.n == 1.0
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"degre": 4}, "no parameter 'degre'; its parameters are: degree"),
+        ({"forgetting__half_life": 4}, "no parameter 'forgetting__half_life'"),
+        ({"degree": -1}, "degree"),
+    ],
+)
+def test_parameters_that_cannot_be_set_change_nothing(params, message):
+    cal = Bernstein()
+    with pytest.raises(InputError, match=message):
+        cal.set_params(**params)
+    assert cal.same_parameters(Bernstein())
+
+
+def test_parameters_are_not_changed_under_what_was_learned():
+    cal = Bernstein()
+    cal.learn_many([0.25, 0.75], [0, 1])
+    before = cal.state_dict()
+    with pytest.raises(InputError, match="has learned"):
+        cal.set_params(degree=4)
+    assert cal.state_dict() == before
+    assert clone(cal).set_params(degree=4).degree == 4
+    assert clone(cal).n == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from streamcal import lazy
-from streamcal.errors import MergeError, StateError
-from streamcal.parameters.settings import decode, encode
+from streamcal.errors import InputError, MergeError, StateError
+from streamcal.parameters.settings import Setting, decode, encode
 
 STATE_VERSION = 1
 
@@ -91,9 +92,49 @@ class Learner(ABC):
         """Whether `other` is of this class and has equal parameters, as merging requires."""
         return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """`params`, as scikit-learn asks for them: with `deep`, also those of parameters, as `forgetting__size`."""
+        params = self.params()
+        nested = {f"{name}__{key}": one for name, value in params.items() for key, one in _fields(value).items()}
+        return {**params, **nested} if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters before anything is learned, as scikit-learn's searches do; returns the learner itself.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name; `scale__hi=8.0` changes a parameter of a parameter.
+
+        Raises
+        ------
+        InputError
+            For an unknown or impossible parameter, and where weight is held: what was learned depends on the
+            parameters. The learner is then unchanged.
+
+        Examples
+        --------
+        >>> from streamcal import Platt, Window
+        >>> Platt(forgetting=Window(100)).set_params(forgetting__size=50).forgetting.size
+        50
+        """
+        if not params:
+            return self
+        if self.n > 0.0:
+            raise InputError(f"{type(self).__name__} has learned with its parameters; change those of a clone()")
+        changed = _with_changes(self.params(), params, type(self).__name__)
+        type(self)(**changed)  # raises for what is not possible while nothing has changed yet
+        self.__dict__.clear()
+        self.__init__(**changed)  # type: ignore[misc]
+        return self
+
     def clone(self) -> Self:
         """A calibrator with the same parameters that has learned nothing."""
         return type(self)(**self.params())
+
+    def __sklearn_clone__(self) -> Self:
+        """What `sklearn.base.clone` calls."""
+        return self.clone()
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
@@ -146,6 +187,33 @@ class Learner(ABC):
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
             raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
         return calibrator
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The parameters of a parameter: of a learner, or of a setting such as `Window(5000)`; {} for anything else."""
+    if isinstance(value, Learner):
+        return value.get_params()
+    if isinstance(value, Setting):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}  # type: ignore[arg-type]
+    return {}
+
+
+def _with_changes(params: dict[str, Any], changes: dict[str, Any], owner: str) -> dict[str, Any]:
+    """Parameters with changes, those of whole parameters before those of their parts; `InputError` for unknown ones."""
+    result = dict(params)
+    for key in sorted(changes, key=lambda key: key.count("__")):
+        name, _, part = key.partition("__")
+        if name not in result or (part and part.partition("__")[0] not in _fields(result[name])):
+            raise InputError(f"{owner} has no parameter {key!r}; its parameters are: {', '.join(params)}")
+        result[name] = _with_part(result[name], part, changes[key]) if part else changes[key]
+    return result
+
+
+def _with_part(value: Any, part: str, new: Any) -> Any:
+    """A learner or setting in which one parameter has a new value."""
+    if isinstance(value, Learner):
+        return value.clone().set_params(**{part: new})
+    return dataclasses.replace(value, **_with_changes(_fields(value), {part: new}, type(value).__name__))
 
 
 def _parameters_of(learner: Learner) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import RecordError, did_you_mean
 
 #: Rows per chunk. Larger chunks are not faster (measured), smaller ones cost more per row.
 CHUNK_ROWS = 4096
@@ -118,9 +118,8 @@ class RecordReader:
         """Raise `RecordError`, which lists the existing columns, unless all of `columns` exist."""
         for column in columns:
             if column not in self.names:
-                raise RecordError(
-                    "there is no such column", ", ".join(map(repr, self.names)), file=self.path, column=column
-                )
+                reason = f"there is no such column{did_you_mean(column, self.names)}"
+                raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield chunks until the file ends; before an error, the rows that precede it."""
