@@ -81,7 +81,7 @@ class RecordError(InputError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
+    """A suggestion of the most similar known name, to be added to a message; empty if none is similar.
 
     >>> did_you_mean("clik", ["click", "score"]), did_you_mean("pctr", ["click", "score"])
     ("; did you mean 'click'?", '')
