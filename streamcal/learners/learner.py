@@ -93,7 +93,7 @@ class Learner(ABC):
         return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """`params` under the name scikit-learn expects; with `deep`, also those of parameters, as `forgetting__size`."""
+        """`params`, as scikit-learn expects them; with `deep`, also those of parameters, as `forgetting__size`."""
         params = self.params()
         nested = {f"{name}__{key}": one for name, value in params.items() for key, one in _fields(value).items()}
         return {**params, **nested} if deep else params
