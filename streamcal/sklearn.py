@@ -1,4 +1,4 @@
-"""scikit-learn: calibrated classifiers that are fitted as streams."""
+"""scikit-learn wrappers: binary classifiers calibrated by the methods of streamcal."""
 
 from __future__ import annotations
 
@@ -24,51 +24,64 @@ from streamcal.errors import InputError
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray
 
-#: Models normalise in floating point, some in single precision: a probability this near to [0, 1] is meant to be in it.
+#: Tolerance for probabilities outside [0, 1], since models normalise in floating point, some in single precision.
 ROUNDING = 1e-6
 
 
 class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated by a stream.
+    """A binary scikit-learn classifier whose probability of `classes_[1]` is calibrated online.
 
-    A base with `partial_fit` is taken through the rows in order, once: each chunk is scored first, the calibrator
-    learns the scores with their labels, then the base learns the chunk; the first chunk teaches the base alone. A base
-    without is cross-fitted: the calibrator learns, in the order of the rows, what copies of the base say of rows they
-    were not fitted on; the base is then fitted on all rows. A `FrozenEstimator` only scores.
+    A base with `partial_fit` is fitted in one pass over the rows, in order and in chunks: each chunk is scored, the
+    calibrator learns the scores and labels, then the base is fitted on the chunk. The first chunk only fits the base.
+    A base without `partial_fit` is cross-fitted: the calibrator learns, in the order of the rows, out-of-fold scores
+    of clones of the base; the base is then fitted on all rows. A `FrozenEstimator` is only used for scoring.
 
     Parameters
     ----------
     estimator : classifier
-        The base, of which a clone is fitted. The score is its `predict_proba`, else its `decision_function`.
+        The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
     calibrator : Calibrator
-        A clone of it learns. For a `decision_function` its scale must be one of margins, such as `Interval(lo, hi)`.
-        It cannot forget by time: scikit-learn hands no times on.
+        The calibrator; it is cloned. For a `decision_function` its scale must accept margins, such as
+        `Interval(lo, hi)`. It cannot forget by time, since scikit-learn passes no times.
     chunk_size : int
-        Rows of a chunk of `fit`, at least 1; not read where the base is cross-fitted.
+        Number of rows per chunk in `fit`, at least 1, default 100; ignored if the base is cross-fitted.
     cv : int, splitter or None
-        How a base without `partial_fit` is cross-fitted; None is stratified 5-fold. Rows in no test part, such as the
-        first of a `TimeSeriesSplit`, do not reach the calibrator.
+        The splits for cross-fitting a base without `partial_fit`; None (default) is stratified 5-fold. The calibrator
+        does not learn rows that are in no test set, such as the first of a `TimeSeriesSplit`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive one.
-    estimator_, calibrator_
-        The fitted base, and the calibrator that has learned.
+    estimator_ : classifier
+        The fitted base.
+    calibrator_ : Calibrator
+        The fitted calibrator.
+
+    Raises
+    ------
+    InputError
+        By `fit`, for a calibrator that cannot take the scores of the base, and for other parameters that are not
+        allowed.
 
     Notes
     -----
-    Sample weights count for the calibrator and for a base that takes them; of a base that does not, a warning tells.
-    Rows of weight 0 are left out. A sequential fit depends on the order of the rows and on where chunks end, so that
-    weight 2 is not the same as the row twice. Where the base goes on learning, or the scores come from several copies
-    of it, Venn-Abers is a method without a guarantee.
+    `fit` costs one pass of `partial_fit` and `predict_proba` of the base or, cross-fitted, k + 1 fits for k splits; the
+    calibrator adds one `learn_many` per chunk. A prediction costs that of the base and one `predict_many`.
 
-    `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows: with
-    `VennAbers` the simplified predictor (SVAP) of paper 003, §6. It suits bases that hardly fit noise, and fails for
-    those that remember their rows, such as trees, bagging and nearest neighbours.
+    Sample weights are passed to the calibrator, and to the base if it accepts them; otherwise a warning is raised. Rows
+    of weight 0 are left out. The result of a sequential fit depends on the order of the rows and on the chunks, so that
+    weight 2 is not the same as repeating a row. If the base continues to learn, or scores come from several clones,
+    Venn-Abers has no validity guarantee.
 
-    A search sets the calibrator's parameters by their names: `GridSearchCV(model, {"calibrator__degree": [5, 10]})`.
+    `FrozenEstimator(base.fit(X, y))`, fitted on the same X and y, calibrates on the scores of the training rows; with
+    `VennAbers` this is the simplified predictor (SVAP) of paper 003, §6. It is suitable for bases that hardly overfit,
+    and fails for those that memorise the training set, such as trees, bagging and nearest neighbours.
 
+    A search addresses the parameters of the calibrator by name: `GridSearchCV(model, {"calibrator__degree": [5, 10]})`.
+
+    Examples
+    --------
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from streamcal import Platt
@@ -85,10 +98,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from the start: X of shape (n, features), y of shape (n,) with two classes.
+        """Fit base and calibrator anew: X of shape (n, features), y of shape (n,) with two classes.
 
-        `ValueError` for other labels or bad weights, `InputError` for a calibrator that cannot take the base's scores.
-        A warning where all rows are one chunk of a base with `partial_fit`: nothing is calibrated then.
+        Raises `ValueError` for other labels or invalid weights, `InputError` for a calibrator that cannot take the
+        scores of the base. Warns if all rows are in the first chunk, so that nothing is calibrated.
         """
         if isinstance(self.chunk_size, bool) or not isinstance(self.chunk_size, int) or self.chunk_size < 1:
             raise InputError(f"chunk_size={self.chunk_size!r} is not possible; give a whole number of at least 1")
@@ -99,7 +112,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             return self._cross_fit(sample)
         if self._base_learns and len(rows) <= self.chunk_size:
             warnings.warn(
-                f"the {len(rows)} rows are one chunk, which teaches the base alone: nothing is calibrated. "
+                f"the {len(rows)} rows are one chunk, which only fits the base: nothing is calibrated. "
                 f"Give a chunk_size below {len(rows)}, or go on with partial_fit",
                 stacklevel=2,
             )
@@ -108,10 +121,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn one more chunk: the calibrator first, from the scores of the base as it is, then the base.
+        """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
 
-        The first call needs the two `classes` and teaches a base with `partial_fit` alone. A base without is
-        cross-fitted by the first call, or by `fit`, and stays as it is from then on: only the calibrator learns.
+        The first call requires the two `classes`, and only fits the base if it has `partial_fit`. A base without
+        `partial_fit` is cross-fitted by the first call, or by `fit`; later calls only update the calibrator.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
@@ -133,25 +146,25 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of the higher calibrated probability, shape (n,)."""
+        """The class with the higher calibrated probability, shape (n,)."""
         p = self.predict_proba(X)
         return self.classes_[np.argmax(p, axis=1)]
 
     @available_if(lambda self: self.calibrator.has_interval)
     def predict_interval(self, X: Any) -> FloatArray:
-        """The multiprobability (p₀, p₁) of `classes_[1]`, shape (n, 2), where the calibrator has one."""
+        """The interval (p₀, p₁) of `classes_[1]`, shape (n, 2), if the calibrator has intervals."""
         check_is_fitted(self)
         interval = self.calibrator_.predict_interval_many(self._scores_of_base(X))  # type: ignore[attr-defined]
         return np.column_stack(interval)
 
     @property
     def n_features_in_(self) -> int:
-        """Features seen, as the base counts them."""
+        """Number of features, from the base."""
         return int(self.estimator_.n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Names of the features, where the base has them."""
+        """Names of the features, if the base has them."""
         names: npt.NDArray[Any] = self.estimator_.feature_names_in_
         return names
 
@@ -162,7 +175,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return tags
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
-        """A base that has learned nothing (but a frozen one) and an empty calibrator."""
+        """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) != 2:
             raise ValueError(f"two classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
         _check_pair(self.estimator, self.calibrator)
@@ -170,12 +183,12 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.classes_ = classes
         self.estimator_ = clone(self.estimator)
         self.calibrator_ = self.calibrator.clone()
-        # FrozenEstimator passes partial_fit through to the model it should protect.
+        # FrozenEstimator passes partial_fit on to the model it should protect.
         self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
         self._base_is_ready = frozen
 
     def _learn(self, chunk: _Sample) -> Self:
-        """Score the chunk, teach the calibrator, teach the base."""
+        """Score the chunk, update the calibrator, then the base."""
         if self._base_is_ready:
             scores = self._scores(self.estimator_, chunk.X)
             self.calibrator_.learn_many(scores, chunk.y == self.classes_[1], chunk.w)
@@ -186,7 +199,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self
 
     def _cross_fit(self, sample: _Sample) -> Self:
-        """Teach the calibrator what copies of the base say of rows they have not seen; fit the base on all rows."""
+        """Fit the calibrator on out-of-fold scores of clones of the base, and the base on all rows."""
         held_out, scores = [], []
         for train, test in check_cv(self.cv, sample.y, classifier=True).split(sample.X, sample.y):
             copy = _fitted(clone(self.estimator), sample.take(sample.weighty(train)))
@@ -202,7 +215,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         return self
 
     def _scores_of_base(self, X: Any) -> FloatArray:
-        """The scores that the calibrator maps to probabilities."""
+        """The scores for the calibrator."""
         return self._scores(self.estimator_, X)
 
     def _scores(self, estimator: Any, X: Any) -> FloatArray:
@@ -221,39 +234,55 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
 
 class CrossCalibratedClassifier(StreamingCalibratedClassifier):
-    """K copies of a binary scikit-learn classifier, cross-fitted and calibrated: a cross Venn-Abers predictor (CVAP).
+    """K clones of a binary scikit-learn classifier, cross-fitted and calibrated: a cross Venn-Abers predictor (CVAP).
 
-    Every row belongs to one of K folds; the copy of that fold scores the row for the calibrator, the others learn it. A
-    prediction scores with all K copies, and the calibrator merges their calibrated probabilities.
+    Every row belongs to one of K folds: the clone of that fold scores the row for the calibrator, the other clones are
+    fitted on it. A prediction scores with all K clones, and the calibrator merges their calibrated probabilities.
 
-    A base with `partial_fit` is taken through the rows in order, once: row i has fold i mod K; each chunk is scored
-    first, the calibrator learns, then the copies learn, each without its own fold's rows. A base without is fitted K
-    times, on the K training parts of `cv`; rows of a later `partial_fit` teach the calibrator alone.
+    A base with `partial_fit` is fitted in one pass over the rows, in order and in chunks; row i has fold i mod K. Each
+    chunk is scored, the calibrator learns, then each clone is fitted on the rows of the other folds. A base without
+    `partial_fit` is fitted K times, on the K training sets of `cv`; a later `partial_fit` only updates the calibrator.
 
     Parameters
     ----------
     estimator : classifier
-        The base, of which K clones are fitted; its scores as in `StreamingCalibratedClassifier`. Not a
-        `FrozenEstimator`: K copies that differ are needed.
+        The base classifier; it is cloned K times. Its scores are as in `StreamingCalibratedClassifier`. A
+        `FrozenEstimator` is not possible, since the clones must differ.
     calibrator : CrossVennAbers
-        A clone of it learns; its `folds`, at least 2, is K. For a `decision_function` its scale must be one of margins.
+        The calibrator; it is cloned. Its `folds`, at least 2, is K. For a `decision_function` its scale must accept
+        margins.
     chunk_size : int
-        Rows of a chunk of `fit`, at least 1; not read where the base has no `partial_fit`.
+        Number of rows per chunk in `fit`, at least 1, default 100; ignored if the base has no `partial_fit`.
     cv : int, splitter or None
-        How a base without `partial_fit` is cross-fitted, in K splits; None is stratified K-fold.
+        The K splits for cross-fitting a base without `partial_fit`; None (default) is stratified K-fold.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive one.
-    estimators_, calibrator_
-        The K fitted copies, and the calibrator that has learned.
+    estimators_ : list of classifiers
+        The K fitted clones.
+    calibrator_ : CrossVennAbers
+        The fitted calibrator.
+
+    Raises
+    ------
+    InputError
+        By `fit`, as `StreamingCalibratedClassifier`, and for a frozen base or another number of splits than folds.
 
     Notes
     -----
-    Paper 003, Algorithm 7. Fitted on independent rows, each fold's pair (p₀, p₁) is a multiprobability with a
-    guarantee; the merged probability has none (see `CrossVennAbers`). Copies that go on learning void it.
+    `fit` costs K fits of the base, each on (K − 1)/K of the rows; a prediction costs K predictions of the base.
 
+    For independent rows, the pair (p₀, p₁) of each fold has the validity guarantee of Venn-Abers; the merged
+    probability has none (see `CrossVennAbers`), nor have clones that continue to learn.
+
+    References
+    ----------
+    Paper 003, Algorithm 7.
+
+    Examples
+    --------
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from streamcal import CrossVennAbers
@@ -265,17 +294,17 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
     @property
     def n_features_in_(self) -> int:
-        """Features seen, as the bases count them."""
+        """Number of features, from the bases."""
         return int(self.estimators_[0].n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Names of the features, where the bases have them."""
+        """Names of the features, if the bases have them."""
         names: npt.NDArray[Any] = self.estimators_[0].feature_names_in_
         return names
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
-        """K bases that have learned nothing and an empty calibrator."""
+        """Initialise: K unfitted bases and an empty calibrator."""
         if not isinstance(self.calibrator, CrossVennAbers) or self.calibrator.folds < 2:
             raise InputError(f"calibrator={self.calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         if isinstance(self.estimator, FrozenEstimator):
@@ -289,7 +318,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         del self.estimator_
 
     def _learn(self, chunk: _Sample) -> Self:
-        """Score each row by its fold's base, teach the calibrator, teach each base the rows of the other folds."""
+        """Score each row with its fold's base, update the calibrator, then each base with the rows of other folds."""
         rows = len(chunk.y)
         folds = (self._rows_seen + np.arange(rows)) % len(self.estimators_)
         self._rows_seen += rows
@@ -311,7 +340,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         return self
 
     def _cross_fit(self, sample: _Sample) -> Self:
-        """Fit each base on its training part; teach the calibrator what it says of the test part."""
+        """Fit each base on its training set, and the calibrator on the scores of the test sets."""
         count = len(self.estimators_)
         splits = list(check_cv(self.cv or count, sample.y, classifier=True).split(sample.X, sample.y))
         if len(splits) != count:
@@ -330,7 +359,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         return self
 
     def _teach(self, scores: FloatArray, sample: _Sample, folds: npt.NDArray[np.intp]) -> None:
-        """Teach the calibrator, in the order of the rows."""
+        """Update the calibrator, in the order of the rows."""
         calibrator = cast(CrossVennAbers, self.calibrator_)
         calibrator.learn_many(scores, sample.y == self.classes_[1], sample.w, fold=folds)
 
@@ -340,14 +369,14 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows with labels and, where given, weights."""
+    """Rows with labels and, if given, weights."""
 
     X: Any
     y: npt.NDArray[Any]
     w: FloatArray | None
 
     def weighty(self, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.intp]:
-        """Those of the rows (None: of all) that have a weight above 0."""
+        """The indices among `rows` (None: all) of rows with a weight above 0."""
         rows = np.arange(len(self.y)) if rows is None else rows
         return rows if self.w is None else rows[self.w[rows] > 0.0]
 
@@ -357,7 +386,7 @@ class _Sample:
 
 
 def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
-    """X as it is, for the base to check; y and the weights as arrays of its length."""
+    """X unchanged, to be checked by the base; y and the weights as arrays of the same length."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     X, y = indexable(X, y)
@@ -372,7 +401,7 @@ def _checked(X: Any, y: Any, sample_weight: Any) -> _Sample:
 
 
 def _fitted(estimator: Any, sample: _Sample) -> Any:
-    """The estimator, fitted on the sample."""
+    """The estimator, fitted to the sample."""
     return estimator.fit(sample.X, sample.y, **_weights(estimator.fit, sample.w))
 
 
@@ -381,7 +410,7 @@ def _check_pair(estimator: Any, calibrator: Any) -> None:
     if not isinstance(calibrator, Calibrator):
         raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
     if getattr(getattr(calibrator, "forgetting", None), "timed", False):
-        raise InputError(f"{calibrator!r} forgets by time, and scikit-learn hands no times on; forget by count")
+        raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):
         return
     if not hasattr(estimator, "decision_function"):
@@ -394,7 +423,7 @@ def _check_pair(estimator: Any, calibrator: Any) -> None:
 
 
 def _weights(method: Callable[..., Any], w: FloatArray | None) -> dict[str, FloatArray]:
-    """The keyword for the sample weights, where there are any and the base's method takes them."""
+    """The sample weights as a keyword argument, if there are any and the method accepts them."""
     if w is None:
         return {}
     if "sample_weight" in inspect.signature(method).parameters:

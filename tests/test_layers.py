@@ -34,7 +34,7 @@ FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "cython"}
 
 def rooms_in_order():
     """The rooms of the table of `docs/architecture.md`, from the foundation to the edges."""
-    cells = re.findall(r"^\| (`.+?) \|", TABLE.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
+    cells = re.findall(r"^\| (`.+?) \|", TABLE.split("## Packages")[1].split("\n## ")[0], re.MULTILINE)
     return [name.removesuffix("/").removesuffix(".py") for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
 
 

@@ -1,1 +1,1 @@
-"""The edges: the command line, the demonstration, pictures and reports."""
+"""The command line, the demonstration, plots and reports."""

@@ -39,9 +39,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-#: The method of `streamcal run` when none is named: O(1), no state to grow, follows drift, right for rare events.
+#: The default method of `streamcal run`: O(1) per row, fixed memory, adapts to drift, suitable for rare events.
 DEFAULT_METHOD = "ops"
-#: What `Calibrator.tally` counts, in words.
+#: Descriptions of the counts of `Calibrator.tally`.
 TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
     "late": "rows too old to be learned",
@@ -53,7 +53,7 @@ INTERRUPTED = 130
 UNLEARNED = 1
 
 
-#: What happens at a row that cannot be used.
+#: The choices of `--on-error`.
 STOP, SKIP = "stop", "skip"
 FORMATS = get_args(Format)
 #: The value of `--scale` for scores that stand for no probability.
@@ -66,7 +66,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 @dataclass(frozen=True)
 class Span:
-    """A number of rows, or of units of time; `unit` where it was given as a time, and `size` is in seconds then."""
+    """A number of rows or of units of time; if `unit` is given, `size` is in seconds."""
 
     size: float
     unit: str = ""
@@ -76,8 +76,10 @@ class Span:
 
 
 def _span(text: str) -> Span:
-    """The value of an option that is a number, or a span of time: a number and s, m, h, d or w.
+    """Parse an option that is a number, or a span of time: a number and s, m, h, d or w.
 
+    Examples
+    --------
     >>> _span("5000"), str(_span("1.5h"))
     (Span(size=5000.0, unit=''), '1.5h')
     """
@@ -92,7 +94,7 @@ def _span(text: str) -> Span:
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
-    """Reads the value of an option that is one of a few words."""
+    """A parser of an option that is one of a few words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -142,12 +144,12 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """The options that come before a command."""
+    """Options before the command."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The method and its parameters as given on the command line."""
+    """The method and its parameters, as given on the command line."""
 
     method: str | None
     parameters: dict[str, Any]
@@ -239,7 +241,7 @@ def run(
 
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
-    rows before it are in the output and in the state. A probability outside [0, 1], be it by rounding, cannot be used.
+    rows before it are in the output and in the state. A probability outside [0, 1], even by rounding, cannot be used.
     An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
 
     Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
@@ -290,7 +292,7 @@ def methods() -> None:
 
     Those for several scores, many classes and distributions, which are used from Python, come last, by name.
     """
-    from streamcal import fusion, multiclass, regression  # not at the top: `run` need not wait for them
+    from streamcal import fusion, multiclass, regression  # not at the top, since `run` does not need them
 
     console = Console(highlight=False, markup=False)
     abilities = Table(box=None, pad_edge=False)
@@ -365,14 +367,14 @@ def main() -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """End with one line on standard error and exit code 2."""
+    """Exit with code 2 and one line on standard error."""
     typer.echo(f"streamcal: {' '.join(message.splitlines())}", err=True)
     raise typer.Exit(USAGE_ERROR)
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Errors made on purpose end the program with one line; an interrupt with 130."""
+    """Convert errors of streamcal to one line and exit code 2, and an interrupt to exit code 130."""
     try:
         yield
     except StreamcalError as error:
@@ -384,7 +386,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
-    """A bar on standard error, if that is a terminal; gives `tell(rows, share or None)`."""
+    """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
@@ -405,8 +407,7 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _interrupting(job: Run) -> Iterator[None]:
-    """Ctrl-C, a request to terminate and a terminal that closes, unless `nohup` says to go on without it, end the job
-    between two rows; the exit code is that of an interrupt."""
+    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows, with code 130."""
 
     def interrupt(*_: Any) -> None:
         job.interrupt()
@@ -424,7 +425,7 @@ def _interrupting(job: Run) -> Iterator[None]:
 
 @contextmanager
 def _saving(job: Run, path: Path | None) -> Iterator[None]:
-    """Save the state when the block ends, however it ends, unless the job has not got as far as reading."""
+    """Save the state at the end of the block, also after an error, unless the job failed before reading."""
     try:
         yield
     finally:
@@ -436,7 +437,7 @@ def _saving(job: Run, path: Path | None) -> Iterator[None]:
 
 
 def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
-    """End here, and not after hours of learning, if the state would have no place of its own."""
+    """Fail now, and not at the end of the run, if the state could not be written."""
     if state is None:
         return
     _check_place(state, "state")
@@ -445,16 +446,16 @@ def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> Non
 
 
 def _check_place(path: Path, what: str) -> None:
-    """End here if a file, which is written only at the end, would have no place."""
+    """Fail now if a file that is written at the end of the run cannot be written."""
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        fail(f"{path}: the {what} cannot be written: {folder} is no folder that can be written to")
+        fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder")
 
 
 def _choice(
     method: str | None, settings: list[str], window: Span | None, half_life: Span | None, *, timed: bool
 ) -> Choice:
-    """The method named, and its parameters."""
+    """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
         fail(f"--method {method!r} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
@@ -480,7 +481,7 @@ def _choice(
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
-    """What `--set` was given."""
+    """The parameters given by `--set`."""
     parameters: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
@@ -496,7 +497,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
 
 
 def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
-    """A new calibrator, or the one saved in `state`, which must not contradict the options."""
+    """The calibrator saved in `state`, which must agree with the options, or a new one."""
     saved = None if state is None else _saved_in(state)
     name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
     wanted = _new(REGISTRY[name], choice.parameters)
@@ -509,7 +510,7 @@ def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
 
 
 def _saved_in(state: Path) -> Calibrator | None:
-    """The calibrator in the file, None where there is none yet."""
+    """The calibrator in the file; None if the file does not exist."""
     try:
         saved = durable.load(state)
     except FileNotFoundError:
@@ -548,18 +549,18 @@ def _having(parameter: str) -> str:
 
 
 def _held(calibrator: Calibrator, state: Path | None) -> str:
-    """What the state has learned already."""
+    """A note on the weight that the state already holds."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
 
 
 def _shares_terminal(stream: str, *outputs: str | None) -> bool:
-    """Whether rows are typed, or shown, on the terminal where a progress bar would be drawn."""
+    """Whether input or output uses the terminal where a progress bar would be drawn."""
     typed = stream == STANDARD_STREAM and sys.stdin.isatty()
     return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
 
 
 def _title(stream: str) -> str:
-    """What the progress bar calls the stream."""
+    """The title of the progress bar."""
     return "standard input" if stream == STANDARD_STREAM else Path(stream).name
 
 

@@ -1,4 +1,4 @@
-"""What `streamcal demo` calibrates: two River models that learn online from the bank stream."""
+"""`streamcal demo`: two River models that learn online from the bank stream, and their calibration."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from streamcal.parameters.forgetting import Window
 from streamcal.parameters.scales import Logit
 from streamcal.stream.prequential import Prequential, Scoreboard
 
-#: The score where a model gives no probabilities: a River classifier may return {} before it has learned.
+#: The score if a model returns no probabilities: a River classifier may return {} before it has learned.
 NO_SCORE = 0.5
-#: Observations the methods with a window look back on: chosen once, round, before any result was seen.
+#: The window of the demonstration: a round number, chosen before any result was known.
 WINDOW = 5_000
 TELL_EVERY = 500
 
 
 @dataclass(frozen=True)
 class Result:
-    """Base model → "raw" or method → what was achieved; and what saying the running base rate achieves."""
+    """The measures by base model and method (or "raw"), and those of the running base rate as a forecast."""
 
     boards: dict[str, dict[str, Scoreboard]]
     base_rate: Scoreboard
@@ -55,8 +55,10 @@ def run(tell: Callable[[int, float | None], None]) -> Result:
 
 
 def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
-    """What is achieved by saying, each time, the share of positives so far, by Laplace's rule of succession.
+    """The measures of the running base rate (Laplace's rule of succession) as a forecast.
 
+    Examples
+    --------
     >>> round(running_base_rate([True, False]).brier.value, 4)
     0.3472
     """
@@ -77,7 +79,7 @@ def methods() -> dict[str, Calibrator]:
 
 
 def report(result: Result, console: Console) -> None:
-    """The closing tables, one per base model."""
+    """Print the final tables, one per base model."""
     console.print(
         f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order: will the client subscribe?\n"
         "Each call is scored, then calibrated, and only then learned, by the model and by\n"
@@ -94,7 +96,7 @@ def report(result: Result, console: Console) -> None:
 
 
 def save_picture(result: Result, path: Path, console: Console) -> None:
-    """The reliability diagrams as a picture; without matplotlib, a line that says how to get it."""
+    """Save the reliability diagrams as a picture; without matplotlib, print how to install it."""
     if find_spec("matplotlib") is None:
         console.print(
             '\nFor a picture of the reliability diagrams: pip install ".[plot]"', markup=False, soft_wrap=True
@@ -104,10 +106,10 @@ def save_picture(result: Result, path: Path, console: Console) -> None:
         name: {method: board.ece.reliability() for method, board in boards.items()}
         for name, boards in result.boards.items()
     }
-    path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it without saying so
+    path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it silently
     try:
         save_reliability_picture(path, panels, spacing="sqrt")
-    except (OSError, ValueError) as error:  # matplotlib knows the endings it can write
+    except (OSError, ValueError) as error:  # matplotlib checks the file format
         raise InputError(f"{path}: the picture cannot be written: {error}") from None
     console.print(f"\nReliability diagrams: {path}", soft_wrap=True)
 
@@ -115,9 +117,11 @@ def save_picture(result: Result, path: Path, console: Console) -> None:
 def bases() -> dict[str, Callable[[], base.Classifier]]:
     """The base models of the demonstration by name: factories of untrained River pipelines.
 
-    The logistic regression is a decent model, calibrated on the whole, less so score by score. Naive Bayes takes
-    its features for independent, which they are not, and is badly overconfident: that is the one to repair.
+    The logistic regression is calibrated on average, less so conditionally on the score. Naive Bayes assumes
+    independent features, which they are not, and is very overconfident.
 
+    Examples
+    --------
     >>> sorted(bases())
     ['logistic regression', 'naive Bayes']
     """
@@ -125,16 +129,16 @@ def bases() -> dict[str, Callable[[], base.Classifier]]:
 
 
 def logistic_regression() -> base.Classifier:
-    """Scaled numbers and one-hot words into a logistic regression with River's default SGD."""
-    # Words without their zeros: a row then has 19 features instead of 62, at the same model.
+    """Scaled numeric and one-hot categorical features, and a logistic regression with River's default SGD."""
+    # Sparse one-hot features: a row then has 19 features instead of 62, with the same model.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder(drop_zeros=True)
     numbers = compose.Select(*BANK_NUMERIC) | preprocessing.StandardScaler()
     return (numbers + words) | linear_model.LogisticRegression()
 
 
 def gaussian_naive_bayes() -> base.Classifier:
-    """Numbers as they are and one-hot words into a Gaussian naive Bayes."""
-    # Here the zeros are needed: a Gaussian of a feature that is always 1 has no width.
+    """Numeric and one-hot categorical features, and a Gaussian naive Bayes."""
+    # Dense one-hot features: a Gaussian of a feature that is always 1 would have variance 0.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder()
     return (compose.Select(*BANK_NUMERIC) + words) | naive_bayes.GaussianNB()
 
@@ -142,11 +146,13 @@ def gaussian_naive_bayes() -> base.Classifier:
 def score_stream(
     model: base.Classifier, rows: Iterable[tuple[dict[str, float | str], bool]]
 ) -> Iterator[tuple[float, bool]]:
-    """The score of every row, P(y = True), given before the model learns the row, and the label of the row.
+    """Yield the score P(y = True) of every row, predicted before the model learns the row, and its label.
 
-    Lazy: a row is learned when the next one is asked for. A label the model has not met yet has probability
-    0; a model that answers {} gives `NO_SCORE`.
+    Lazy: a row is learned when the next one is requested. A label that the model has not seen has probability 0; if the
+    model returns {}, the score is `NO_SCORE`.
 
+    Examples
+    --------
     >>> from itertools import islice
     >>> from streamcal.datasets import bank
     >>> list(score_stream(logistic_regression(), islice(bank(), 1)))

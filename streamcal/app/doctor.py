@@ -1,4 +1,4 @@
-"""What is in use: the form of the kernels, and versions."""
+"""`streamcal doctor`: the form of the kernels, and versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamcal.compiled import PACKAGE, in_source_tree, kernels
 
 NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
 PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "typer", "rich")
-#: Package → the extra that brings it.
+#: Optional package → the extra that installs it.
 OPTIONAL = {"matplotlib": "plot", "pyarrow": "parquet", "scikit-learn": "sklearn", "clarabel": "conic"}
 
 
@@ -21,13 +21,13 @@ def kernel_form() -> str:
 
 
 def summary() -> str:
-    """The header of `streamcal run`: version, form of the kernels, versions of what it computes with."""
+    """The header of `streamcal run`: version, form of the kernels, versions of Python and numerical packages."""
     numerics = ", ".join(f"{package} {_version(package)}" for package in ("numpy", "osqp"))
     return f"{NAME_AND_VERSION}, {kernel_form()} kernels, Python {platform.python_version()}, {numerics}"
 
 
 def environment() -> dict[str, str]:
-    """What `streamcal doctor` prints, by heading."""
+    """The output of `streamcal doctor`, by heading."""
     place = f"{PACKAGE} ({'a source tree' if in_source_tree() else 'installed'})"
     found = {"streamcal": streamcal.__version__, "imported from": place, "kernels": _kernel_line()}
     found["python"] = f"{platform.python_version()} ({platform.python_implementation()})"

@@ -1,4 +1,4 @@
-"""Reliability diagrams, and weights over time, with matplotlib (the extra `plot`): prepared data in, Axes out."""
+"""Plots of reliability diagrams, and of weights over time, with matplotlib (the extra `plot`)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ from streamcal.parameters.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: How the axes are spaced: `sqrt` makes room for small probabilities and still has a place for 0; `log` is
-#: for rates far below one percent.
+#: Scales of the axes: `sqrt` expands small probabilities and includes 0; `log` is for rates far below one percent.
 Spacing = Literal["linear", "sqrt", "log"]
-#: Okabe and Ito's colours, told apart by colour-blind readers too; the first, for the raw scores, stands
-#: back.
+#: Okabe and Ito's colours, which colour-blind readers can distinguish; the first, a grey, is for the raw scores.
 COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-#: The same, for areas: yellow for black, and the grey is kept for what is not named.
+#: The same for areas, with yellow instead of black; the grey is for "others".
 AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
 HISTOGRAM_BINS = 50
-#: Room around the points, as a factor of the largest value (linear axes) or of both ends (logarithmic axes).
+#: Margin around the points, as a factor of the largest value (linear axes) or of both ends (logarithmic axes).
 MARGIN = 1.06
 LOG_MARGIN = 1.5
-#: Widest range of logarithmic axes; a smaller probability is drawn on the edge. Overconfident models reach
-#: 1e-100.
+#: Lower limit of logarithmic axes; smaller probabilities are drawn at the edge. Overconfident models predict 1e-100.
 LOG_RANGE = 1e5
 SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-#: Share of the weight on either side that may lie outside the axes, and is then counted at the edge of the
-#: histogram.
+#: Fraction of the weight that may lie outside the axes on each side; it is counted in the outermost histogram bin.
 TAIL = 0.002
 
 
@@ -47,27 +43,35 @@ def plot_reliability(
 ) -> Axes:
     """Draw reliability diagrams over one another, and the distribution of their probabilities below.
 
-    A point is a bin of equal mass: its mean probability across, the frequency of positive labels up, with
-    the interval of that frequency. Its area shows its weight. On the diagonal probabilities are right,
-    below it they are too high.
+    A point is a bin of equal mass, with the mean probability on the x axis, and the frequency of positive labels and
+    its confidence interval on the y axis. Its area is proportional to the weight. Points below the diagonal are
+    probabilities that are too high.
 
     Parameters
     ----------
     data
-        Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as what the others improve
-        on.
+        Name → data from `EqualMassECE.reliability`; the first is drawn in grey, as the baseline.
     ax
         Axes to draw on; the histogram goes below them, over a quarter of their height. By default those of
         a new figure, which pyplot does not know: show `ax.figure` in a notebook, or save it with
         `ax.figure.savefig`.
     spacing
-        Of both axes: "linear"; "sqrt", where most probabilities are below a tenth; "log", for rare events:
-        what has no place on logarithmic axes, such as a bin without positives, then sits on the edge, open.
+        Of both axes: "linear"; "sqrt", if most probabilities are below 0.1; "log", for rare events: points outside
+        logarithmic axes, such as bins without positives, are open markers at the edge.
     title
-        Text above.
+        Title of the diagram.
 
-    Returns the Axes of the diagram. Raises `InputError` if there is nothing to draw, `StreamcalError` without
-    matplotlib.
+    Returns
+    -------
+    Axes
+        The axes of the diagram.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
     """
     if not data:
         raise InputError("there is nothing to draw: give at least one name with its ReliabilityData")
@@ -91,9 +95,10 @@ def plot_reliability(
 def save_reliability_picture(
     path: str | os.PathLike[str], panels: Mapping[str, Mapping[str, ReliabilityData]], *, spacing: Spacing = "linear"
 ) -> None:
-    """Save diagrams side by side, one per title in `panels`; the ending of `path` says the format (.png, .svg, .pdf).
+    """Save diagrams side by side, one per title in `panels`.
 
-    `panels` is title → (name → data), each inner mapping as for `plot_reliability`.
+    The extension of `path` determines the format (.png, .svg, .pdf). `panels` is title → (name → data), each inner
+    mapping as for `plot_reliability`.
     """
     if not panels:
         raise InputError("there is nothing to draw: give at least one panel")
@@ -104,7 +109,7 @@ def save_reliability_picture(
 
 
 class WeightsOverTime(NamedTuple):
-    """How a mixture's weight was spread: names of shape (m,), the heaviest first, and shares of shape (m, n)."""
+    """Weights of a mixture at n steps: m names, in descending order of weight, and shares of shape (m, n)."""
 
     steps: FloatArray
     names: tuple[str, ...]
@@ -114,19 +119,21 @@ class WeightsOverTime(NamedTuple):
 def weights_over_time(
     steps: Sequence[float], history: Sequence[Mapping[str, float]], *, most: int = 7, without: Sequence[str] = ()
 ) -> WeightsOverTime:
-    """What `Auto.weights()` said at some steps, made ready to be drawn.
+    """Prepare results of `Auto.weights()` at several steps for `plot_weights`.
 
     Parameters
     ----------
     steps
-        When, shape (n,): numbers of observations learned, say.
+        The x coordinates, shape (n,), such as numbers of observations learned.
     history
-        The weights of each of these steps: dicts with the same names.
+        The weights at each step: dicts with the same names.
     most
-        So many names are kept, those of the largest mean weight; the rest is one name, "others".
+        Number of names to keep, those with the largest mean weight; the rest is summed as "others".
     without
-        Names that are left out; the weights of the others are then shares of what they have in sum.
+        Names to leave out; the weights of the others are normalised to sum to 1.
 
+    Examples
+    --------
     >>> data = weights_over_time([0, 1], [{"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 0.7, "b": 0.1, "c": 0.2}], most=1)
     >>> data.names, data.shares.tolist()
     (('a', 'others'), [[0.5, 0.7], [0.5, 0.3]])
@@ -144,7 +151,7 @@ def weights_over_time(
 
 
 def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw shares of weight over time as areas on one another, the heaviest below; names stand beside them.
+    """Draw weights over time as stacked areas, the largest at the bottom, labelled at the side.
 
     `ax`, `title` and errors as for `plot_reliability`.
     """
@@ -229,7 +236,7 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
 
 
 def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:
-    """Points with their intervals; a point below the lower limit is an open marker on the edge."""
+    """Points with their intervals; a point below the lower limit is an open marker at the edge."""
     heaviest = max(b.weight for b in one.bins)
     xs = [max(b.prediction, low) for b in one.bins]
     ys = [max(b.frequency, low) for b in one.bins]
@@ -252,7 +259,7 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
 
 
 def _draw_histogram(below: Axes, one: ReliabilityData, colour: str, low: float, high: float, spacing: Spacing) -> None:
-    """Outline of the shares of weight; what lies outside the limits is counted at the edge."""
+    """The outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
     steps = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
     curved = low * (high / low) ** steps if spacing == "log" else high * steps**2
     edges = high * steps if spacing == "linear" else curved

@@ -1,4 +1,4 @@
-"""The closing table: what raw and calibrated probabilities achieved."""
+"""The final table of measures of raw and calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.table import Table
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.stream.prequential import Scoreboard
 
-#: The smallest figure of a column shows this many digits: the losses of rare events differ late.
+#: Significant digits of the smallest figure in a column; losses of rare events differ only in later digits.
 SIGNIFICANT_DIGITS = 4
 
 
 def scores_table(boards: dict[str, Scoreboard]) -> Group:
-    """A row per scoreboard, a column per measure; how often a certain prediction was wrong, where that happened."""
+    """A row per scoreboard and a column per measure, and the number of infinite losses if there are any."""
     measures = {
         "log loss": [board.log_loss.value for board in boards.values()],
         "Brier": [board.brier.value for board in boards.values()],
@@ -37,8 +37,10 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
 
 
 def _aligned(values: list[float | None]) -> list[str]:
-    """The figures with the same decimals, as many as the smallest needs.
+    """The figures with the same number of decimals, determined by the smallest.
 
+    Examples
+    --------
     >>> _aligned([0.00337712, 0.25, None])
     ['0.003377', '0.250000', '–']
     """

@@ -42,7 +42,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     """
 
     noted = "clamped"
-    #: Whether `reader` answers from the statistic itself, without solving for a map.
+    #: Whether `reader` predicts from the statistic itself, without solving for a map.
     reads_statistic: ClassVar[bool] = False
 
     def __init__(

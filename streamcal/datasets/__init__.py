@@ -52,7 +52,7 @@ def bank() -> Iterator[tuple[dict[str, float | str], bool]]:
 
     Notes
     -----
-    Reads lazily: about 0.2 s for the whole stream, memory for one row.
+    Cost: about 0.2 s for the whole stream. It is read lazily, with memory for one row.
 
     References
     ----------

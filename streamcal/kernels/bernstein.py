@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Bernstein polynomials and the sums that fix their least-squares problem.
+"""Bernstein polynomials and the sufficient statistic of their least-squares problem.
 
 Symbols, after paper 001 ("A Bernstein SkLearn model calibrator"):
 
     n        degree; u in [0, 1] the scaled score; v = 1 - u
     B_i^n    C(n, i) uⁱ vⁿ⁻ⁱ, the Bernstein basis, i = 0..n
-    V        the matrix with a row B^n(u) for every observation;  VᵀV and Vᵀy fix the fit
-    moments  Σ w B_k^{2n}(u), k = 0..2n.  They hold all of VᵀWV, because
+    V        the matrix with a row B^n(u) for every observation;  VᵀV and Vᵀy determine the fit
+    moments  Σ w B_k^{2n}(u), k = 0..2n.  They determine VᵀWV, because
              B_i^n B_j^n = C(n, i) C(n, j) / C(2n, i+j) · B_{i+j}^{2n}
     cross    Σ w y B_i^n(u), i = 0..n
 
-All terms of the basis are positive products of powers, so each is right to about 2n rounding errors at every
-u, also at 0, at 1 and at 1e-300; nothing is divided by u or v, and what underflows was below 1e-300.
+All terms of the basis are products of powers without subtraction, so each is accurate to about 2n rounding errors
+at every u, also at 0, 1 and 1e-300; there is no division by u or v, and only terms below 1e-300 underflow.
 """
 
 from math import comb
@@ -20,7 +20,7 @@ import cython
 import numpy as np
 
 MAX_DEGREE = 50
-"""Largest degree. The condition number of VᵀV is then 2e29; beyond, no fit in doubles means anything."""
+"""Largest degree. The condition number of VᵀV is then 2e29; no fit in double precision is meaningful beyond."""
 
 _ROWS = 2 * MAX_DEGREE + 1
 
@@ -66,7 +66,7 @@ def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
 def _evaluate(c: cython.const[cython.double][::1], n: cython.Py_ssize_t, u: cython.double) -> cython.double:
     """Horner's rule in the smaller of u/v and v/u, the value measured from the nearer end of the curve.
 
-    So p(0) = c_0 and p(1) = c_n exactly, a flat curve is flat exactly, and all terms have one sign.
+    So p(0) = c_0 and p(1) = c_n exactly, a constant curve is exactly constant, and all terms have one sign.
     """
     k: cython.Py_ssize_t
     value: cython.double
@@ -94,8 +94,8 @@ def _evaluate(c: cython.const[cython.double][::1], n: cython.Py_ssize_t, u: cyth
 def evaluate(coefficients: cython.const[cython.double][::1], u: cython.double) -> cython.double:
     """Value at u in [0, 1] of the polynomial with these nondecreasing Bernstein coefficients. O(n).
 
-    The value lies in [c_0, c_n]; its error is a few times n ulps of c_n - c_0. Two scores closer than that
-    may come out in either order.
+    The value lies in [c_0, c_n]; its error is a few times n ulps of c_n - c_0. The values at two scores that are
+    closer than that may be in either order.
     """
     n: cython.Py_ssize_t = coefficients.shape[0] - 1
     if not 0 <= n < _ROWS:
@@ -118,9 +118,9 @@ def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.cons
 
 @cython.cclass
 class Curve:
-    """The polynomial over [lo, hi] whose Bernstein coefficients stand in an array, clipped to [0, 1].
+    """The polynomial over [lo, hi] with the Bernstein coefficients in an array, clipped to [0, 1].
 
-    The array is read anew at every question, so that one curve serves a solver that writes its answers there.
+    The array is read at every evaluation, so that the curve follows a solver that writes its solutions to the array.
     """
 
     _coefficients: cython.const[cython.double][::1]
@@ -147,7 +147,7 @@ class Curve:
 def _fill_powers(
     rising: cython.double[::1], falling: cython.double[::1], m: cython.Py_ssize_t, u: cython.double
 ) -> cython.void:
-    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two independent chains, for loops without any."""
+    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two recurrences, kept out of later loops."""
     k: cython.Py_ssize_t
     up: cython.double = 1.0
     down: cython.double = 1.0
@@ -171,7 +171,7 @@ def _add_basis(
     falling: cython.double[::1],
     shift: cython.Py_ssize_t,
 ) -> cython.void:
-    """Add w B_k^m, k = 0..m; `falling` holds shift higher powers than are asked for."""
+    """Add w B_k^m, k = 0..m; `falling` holds powers that are higher by `shift` than needed."""
     k: cython.Py_ssize_t
     for k in range(m + 1):
         sums[k] += w * (binomial[m, k] * rising[k] * falling[shift + k])
@@ -181,10 +181,10 @@ def _add_basis(
 class BernsteinSums:
     """The sufficient statistic of Bernstein least squares: 2n+1 moments, n+1 cross sums, two weights and a count.
 
-    `moments` and `cross` are the live arrays, the same ones for ever: read them, hand them to a solver, do not write to
-    them. `positive` is both Σ w y and Σ w y², since y is 0 or 1. `peak` is the largest weight there ever was since the
-    sums were 0: their rounding is a fraction of that. One update is O(n). `lo` and `hi` are the coordinates of u = 0
-    and u = 1 for `update_one`.
+    `moments` and `cross` are the live arrays, which are never replaced: they may be read and passed to a solver, but
+    not written to. `positive` is both Σ w y and Σ w y², since y is 0 or 1. `peak` is the largest weight held since the
+    sums were 0; rounding errors are relative to it. An update is O(n). `lo` and `hi` are the coordinates of u = 0 and
+    u = 1 for `update_one`.
     """
 
     degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -229,18 +229,17 @@ class BernsteinSums:
         self.count += count
 
     def update_one(self, x: cython.double, y: cython.double, w: cython.double):
-        """Take in an observation at the coordinate x with the label y and the weight w."""
+        """Add an observation at the coordinate x with the label y and the weight w."""
         self._add((x - self.lo) / (self.hi - self.lo), w, w * y, 1)
 
     @cython.ccall
     def update(self, u: cython.double, w: cython.double, positive: cython.double):
-        """Take in weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
+        """Add weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
         self._add(u, w, positive, 1)
 
     @cython.ccall
     def revert(self, u: cython.double, w: cython.double, positive: cython.double):
-        """Take back an earlier `update` with the same numbers, up to rounding of the sums; with the last one goes all
-        rounding."""
+        """Remove an earlier `update` with the same arguments, up to rounding; without observations all sums are 0."""
         if self.count == 1:
             self.reset()
         else:
@@ -252,7 +251,7 @@ class BernsteinSums:
         w: cython.const[cython.double][:],
         positive: cython.const[cython.double][::1],
     ):
-        """`update` for every row of three arrays of one length, in order: the same bits as the loop."""
+        """`update` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
         i: cython.Py_ssize_t
         if not u.shape[0] == w.shape[0] == positive.shape[0]:
             raise ValueError(f"lengths differ: {u.shape[0]}, {w.shape[0]}, {positive.shape[0]}")
@@ -279,11 +278,11 @@ class BernsteinSums:
         self.peak = self.peak * factor
 
     def reset(self):
-        """Forget everything, rounding residues included."""
+        """Set all sums to 0."""
         self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0, 0, 0.0)
 
     def state(self):
-        """(moments, cross, weight, positive, count, peak), copied: all there is to know, for `load`."""
+        """(moments, cross, weight, positive, count, peak), copied, for `load`."""
         return self.moments.copy(), self.cross.copy(), self.weight, self.positive, self.count, self.peak
 
     def load(

@@ -5,7 +5,7 @@ Symbols:
 
     k        degree; u in [0, 1] the scaled score
     T_m      Chebyshev polynomials in x = 2u − 1:  T_0 = 1,  T_1 = x,  T_{m+1} = 2x T_m − T_{m−1};  |T_m| <= 1
-    moments  Σ w T_m(u), m = 0..2k.  They hold the Gram matrix of T_0..T_k, because T_i T_j = ½ (T_{i+j} + T_{|i−j|})
+    moments  Σ w T_m(u), m = 0..2k.  They determine the Gram matrix of T_0..T_k: T_i T_j = ½ (T_{i+j} + T_{|i−j|})
     cross    Σ w y T_m(u), m = 0..k
 
 The recurrence runs from the nearer end: with e = min(u, 1 − u), which is exact, and the steps d_{m+1} = T_{m+1} − T_m
@@ -56,7 +56,7 @@ def add(
 ):
     """Add weight w at u, `positive` of it with label 1, to 2k + 1 moments and k + 1 cross sums in place. O(k).
 
-    Negative numbers take an earlier `add` back, up to rounding.
+    Negative numbers undo an earlier `add`, up to rounding.
     """
     if moments.shape[0] != 2 * cross.shape[0] - 1:
         raise ValueError(f"{moments.shape[0]} moments do not go with {cross.shape[0]} cross sums")
@@ -70,7 +70,7 @@ def add_many(
     w: cython.const[cython.double][:],
     positive: cython.const[cython.double][::1],
 ):
-    """`add` for every row of three arrays of one length, in order: the same bits as the loop."""
+    """`add` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
     i: cython.Py_ssize_t
     if moments.shape[0] != 2 * cross.shape[0] - 1:
         raise ValueError(f"{moments.shape[0]} moments do not go with {cross.shape[0]} cross sums")

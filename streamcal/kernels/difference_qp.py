@@ -1,21 +1,21 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """A strictly convex quadratic program whose constraints compare pairs of variables: the dual active-set method.
 
-    min  ½ xᵀGx − aᵀx    subject to   x[above_p] − x[below_p] ≥ bound_p,     an index of −1 standing for the number 0
+    min  ½ xᵀGx − aᵀx    subject to   x[above_p] − x[below_p] ≥ bound_p,     an index of −1 denoting the constant 0
 
-The method is that of Goldfarb & Idnani (1983). It starts at the unconstrained minimum and takes in the constraint
-that is violated most, until none is. Symbols, after that paper:
+The method is that of Goldfarb & Idnani (1983). It starts at the unconstrained minimum and adds the constraint that
+is violated most to the working set, until none is violated. Symbols, after that paper:
 
     L       the Cholesky factor, G = LLᵀ
     A       the working set: q constraints with independent normals, held as equations;  u ≥ 0 their multipliers
     Jᵀ      starts as L⁻¹ and is kept such that JᵀN = [R; 0] for the normals N of A.  Rows of `_jt` are columns of J
     R       upper triangular, q × q
     n, d    the normal of the entering constraint, d = Jᵀn
-    z       Σ_{j≥q} d_j J_j, the step of x;   r = R⁻¹ d_{0..q−1}, what the step takes from u
+    z       Σ_{j≥q} d_j J_j, the step of x;   r = R⁻¹ d_{0..q−1}, the decrease of u in that step
 
-A normal has two entries, so d costs 2N; taking a constraint in is one Householder reflection of the rows q..N−1, whose
-product with them is z again, up to one row. Linear dependence, such as around the squares of a grid, is no special
-case: then z is 0, and a constraint leaves before the new one comes in.
+A normal has two entries, so d costs 2N; adding a constraint is one Householder reflection of the rows q..N−1, whose
+product with them is z again, up to one row. Linear dependence, such as around the squares of a grid, needs no special
+treatment: then z is 0, and a constraint leaves the working set before the new one enters.
 """
 
 import cython
@@ -24,12 +24,12 @@ from cython.cimports.libc.math import sqrt
 
 SOLVED, ITERATION_LIMIT = 0, 1
 
-# A constraint is violated if it is missed by more than this, where variables lie between 0 and 1.
+# Feasibility tolerance, for variables between 0 and 1.
 VIOLATION = cython.declare(cython.double, 1e-12)
-# A normal depends on those of A if this fraction of its square, or less, is left beside them. Rounding leaves 1e-30; a
-# condition number of G of 1e12 at the most leaves 1e-12 of an independent one.
+# A normal is linearly dependent on those of A if the squared norm of its component orthogonal to them is at most this
+# fraction. Rounding leaves 1e-30; an independent normal at least 1e-12, for condition numbers of G of up to 1e12.
 DEPENDENT = cython.declare(cython.double, 1e-22)
-# Constraints entering and leaving, in units of their number: four times what was seen in 20,000 random programs.
+# Limit on changes of the working set per constraint: four times the largest number seen in 20,000 random programs.
 ROUNDS = cython.declare(cython.int, 20)
 
 
@@ -39,7 +39,7 @@ ROUNDS = cython.declare(cython.int, 20)
 def _add_row(
     y: cython.double[::1], a: cython.double, matrix: cython.double[::1], row: cython.Py_ssize_t, n: cython.Py_ssize_t
 ) -> cython.void:
-    """y += a · a row of a flat matrix. (Arrays handed over as arguments are what the compiler vectorises.)"""
+    """y += a · a row of a flat matrix. (The compiler vectorises loops over array arguments.)"""
     i: cython.Py_ssize_t
     for i in range(n):
         y[i] += a * matrix[row * n + i]
@@ -78,7 +78,7 @@ class DifferenceQP:
     """Solver for one set of constraints, given by the arrays `above`, `below` and `bound`.
 
     `solve` returns a status; then `x` is the point, `working` the list of constraints held as equations and
-    `multipliers` an array over all of them. Every solve starts afresh, so that its answer depends on its data alone.
+    `multipliers` an array over all of them. There is no warm start, so that the solution depends only on the data.
     """
 
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -94,7 +94,7 @@ class DifferenceQP:
     _all_u: cython.double[::1]
     _u: cython.double[::1]
     _a: cython.Py_ssize_t[::1]  # A, in the order of the columns of R
-    _out: cython.char[::1]  # 1 for what may not enter: it is in A, or rounding alone calls it violated
+    _out: cython.char[::1]  # 1 for constraints that may not enter: in A, or violated only by rounding
     _jt: cython.double[::1]  # flat, row after row
     _columns: cython.double[:, ::1]  # row k is column k of R
     _d: cython.double[::1]
@@ -175,7 +175,7 @@ class DifferenceQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _most_violated(self) -> cython.Py_ssize_t:
-        """The constraint missed by most, −1 where none is missed."""
+        """The constraint that is violated most; −1 if none is violated."""
         p: cython.Py_ssize_t
         worst: cython.Py_ssize_t = -1
         slack: cython.double
@@ -189,7 +189,7 @@ class DifferenceQP:
 
     @cython.cfunc
     def _take_in(self, p: cython.Py_ssize_t) -> cython.bint:
-        """Walk until constraint p holds and is in A; what would get a negative multiplier leaves on the way."""
+        """Add constraint p to A; constraints whose multipliers would become negative leave A on the way."""
         k: cython.Py_ssize_t
         leaving: cython.Py_ssize_t
         square: cython.double
@@ -201,12 +201,12 @@ class DifferenceQP:
             if self.iterations > ROUNDS * (self._constraints + 1):
                 return False
             square = self._directions(p)
-            leaving, longest = -1, 0.0  # how far until a multiplier is 0
+            leaving, longest = -1, 0.0  # the step at which the first multiplier becomes 0
             for k in range(self._q):
                 if self._r[k] > 0.0 and (leaving < 0 or self._u[k] < longest * self._r[k]):
                     leaving, longest = k, self._u[k] / self._r[k]
             if square == 0.0:
-                if leaving < 0:  # no feasible point, which only rounding can say of constraints that constants meet
+                if leaving < 0:  # infeasible, which only rounding can cause, since constants satisfy all constraints
                     self._out[p] = 1
                     return True
                 step = longest
@@ -263,7 +263,7 @@ class DifferenceQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _append(self, p: cython.Py_ssize_t, square: cython.double, multiplier: cython.double) -> cython.void:
-        """Take p into A: reflect the rows q..N−1 of Jᵀ so that d becomes a multiple of its entry q."""
+        """Append p to A: reflect the rows q..N−1 of Jᵀ so that d becomes a multiple of its entry q."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = self.size
@@ -290,7 +290,7 @@ class DifferenceQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _drop(self, leaving: cython.Py_ssize_t) -> cython.void:
-        """Remove a column of R, and turn what is then below its diagonal back with plane rotations."""
+        """Remove a column of R, and restore the triangular form by plane rotations."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = self.size

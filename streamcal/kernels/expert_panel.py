@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The experts of a mixture over knots of equal distance in log-odds: regressions, smoothers, and what they are given.
+"""The experts of a mixture over equidistant knots in log-odds: regressions, smoothers and given forecasts.
 
 Symbols:
 
     s, x                     the score, and its log-odds
-    φ                        features, of the score and of recent labels, at the places that `FEATURES` names
-    K = (1 − u²)²            the weight of an observation at a knot, u being their distance in half widths
+    φ                        features of the score and of recent labels, at the indices in `FEATURES`
+    K = (1 − u²)²            the weight of an observation at a knot, u being their distance in units of the half width
 """
 
 import cython
@@ -27,13 +27,13 @@ import numpy as np
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
 FULL = cython.declare(cython.double, 1e100)
-"""Where the growing unit of a smoother is scaled back to 1."""
+"""The unit of a smoother, which grows, is rescaled to 1 when it exceeds this."""
 FIRST = cython.declare(cython.int, 10)
-"""Scores of which the mean tells where most will be."""
+"""Number of scores whose mean determines `_hold`."""
 NEAR = cython.declare(cython.double, 3.0)
-"""Log-odds as near to 0 as this count as 0: a line that is held there is held well enough (.05 to .95)."""
+"""Mean log-odds within ± this count as 0 (probabilities from .05 to .95): the prior is then left as it is."""
 
-# The places of the features of a score in φ. Fading means of labels follow them.
+# The indices of the features of a score in φ. Decaying means of labels follow them.
 X = cython.declare(cython.Py_ssize_t, 0)
 CONSTANT = cython.declare(cython.Py_ssize_t, 1)
 CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
@@ -44,7 +44,7 @@ LINEAR = cython.declare(cython.Py_ssize_t, 6)
 LOG = cython.declare(cython.Py_ssize_t, 7)
 LOG_REST = cython.declare(cython.Py_ssize_t, 8)
 
-#: Name of a feature of a score → its place in φ.
+#: Name of a feature of a score → its index in φ.
 FEATURES = {
     "x": X,  # 0 where the score is clamped
     "1": CONSTANT,
@@ -73,29 +73,29 @@ def _log_odds(positive: cython.double, negative: cython.double) -> cython.double
 @cython.final
 @cython.cclass
 class Panel:
-    """Experts that learn a stream, and forecast at knots; each writes its forecast to the place that it is given.
+    """Experts that learn online and forecast at knots; each writes its forecast to its index in an array.
 
-    Regressions are shown the features of a score (`FEATURES`) and, after them, for each of `label_rates` the mean of
-    the labels ±1 that fades by it. Where labels come `delay` observations late, a step leaves out of these means the
-    labels that were not there when its score came. A₀ holds the regressions at log-odds 0 until ten scores tell where
-    most will be: where their mean m is beyond ±3, it then holds them at m − 9/m.
+    The features of the regressions are those of the score (`FEATURES`), followed by a mean of the labels ±1 for each of
+    `label_rates`, with exponential decay at that rate. If labels arrive `delay` observations late, the means in a step
+    contain only labels that were known when the score was predicted. The prior A₀ is centred on log-odds 0 for the
+    first ten scores; if their mean m is beyond ±3, it is then centred on m − 9/m.
 
-    A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at the place
-    `anchor`, a = `anchored`, and K fading with its memory.
+    A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at index
+    `anchor`, a = `anchored`, and K decaying with its memory.
 
     Parameters
     ----------
     regressions : dict of int to ForgettingRegression
-        By place in the forecasts; so are the next two.
+        By index in the forecasts, like the next two.
     smoothers : dict of int to (float, float)
         (Half width in log-odds, memory in observations).
     curves : sequence of int
-        Places of forecasts that are curves over all knots, see `draw`; they begin as the score.
+        Indices of forecasts that are curves over all knots, see `draw`; they are initialised as the score.
     interval, protected, score : int
-        Places of the log-minimax point of an interval, of a probability (both are given to `forecast`), and of
-        the score itself.
+        Indices of the log-minimax point of an interval, of a probability (both are arguments of `forecast`), and of the
+        score itself.
     anchor : int
-        Place of a regression; see above.
+        Index of a regression; see above.
     anchored : float
         The weight of the anchor, in observations at the knot.
     label_rates : sequence of float
@@ -121,10 +121,10 @@ class Panel:
     _phi: cython.double[::1]
     _rates: cython.const[cython.double][::1]
     _means: cython.double[::1]  # of all labels learned
-    _then: cython.double[::1]  # of those that were there `delay` observations ago
+    _then: cython.double[::1]  # of those that were known `delay` observations ago
     _waiting: cython.double[:, ::1]  # (label, weight) of the last `delay` observations, in a ring
     _learned: cython.Py_ssize_t
-    _first: cython.Py_ssize_t  # how many scores count for where the regressions are held, and their sum
+    _first: cython.Py_ssize_t  # number of scores in the mean for `_hold`, and their sum
     _sum: cython.double
     _delay: cython.Py_ssize_t
     _widths: cython.const[cython.double][::1]
@@ -176,7 +176,7 @@ class Panel:
         self._curves = np.tile(np.linspace(-LARGEST, LARGEST, size), (len(curves), 1))
 
     def draw(self, place, z):
-        """Set the curve at this place of the forecasts: log-odds at all knots."""
+        """Set the curve at this index of the forecasts: log-odds at all knots."""
         curve = np.asarray(self._curve_places).tolist().index(place)
         np.clip(z, -LARGEST, LARGEST, out=np.asarray(self._curves)[curve])
 
@@ -209,9 +209,9 @@ class Panel:
         protected: cython.double,
         out: cython.double[::1],
     ):
-        """Write the log-odds of every expert at a knot to its place in `out`.
+        """Write the log-odds of every expert at a knot to its index in `out`.
 
-        `lower` and `upper` are the ends of the interval, `protected` the probability, that are given.
+        `lower` and `upper` are the ends of the given interval, `protected` the given probability.
         """
         k: cython.Py_ssize_t
         regression: ForgettingRegression
@@ -237,7 +237,7 @@ class Panel:
 
     @cython.ccall
     def learn(self, x: cython.double, y: cython.double, w: cython.double):
-        """All experts learn the label y at the log-odds x, with weight w."""
+        """Update all experts with the label y at the log-odds x, with weight w."""
         k: cython.Py_ssize_t
         regression: ForgettingRegression
         place: cython.Py_ssize_t
@@ -261,7 +261,7 @@ class Panel:
                 self._hold()
 
     def _hold(self):
-        """Hold the regressions where most scores are, if that is far from 0."""
+        """Centre the prior of the regressions on the mean score, if that is far from 0."""
         middle = self._sum / FIRST
         if abs(middle) > NEAR:
             self._fill(middle - NEAR * NEAR / middle, np.zeros(len(self._rates)))
@@ -271,7 +271,7 @@ class Panel:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _follow(self, means: cython.double[::1], y: cython.double, w: cython.double) -> cython.void:
-        """Means of labels move towards ±1; a weight w moves as w steps do."""
+        """Update the means of labels; weight w is equivalent to w steps."""
         k: cython.Py_ssize_t
         for k in range(self._rates.shape[0]):
             means[k] -= expm1(w * log1p(-self._rates[k])) * (2.0 * y - 1.0 - means[k])
@@ -279,7 +279,7 @@ class Panel:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _smooth(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """The sums of the smoothers fade, by a growing unit, and take the observation in."""
+        """Decay the sums of the smoothers, by increasing their unit, and add the observation."""
         b: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -317,7 +317,7 @@ class Panel:
         }
 
     def load(self, state):
-        """Take over an earlier `state`, on a new panel; `ValueError` if it is of another size."""
+        """Load an earlier `state` into a new panel; `ValueError` if it is of another size."""
         own = {
             "means": self._means,
             "then": self._then,

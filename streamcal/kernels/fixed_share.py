@@ -4,7 +4,7 @@
 Symbols:
 
     V[j, k]                  the weight of forecast k in row j, a row being one share rate; rows sum to 1
-    R[j]                     log-wealth of row j: the log of the product of the probabilities it gave to what came
+    R[j]                     log-wealth of row j: the log of the product of its probabilities of the outcomes
 
 Only weights within rows and differences of log-wealth are kept, so nothing underflows, however long the stream.
 Fields and C signatures of `FixedShare` are in `fixed_share.pxd`, for the kernels that hold such objects.
@@ -27,11 +27,11 @@ import numpy as np
 
 @cython.cclass
 class FixedShare:
-    """Weights of K forecasts, multiplied by how right each was and shared anew; their weighted mean is a forecast.
+    """The fixed-share algorithm for K forecasts; the weighted mean of the forecasts is itself a forecast.
 
-    An outcome multiplies V[j, k] by the probability that forecast k gave to it, to the power of the learning rate of
-    the row; row j is normalised, and then the part `rates[j]` of it is shared anew by the prior. Rows are weighted in
-    turn: R[j] grows by the log of the probability that the mean of the row gave, times `row_rate`.
+    An outcome multiplies V[j, k] by its probability under forecast k, to the power of the learning rate of the row; row
+    j is normalised, and then the fraction `rates[j]` of its weight is redistributed according to the prior. Rows are
+    weighted in the same way: R[j] grows by `row_rate` times the log-probability of the outcome under the mean of row j.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class FixedShare:
     learning_rates : sequence of float
         The learning rate of each row; 1 is exact for log loss.
     prior : sequence of float
-        Where the weights start and what is shared by: K numbers that sum to 1.
+        The initial weights, also used for redistribution: K numbers that sum to 1.
     row_rate : float
         The learning rate of the rows themselves.
     passive : float
-        The part of the wealth at the start that stays on the first forecast for good; the rest is split evenly over the
-        rows. Where it is not 0, R[j] is measured against the wealth of the first forecast.
+        The fraction of the initial weight that always stays on the first forecast; the rest is split evenly over the
+        rows. If it is not 0, R[j] is relative to the log-wealth of the first forecast.
 
     Notes
     -----
@@ -79,9 +79,9 @@ class FixedShare:
         return log(positive) - log(negative)
 
     def assess(self, gains, of_rows):
-        """Set `of_rows`, shape (rows,), to the log of the probability that the mean of each row gave to an outcome.
+        """Set `of_rows`, shape (rows,), to the log-probability of an outcome under the mean of each row.
 
-        `gains`, shape (K,), are the logs of the probabilities that the forecasts gave to it.
+        `gains`, shape (K,), are its log-probabilities under the forecasts.
         """
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -93,7 +93,7 @@ class FixedShare:
             of_rows[j] = log(total)
 
     def learn(self, gains, of_rows, w):
-        """One step on an outcome of weight w, from what `assess` has read and set, now or when it was issued."""
+        """One step on an outcome of weight w, with the arguments of `assess`, now or when the forecast was issued."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         best: cython.double = gains[0]
@@ -113,7 +113,7 @@ class FixedShare:
         self._weigh()
 
     def _pay(self, row):
-        """Multiply a row by `_gains`, normalise it and share it anew; what it was multiplied by in the mean."""
+        """Multiply a row by `_gains`, normalise and redistribute it; returns the mean factor."""
         k: cython.Py_ssize_t
         rate: cython.double = self._rates[row]
         total: cython.double = 0.0
@@ -125,7 +125,7 @@ class FixedShare:
         return total
 
     def _weigh(self):
-        """Set the weights: the part of each forecast in all wealth."""
+        """Set the weights: the fraction of each forecast in the total wealth."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         part: cython.double
@@ -154,7 +154,7 @@ class FixedShare:
         return [np.asarray(self._shares).tolist(), np.asarray(self._log_wealth).tolist()]
 
     def load(self, shares, log_wealth):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(shares) != (self.rows, self.size) or np.shape(log_wealth) != (self.rows,):
             raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
         self._shares = np.array(shares, dtype=np.float64)
@@ -166,8 +166,8 @@ class FixedShare:
 class Jumper(FixedShare):
     """The Composite Jumper (Vovk, Petej & Gammerman 2021): fixed share over K sigmoids of the log-odds x of a score.
 
-    The calibrators are fₖ = σ(βₖ x + αₖ), f₀ being the score itself. The rows, one for each jump rate, start on the
-    score, and R is their log-wealth against that of the score: a log likelihood ratio.
+    The calibrators are fₖ = σ(βₖ x + αₖ), f₀ being the score itself. The rows, one for each jump rate, are
+    initialised with all weight on the score, and R is their log-wealth relative to the score: a log likelihood ratio.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Jumper(FixedShare):
     rates : sequence of float
         The jump rates, each above 0.
     passive : float
-        The part of the wealth at the start that stays on the score for good.
+        The fraction of the initial weight that always stays on the score.
 
     Notes
     -----
@@ -200,12 +200,12 @@ class Jumper(FixedShare):
         return p if p < 1.0 else 1.0
 
     def step(self, x, y, w):
-        """One step on the label y at x, which counts w times; then the jump."""
+        """One step on the label y at x, with weight w; then the jump."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         z: cython.double
         score: cython.double = log_sigmoid(x if y > 0.0 else -x)
-        best: cython.double = 0.0  # the log of how much the score gains on itself
+        best: cython.double = 0.0  # the log gain of the score relative to itself
         for k in range(self.size):
             z = self._slopes[k] * x + self._offsets[k]
             self._gains[k] = w * (log_sigmoid(z if y > 0.0 else -z) - score)
@@ -223,6 +223,6 @@ class Jumper(FixedShare):
         return [*FixedShare.state(self), self.weight]
 
     def load(self, shares, log_wealth, weight: cython.double):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         FixedShare.load(self, shares, log_wealth)
         self.weight = weight

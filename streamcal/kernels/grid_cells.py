@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Which cell of a grid a coordinate lies in, and sums and values by cell, one number or an array at a time.
 
-Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A guess that is never too
-high is found without a search, and comparisons with the edges correct it, so that the guess decides about speed only:
+Cells are defined by their edges, an increasing array: cell i holds edges[i−1] ≤ x < edges[i]. A lower bound
+for the index is computed without a search and corrected by comparisons with the edges, so that it only affects speed:
 
-    linear        the place of x between the outermost edges, for equally spaced edges
+    linear        from the position of x between the outermost edges, for equally spaced edges
     logarithmic   a table by the exponent and the top bits of the mantissa of min(x, 1 − x), for edges equally spaced in
-                  log-odds; with enough bits no entry of the table spans two edges, and one comparison is enough
+                  log-odds; with enough bits no entry of the table spans two edges, and one comparison suffices
 """
 
 import cython
@@ -15,19 +15,19 @@ import numpy as np
 MANTISSA = 52
 BITS_MIN, BITS_MAX = 8, 14  # of the mantissa, in the table's index; 14 are enough for 2¹⁷ cells, in 3 MB
 
-# Cells are found for so many observations before their sums are touched: two plain loops are faster than one.
+# Cells are found for blocks of this many observations before the sums are updated: two simple loops are faster.
 BLOCK = 4096
 
 
 @cython.cclass
 class CellFinder:
-    """Finds cells. `edges` increase; `logarithmic` edges lie in (0, 1); `centres` stand for the cells."""
+    """Finds cells. `edges` increase; `logarithmic` edges lie in (0, 1); `centres` are the representatives. O(1)."""
 
-    _edges: cython.double[::1]  # and an infinite one, which nothing reaches
+    _edges: cython.double[::1]  # followed by an infinite edge as a sentinel
     _centres: cython.double[::1]
     _number: cython.Py_ssize_t
     _logarithmic: cython.bint
-    _single: cython.bint  # logarithmic: one comparison is enough
+    _single: cython.bint  # logarithmic: one comparison suffices
     _first: cython.double  # linear: the first edge
     _step: cython.double  # linear: cells per unit
     _shift: cython.int  # logarithmic: the bits of a double that are left out of the index
@@ -56,7 +56,7 @@ class CellFinder:
                 self._fill(inner, bits)
 
     def _fill(self, edges, bits):
-        """The table with so many bits of the mantissa."""
+        """Make the table with this many bits of the mantissa."""
         self._shift = MANTISSA - bits
         keys = np.array([min(edges.min(), 1.0 - edges.max()), 0.5]).view(np.int64) >> self._shift
         index = np.arange(keys[0], keys[1] + 2)
@@ -76,7 +76,7 @@ class CellFinder:
         i: cython.Py_ssize_t = self._guessed(x)
         while self._edges[i] <= x:
             i += 1
-        while i > 0 and x < self._edges[i - 1]:  # never, but for equally spaced edges a few roundings apart
+        while i > 0 and x < self._edges[i - 1]:  # only if equally spaced edges are a few ulps apart
             i -= 1
         return i
 
@@ -154,7 +154,7 @@ class CellFinder:
         """`find` at every entry, written to `out`."""
         k: cython.Py_ssize_t
         i: cython.Py_ssize_t
-        # Local names: a store to `out` could change an attribute, for all the compiler knows.
+        # Local names, since the compiler must assume that a store to `out` changes attributes.
         edges: cython.double[::1] = self._edges
         guess: cython.int[::1] = self._guess
         shift: cython.int = self._shift
@@ -179,7 +179,7 @@ def _looked_up(
     base: cython.longlong,
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """The guess for x in [0, 1]; choices instead of branches, which half of the time would be mispredicted."""
+    """The guess for x in [0, 1]; without branches, half of which would be mispredicted."""
     left: cython.longlong = _bits(x)
     right: cython.longlong = _bits(1.0 - x)  # without rounding where x > ½
     nearer: cython.longlong = right if right < left else left

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The randomised forecaster F99 (Foster 1999), one for each row, and the random numbers it draws.
+"""The randomised forecaster F99 (Foster 1999), one for each row, and its random numbers.
 
 Symbols, in one row:
 
     l, m, r                  left end, midpoint and right end of place i, m the i-th possible forecast: i/K to (i+1)/K
-    q                        the share of positive outcomes when m was forecast; m, when it never was
+    q                        the share of positive outcomes when m was forecast; m, if it never was
     d = l − q,  e = q − r    deficit and excess: above 0 where the forecast m has been too high, too low
 
-A place with d ≤ 0 and e ≤ 0 is right and is forecast. If there is none, q lies above the first place and below the
-last, so somewhere a place i of excess meets a place i + 1 of deficit: the forecast is i with probability
+A place with d ≤ 0 and e ≤ 0 is calibrated and is forecast. If there is none, q lies above the first place and below the
+last, so there is a place i of excess followed by a place i + 1 of deficit: the forecast is i with probability
 d[i+1] / (d[i+1] + e[i]), else i + 1. With N the weight of a place, Σ N·max(d, e, 0)² then grows by at most 1/(N + 1) in
 the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·d[i+1]·(r[i] − y), cancel.
 """
@@ -16,7 +16,7 @@ the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·
 import cython
 import numpy as np
 
-# SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN. Nothing is carried along.
+# SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN, without any state.
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
 SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
@@ -77,7 +77,7 @@ class Hedger:
 
     @cython.ccall
     def learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double):
-        """The label y, of weight w, came true after this row's forecast."""
+        """Learn the label y, of weight w, that followed the forecast of this row."""
         i: cython.Py_ssize_t = self._choose(row)
         self._weight[row, i] += w
         self._positive[row, i] += w * y
@@ -86,7 +86,7 @@ class Hedger:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _choose(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place forecast in a row: the row's own if it is right, else the first that is, else drawn."""
+        """The place forecast in a row: the current one if calibrated, else the first that is, else a random one."""
         i: cython.Py_ssize_t
         deficit: cython.double
         excess: cython.double
@@ -123,7 +123,7 @@ class Hedger:
         return np.asarray(self._weight).tolist(), np.asarray(self._positive).tolist(), self.number
 
     def load(self, weight: object, positive: object, number: cython.ulonglong):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         if not np.shape(weight) == np.shape(positive) == (self._size, self._size):
             raise ValueError(f"expected {self._size} × {self._size} weights, not {np.shape(weight)}")
         self._weight = np.array(weight, dtype=np.float64)

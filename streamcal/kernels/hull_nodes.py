@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a hull tree is made of: leaves, inner nodes, and what is done with one of them.
+"""The nodes of a hull tree, leaves and inner nodes, and operations on one node.
 
-The fields are declared in `hull_nodes.pxd`, so that the other files of the tree read them as fields of a struct. What a
-node means is said in `hull_tree.py`.
+The fields are declared in `hull_nodes.pxd`, so that the other files of the tree access them as fields of a struct.
+`hull_tree.py` explains the meaning of nodes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import math
 import cython
 
 LEAF_CAPACITY = 64
-MERGED_FILL = 48  # two sibling leaves become one when they hold no more: far enough from 64 not to flutter
+MERGED_FILL = 48  # two sibling leaves with no more groups are merged: well below 64, to avoid repeated splits
 
-EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and may be taken apart again
+EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and so are their differences
 
 LEFT, RIGHT = 0, 1
 _LEFT = cython.declare(cython.int, LEFT)
@@ -23,18 +23,18 @@ _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _INFINITY = cython.declare(cython.double, math.inf)
 
 if not cython.compiled:
-    # A node that is only looked at, while nothing changes: compiled, a bare pointer, since counting references would
-    # write to every node on the way. Every descent goes by these; what may drop a node holds it as an object.
+    # A node that is only read while the tree does not change: compiled, a bare pointer, since reference counting would
+    # write to every node on a path. All descents use these; code that may release a node holds it as an object.
     Borrowed = object
 
 
-@cython.no_gc  # children are owned by their parent alone: no cycles, and nothing for the collector to walk
+@cython.no_gc  # children are owned by their parent alone: there are no cycles for the garbage collector
 @cython.cclass
 class Node:
-    """What leaves and inner nodes share: the number of leaves below and the mass.
+    """The base class of leaves and inner nodes: the number of leaves below, and the mass.
 
-    What is done with them are functions: a table of methods would cost each node a pointer, and an inner one, which is
-    three cache lines long, a fourth.
+    Operations are functions and not methods: a table of methods would add a pointer to each node, and a fourth cache
+    line to an inner one.
     """
 
     def __init__(self):
@@ -65,7 +65,7 @@ class Inner(Node):
     Every score of the left child < cut <= every score of the right one. The pool holds the groups with
     lo <= score < hi and has the slope P/W. On each side (LEFT, RIGHT) the mass of the child is split at the end of
     the pool: `near` inside it, `far` outside. Any line with a slope strictly between `low` and `high` of a side
-    supports that child at the same end; low = ∞ says that the end is not known.
+    supports that child at the same end; low = ∞ means that the end is not known.
     """
 
     def __init__(self, left: Node, right: Node, cut: cython.double):
@@ -84,7 +84,7 @@ class Inner(Node):
 @cython.exceptval(check=False)
 @cython.locals(i=cython.int)
 def position(leaf: Leaf, score: cython.double) -> cython.int:
-    """How many groups lie below `score`. Loads that do not wait for one another beat a search by halves."""
+    """How many groups lie below `score`. Independent comparisons are faster than bisection here."""
     i = 0
     while i + 8 <= leaf.n and leaf.scores[i + 7] < score:
         i += 8
@@ -137,7 +137,7 @@ def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
 @cython.exceptval(check=False)
 @cython.locals(j=cython.int)
 def sum_up(leaf: Leaf) -> cython.void:
-    """Form the masses anew, as after a removal, when subtraction would leave rounding behind."""
+    """Compute the masses anew, as after a removal, where subtraction would leave rounding errors."""
     leaf.weight = leaf.positive = 0.0
     for j in range(leaf.n):
         leaf.weight += leaf.w[j]

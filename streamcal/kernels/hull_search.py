@@ -20,11 +20,11 @@ else:
 
 TIE = 1.0 + 2.0**-46
 TIE_EXACT = 1.0 + 2.0**-50
-"""Slopes within this factor of one another tie, and what ties with a line is left outside its end.
+"""Slopes within this factor of one another tie, and groups that tie with a line are left outside its end.
 
-Sums in different orders differ by some ulps. Beside a group of weight 1e20 whose slope is λ up to rounding, a light
-pool would otherwise find its balance with that group, whatever its own slope: the rounding of the heavy excess
-hides the light one. Left out, the group changes the fit only if it does violate the order, and then by
+Sums in different orders differ by some ulps. Next to a group of weight 1e20 whose slope is λ up to rounding, a light
+pool would otherwise be balanced with that group, whatever its own slope: the rounding error of the heavy excess
+exceeds the light one. If the group is left out, the fit changes only if it violates the order, and then by
 less than the factor, since Newton's bracket closes on λ* from both sides. TIE_EXACT serves integer
 masses: fits of total weight N are fractions with denominators of at most N, different ones 1/N² apart, so no two
 different slopes tie below N = 3e7.
@@ -50,23 +50,23 @@ _INFINITY = cython.declare(cython.double, math.inf)
 def _belongs(
     side: cython.int, p: cython.double, w: cython.double, P: cython.double, W: cython.double, tie: cython.double
 ) -> cython.bint:
-    """Does the stretch (w, p) next to a line of slope P/W clearly violate the order, and so belong into the pool?"""
+    """Whether the stretch (w, p) next to a line of slope P/W clearly violates the order, and so belongs to the pool."""
     return p * W > P * tie * w if side == _LEFT else p * (W * tie) < P * w
 
 
 @cython.cclass
 class Search:
-    """The tree under `root`, and what a search in it works with.
+    """The tree under `root`, and the working data of a search in it.
 
-    `exact` says that every mass ever seen was an integer and all sums stay below 2⁵²: only then can a mass be taken
-    from a sum without leaving rounding behind. Of the rest, the attributes belong to the operation at work; they mean
-    nothing between calls.
+    `exact` states that every mass so far was an integer and all sums are below 2⁵²: only then can a mass be subtracted
+    from a sum without rounding. All other attributes are working data of the current operation; they are undefined
+    between calls.
     """
 
     def __init__(self):
         self._root = None
         self._set_exact(True)
-        if not cython.compiled:  # what a struct is compiled
+        if not cython.compiled:  # a struct, if compiled
             self._change, self._line, self._end, self._path = (SimpleNamespace() for _ in range(4))
             self._path.beside = [[None] * MAX_DEPTH for _ in range(2)]
             self._path.reach_w, self._path.reach_p = ([[0.0] * MAX_DEPTH for _ in range(2)] for _ in range(2))
@@ -90,11 +90,11 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(other=cython.int, slope=cython.double)
     def _settle(self, inner: Inner, side: cython.int) -> cython.void:
-        """Bring the pool of a node up to date after the change in its child on `side`; search only if need be.
+        """Bring the pool of a node up to date after the change in its child on `side`; search only if necessary.
 
         Seen from the cut, the change moves all points of the child beyond the changed group by one vector (dw, dp).
         Where that lies outside the pool and lifts them off the supporting line, the pool stays as it is.
-        Otherwise both ends are held against the new slope.
+        Otherwise both ends are compared with the new slope.
         """
         other = 1 - side
         if self._change.taking and not self._exact:
@@ -130,7 +130,7 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(slope=cython.double)
     def _confirmed(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-        """Does a change inside the pool, whose slope is `line` now, speak for the end of the pool by itself?
+        """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
 
         The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
         the sums.
@@ -153,12 +153,12 @@ class Search:
     @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
     @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
     def _kept(self, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-        """Does the pool surely end where it did, now that its slope is `line`?
+        """Whether the end of the pool is certainly unchanged, now that its slope is `line`.
 
         The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
         without it, the end is found there: if the old end lies there too, it is the one, since it supported
-        the subtree at such slopes and the subtree has not changed. In the leaf of the change the old end is put to
-        the proof: a scan for it would cost another pass.
+        the subtree at such slopes and the subtree has not changed. In the leaf of the change the old end is
+        tested: a scan for it would cost another pass.
         """
         if not inner.low[side] < line < inner.high[side]:
             return False
@@ -208,7 +208,7 @@ class Search:
             if w == 0.0 or not self._step(p, w):
                 break
         if w > 0.0 and (p != self._line.P or w != self._line.W):
-            # λ* lies between two neighbouring floats, or ties with a stretch: what ties with it belongs.
+            # λ* lies between two neighbouring floats, or ties with a stretch, which then belongs to the pool.
             self._tie = 1.0 / self._tie
             for side in range(2):
                 self._find_end(inner, side)
@@ -222,7 +222,7 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int)
     def _set_end(self, inner: Inner, side: cython.int) -> cython.void:
-        """Make the end found last that of the pool, with the slopes between which it stays there."""
+        """Set the end of the pool to the one found last, with the range of slopes for which it is valid."""
         inner.near_w[side], inner.near_p[side] = self._end.near_w, self._end.near_p
         inner.far_w[side], inner.far_p[side] = self._end.far_w, self._end.far_p
         leaf = cython.cast(Leaf, self._end.leaf)
@@ -272,11 +272,11 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(before=cython.double)
     def _step(self, p: cython.double, w: cython.double) -> cython.bint:
-        """Go on to the line through the ends of the present one, which are (w, p) apart; False where that is it.
+        """Go to the line through the ends of the current one, which are (w, p) apart; False at convergence.
 
         The height of the line through the right end above that through the left one is a decreasing, piecewise
         linear function of the slope, and 0 at the slope λ* sought. So its sign narrows the bracket of λ*, and the
-        next line is Newton's step. A step that leaves the bracket is replaced by the middle.
+        next line is Newton's step, replaced by bisection if it leaves the bracket.
         """
         before = self._line.slope
         self._set_line(p, w)
@@ -363,8 +363,8 @@ class Search:
     def _scan_whole(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
         """`_scan` where nothing rounds: the end is the first of the points that lie deepest below the line.
 
-        Sums from the start are compared there, whatever was found so far, so that no branch depends on the data:
-        half of those in `_scan` are mispredicted.
+        It compares sums from the start, independently of what was found so far, so that no branch depends on the data:
+        half of the branches in `_scan` are mispredicted.
         """
         if not cython.compiled:
             run_w, run_p = [0.0] * (LEAF_CAPACITY + 1), [0.0] * (LEAF_CAPACITY + 1)
@@ -404,7 +404,7 @@ class Search:
     @cython.locals(node=Borrowed, leaf=Leaf, left=cython.int, right=cython.int, i=cython.int, j=cython.int)
     @cython.locals(w=cython.double, p=cython.double, below_w=cython.double, below_p=cython.double)
     def _locate(self, score: cython.double) -> cython.void:
-        """Walk to the score, note what hangs off the way, and sum up the masses on both sides of the score."""
+        """Descend to the score, record the subtrees beside the path, and sum the masses on both sides of the score."""
         node = cython.cast(Borrowed, self._root)
         left = right = 0
         self._path.pooled = False
@@ -435,7 +435,7 @@ class Search:
             self._path.reach_w[_LEFT][j], self._path.reach_p[_LEFT][j] = w, p
             w += cython.cast(Inner, self._path.beside[_LEFT][j]).left.weight
             p += cython.cast(Inner, self._path.beside[_LEFT][j]).left.positive
-        if self._exact:  # what is left: half of the leaf need not come from memory
+        if self._exact:  # by subtraction: half of the leaf need not be loaded
             w, p = leaf.weight - below_w, leaf.positive - below_p
             if self._path.tied:
                 w -= leaf.w[i]
@@ -461,7 +461,7 @@ class Search:
     @cython.exceptval(check=False)
     @cython.locals(w=cython.double)
     def _upper(self, w: cython.double) -> cython.double:
-        """The fit of the data and (score, 1, w), from where `_lower_at` ended: often only the label is another."""
+        """The fit of the data and (score, 1, w), starting from the result of `_lower_at`, which is often close."""
         self._try_line(self._line.P + w, self._line.W)
         return self._newton(w, w)
 
@@ -502,10 +502,10 @@ class Search:
     def _find_end_from_score(self, side: cython.int) -> cython.void:
         """Find where the line P/W supports the groups on one side of the located score.
 
-        These groups are the children that hang off the path on that side, and a part of the last leaf. Where the pool
-        of a node on the path belongs to them as a whole, the child holds the end for all of the node: what hangs
-        deeper is hidden. The first such node from the top is the start. Above it a child matters only if the
-        pool reaches over the score; for else it proves that the line passes below the child.
+        These groups are the children beside the path on that side, and a part of the last leaf. If the pool of a node
+        on the path consists only of such groups, the child contains the end for the whole node, and deeper subtrees
+        need no search. The search starts at the first such node from the top. Above it a child matters only if its pool
+        contains the score; otherwise the pool proves that the line passes below the child.
         """
         P, W, tie = self._line.P, self._line.W, self._tie
         number = self._path.number[side]
@@ -554,7 +554,7 @@ class Search:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _find_end_again(self, inner: Inner, side: cython.int) -> cython.void:
-        """`_find_end`, without a search where it is the end of the pool."""
+        """`_find_end`, without a search if it is the end of the pool."""
         if inner.low[side] < self._line.slope < inner.high[side]:
             self._end.near_w, self._end.near_p = inner.near_w[side], inner.near_p[side]
             self._end.far_w, self._end.far_p = inner.far_w[side], inner.far_p[side]

@@ -11,19 +11,19 @@ Symbols, all of the cumulative sum diagram of isotonic regression:
     end         where a supporting line touches the points of one side; which one is told by a key, the score
                 of the first group to its right
 
-`hull_nodes.py` holds the leaves and the inner nodes, `hull_search.py` the searches, this file what is done with them.
+`hull_nodes.py` holds the leaves and the inner nodes, `hull_search.py` the searches, this file the operations.
 
 The tree is leaf-oriented and weight-balanced. A leaf holds up to 64 groups in order. An inner node holds the
-`cut` between its children and the edge of its own minorant that crosses the cut: the *pool*. The pool ends at the
-left where a line of its slope supports the left child, and at the right where it supports the right child;
-where nothing crosses, both ends lie on the cut and the slope is a witness, that of any line which supports there.
+`cut` between its children and the edge of its own minorant that crosses the cut, called the *pool*. The pool ends at
+the left where a line of its slope supports the left child, and at the right where it supports the right child;
+if no edge crosses, both ends lie on the cut and the slope is that of any line which supports there.
 Beyond its two ends the minorant of the node is that of its children. So the end of a line of given slope is found by
 one descent: an edge steeper than the line sends it left, a flatter one right (`_find_end`).
 
     pool            Newton's method: ends of the present slope, slope of the present ends, until they agree
-    update, revert  change one leaf, then the pools on its root path. Most need no search: what lies beyond the
-                    end of a pool and rises does not matter; what belongs into a pool and enters it confirms
-                    its end (`_confirmed`); else the old end is put to the proof before another is sought (`_kept`)
+    update, revert  change one leaf, then the pools on its root path. Most need no search: groups that
+                    rise beyond the end of a pool have no effect; groups that belong to a pool and enter it confirm
+                    its end (`_confirmed`); otherwise the old end is tested before a search (`_kept`)
     interval        Newton again, for the edge that crosses the test object; each end is that of a prefix or a
                     suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic        the topmost pool that contains the score
@@ -31,14 +31,14 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
 With k distinct scores a descent costs O(log k). An update is one descent, and for each pool that must be searched
 two more per step of Newton's method: at a million scores every other time one pool of 15, in one or two steps. A query
 is one descent, and for each step at most one more for every pool that reaches over the score, O(log² k). The bracket
-bounds the steps; streams of 0/1 labels never took more than 12, weights made to mislead (over 10¹⁰⁰) up to 95. Memory:
+bounds the steps; streams of 0/1 labels never took more than 12, adversarial weights (over 10¹⁰⁰) up to 95. Memory:
 32 bytes for each place in a leaf, of which random arrivals fill 70 % and sorted ones all, and 4 for the nodes. Leaves
-and nodes are allocated one by one, so that no step ever copies the whole.
+and nodes are allocated one by one, so that no step copies the whole tree.
 
 Masses are measured from the cut (in a query: from the score) outwards and are sums of positive numbers only, so that
-light groups beside heavy ones keep their digits; no difference of sums is ever taken, but of whole numbers. Two slopes
+light groups beside heavy ones keep their accuracy; differences of sums are only taken of integers. Two slopes
 are compared by cross multiplication. With integer weights of a total below 3·10⁷ all of that is exact. For other
-weights, of however many magnitudes between LIGHTEST and HEAVIEST, the fits are right to a few 1e-14 (see `TIE`).
+weights between LIGHTEST and HEAVIEST the relative error of the fits is a few 1e-14 (see `TIE`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ else:
     )
     from streamcal.kernels.hull_search import Search
 
-LEAF_FILL = 48  # groups per leaf after `rebuild`: room to grow without splitting at once
+LEAF_FILL = 48  # groups per leaf after `rebuild`, so that leaves do not split at once
 FEW = 16  # `update_sorted` loops while the tree is this many times larger than the update
 
 BALANCE, ROTATION = 3, 2
@@ -94,15 +94,15 @@ BALANCE, ROTATION = 3, 2
 least twice the leaves of the outer. Hirai & Yamamoto (2011) prove that this pair keeps a tree balanced."""
 
 MASS_TOLERANCE = 1e-10
-"""When an observation is taken back, a group may miss this fraction of the heaviest group there ever was: more than the
+"""Tolerance of retractions, as a fraction of the weight of the heaviest group so far: more than the
 rounding of a million sums and differences, and, unless weights span ten orders of magnitude, less than any mistake."""
 
-HALF_ULP = 2.0**-53  # what is left of a weight whose rest was lost in rounding, as a fraction
+HALF_ULP = 2.0**-53  # the fraction that remains of a weight whose rest was lost in rounding
 
 LIGHTEST, HEAVIEST = 1e-150, 1e150
-"""The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups: under
-decay they are what a pause of hundreds of half-lives has left. A test object is never taken to be heavier: it
-outweighs what decayed weights can add up to by 70 orders of magnitude, so that the fits are 0 and 1 to 1e-70."""
+"""The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups,
+which under decay occur after hundreds of half-lives without observations. Heavier test objects are treated as of weight
+HEAVIEST, 70 orders of magnitude above any sum of decayed weights, so that the fits are 0 and 1 to 1e-70."""
 
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
@@ -121,8 +121,8 @@ _INFINITY = cython.declare(cython.double, math.inf)
 class HullTree(Search):
     """Distinct scores in order, each with its weight, positive weight and count, and the fit of all of them.
 
-    `centre`, if given, is asked where a score that comes alone stands: on a grid, the centre of its cell. Arrays of
-    scores are taken as they are. The root is None exactly when nothing is held.
+    `centre`, if given, maps single scores to the scores that are stored: on a grid, the centre of the cell. Arrays of
+    scores are not mapped. The root is None exactly if nothing is held.
     """
 
     _centre: object
@@ -130,7 +130,7 @@ class HullTree(Search):
     _hi: cython.double
     _size: cython.longlong
     _count: cython.longlong
-    _heaviest: cython.double  # the largest weight a group ever had, in today's units
+    _heaviest: cython.double  # the largest weight a group ever had, in current units
 
     def __init__(self, centre=None):
         Search.__init__(self)
@@ -176,11 +176,11 @@ class HullTree(Search):
         self._add(self._placed(score), float(w), float(w) * float(y), 1)
 
     def set_fast_range(self, lo: cython.double, hi: cython.double):
-        """Let `update_fast` and `interval_fast` take scores from lo to hi."""
+        """Set the range of scores that `update_fast` and `interval_fast` accept."""
         self._lo, self._hi = lo, hi
 
     def update_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`update_one` for an observation as it came, if `fast_case` passes it; whether it did."""
+        """`update_one` for an unchecked observation if `fast_case` accepts it; returns whether it did."""
         s: cython.double
         weight: cython.double
         if fast_case(score, y, w, self._lo, self._hi) != 2:
@@ -192,7 +192,7 @@ class HullTree(Search):
     @cython.cfunc
     @cython.inline
     def _placed(self, score: cython.double) -> cython.double:
-        """Where a score stands; −0.0 + 0.0 = 0.0."""
+        """The score that is stored for a score; −0.0 + 0.0 = 0.0."""
         return float(score) + 0.0 if self._centre is None else float(self._centre(score))
 
     @cython.cfunc
@@ -207,7 +207,7 @@ class HullTree(Search):
         self._root = self._apply(self._root)
 
     def revert(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
-        """Take an earlier update back. Returns 0, or 1 if the tree cannot hold it: then nothing has changed."""
+        """Remove an earlier update. Returns 0, or 1 and no change if the tree cannot contain it."""
         score, w, positive = self._placed(score), float(w), float(positive)
         if not self._holds(score, w, positive, count):
             return 1
@@ -216,7 +216,7 @@ class HullTree(Search):
             self._set_exact(False)
         self._count -= count
         self._root = self._apply(self._root)
-        if self._root is None:  # with the last observation goes all rounding
+        if self._root is None:  # without observations no rounding error remains
             self._heaviest = 0.0
             self._set_exact(True)
         return 0
@@ -225,7 +225,7 @@ class HullTree(Search):
     @cython.exceptval(check=False)
     @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
     def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
-        """Can this have been added earlier? With the last observation of a group all of its weight must go."""
+        """Whether this can have been added earlier. The last observation of a group must have all of its weight."""
         if self._root is None:
             return False
         leaf = cython.cast(Leaf, self._leaf_of(score))
@@ -233,7 +233,7 @@ class HullTree(Search):
         if i == leaf.n or leaf.scores[i] != score or count > leaf.count[i]:
             return False
         slack, rest, rest_p = _MASS_TOLERANCE * self._heaviest, leaf.w[i] - w, leaf.p[i] - p
-        if self._exact and whole(w) and whole(p):  # no rounding that could excuse anything
+        if self._exact and whole(w) and whole(p):  # no tolerance for rounding is needed
             slack = 0.0
         if count == leaf.count[i] and rest > slack:
             return False
@@ -249,7 +249,7 @@ class HullTree(Search):
         leaves = inner.leaves
         side = _LEFT if self._change.score < inner.cut else _RIGHT
         child = self._apply(inner.left if side == _LEFT else inner.right)
-        if child is None:  # its last group has gone
+        if child is None:  # its last group was removed
             return inner.right if side == _LEFT else inner.left
         if side == _LEFT:
             inner.left = child
@@ -287,7 +287,7 @@ class HullTree(Search):
                 self._size -= 1
                 drop(leaf, i)
             else:
-                # What is left is known only to within the rounding of what was there, and is positive, for
+                # The remaining weight is known only up to the rounding of the previous one, and is positive, since
                 # observations remain.
                 if (
                     leaf.w[i] + self._change.dw <= 0.0
@@ -304,7 +304,7 @@ class HullTree(Search):
     def _split(self, leaf: Leaf, i: cython.int) -> Node:
         """Put the new group before position `i` of a full leaf, half of whose groups go into a new one.
 
-        A group that comes first or last gets a leaf for itself: sorted arrivals then leave full leaves behind.
+        A group that is first or last gets its own leaf, so that sorted arrivals produce full leaves.
         """
         half = i if i == 0 or i == _CAPACITY else _CAPACITY // 2
         right = Leaf()
@@ -332,7 +332,7 @@ class HullTree(Search):
     @cython.cfunc
     @cython.locals(child=Inner)
     def _rebalanced(self, inner: Inner) -> Node:
-        """Rotate a node one of whose children has become too heavy; the nodes that move are made anew."""
+        """Rotate a node one of whose children has become too heavy; moved nodes are created anew."""
         if inner.left.leaves < inner.right.leaves:
             child = cython.cast(Inner, inner.right)
             if child.left.leaves >= _ROTATION * child.right.leaves:
@@ -375,7 +375,7 @@ class HullTree(Search):
         return p0, max(p0, self._upper(w))
 
     def interval_fast(self, score: object):
-        """`interval` for a score as it came, if `fast_score` passes it, and weight 1; else None, as when empty."""
+        """`interval` with weight 1 for an unchecked score if `fast_score` accepts it; else, or if empty, None."""
         s: cython.double
         p0: cython.double
         if self._root is None or not fast_score(score, self._lo, self._hi):
@@ -449,7 +449,7 @@ class HullTree(Search):
 
     @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count, heaviest=0.0):
-        """Replace the content by sorted arrays of distinct scores; `heaviest` is what the property said. O(k)."""
+        """Replace the content by sorted arrays of distinct scores; `heaviest` restores that property. O(k)."""
         s: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
         ws: cython.const[cython.double][::1] = np.ascontiguousarray(w, dtype=np.float64)
         ps: cython.const[cython.double][::1] = np.ascontiguousarray(positive, dtype=np.float64)
@@ -529,14 +529,14 @@ class HullTree(Search):
         return scores[starts[:n]], scores[ends], positive[:n] / weight[:n]
 
     def multiply(self, factor: cython.double):
-        """Scale every weight by a positive factor; groups that come out below LIGHTEST are dropped. O(k)."""
+        """Multiply every weight by a positive factor; groups then below LIGHTEST are dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
         kept = w * factor >= LIGHTEST
         columns = scores[kept], w[kept] * factor, positive[kept] * factor, count[kept]
         self.rebuild(*columns, self._heaviest * factor)
 
     def prune(self, threshold: cython.double):
-        """Drop the groups with less weight than `threshold`; returns how many observations went. O(k)."""
+        """Drop the groups with less weight than `threshold`; returns the number of observations dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
         kept = w >= threshold
         if not kept.all():
@@ -545,7 +545,7 @@ class HullTree(Search):
 
     @cython.locals(leaf=Leaf)
     def check(self):
-        """Raise AssertionError where an invariant does not hold. O(k log k)."""
+        """Raise AssertionError if an invariant does not hold. O(k log k)."""
         groups = 0
         for leaf in leaves(self._root):
             groups += leaf.n
@@ -576,7 +576,7 @@ def _restored(centre, scores, w, positive, count, heaviest):
 @cython.locals(inner=Inner)
 def _check(node: Node, scores, w, p, exact: cython.bint):
     """Check a subtree that should hold just these groups."""
-    slack = 0.0 if exact else 1e-9  # sums in two orders; masses added one by one gather rounding
+    slack = 0.0 if exact else 1e-9  # sums in two orders; masses added one by one accumulate rounding errors
     assert abs(node.weight - w.sum()) <= slack * w.sum(), "weight"
     assert abs(node.positive - p.sum()) <= slack * w.sum(), "positive weight"
     if node.leaves == 1:

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Online logistic regressions with forgetting, and curves that correct a forecast. Both take implicit steps.
+"""Online logistic regressions with forgetting, and corrections of a forecast. Both take implicit steps.
 
-An implicit step ends where its own gradient is taken, and so never overshoots (Kulis and Bartlett, Implicit online
+An implicit step uses the gradient at its own end point, and so never overshoots (Kulis and Bartlett, Implicit online
 learning, ICML 2010). Symbols:
 
     φ                        features
     z = θ·φ, p = σ(z)        a forecast
     A                        the curvature of the losses so far and of the prior, A₀
-    λ                        what is kept of a coordinate of A at each step
-    v = φᵀA⁻¹φ               how uncertain z is
+    λ                        the factor of a coordinate of A at each step
+    v = φᵀA⁻¹φ               the variance of z
 
-Fields and C signatures are in `implicit_regression.pxd`, for the kernels that hold these objects.
+Fields and C signatures are in `implicit_regression.pxd`, for other kernels.
 """
 
 import cython
@@ -25,13 +25,13 @@ import numpy as np
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of forecasts stay within ± this, as those of scores do: a forecast is never nearer to 0 or 1 than 1e-7."""
 HEAVIEST = cython.declare(cython.double, 1e6)
-"""What a heavier observation counts as in a regression: beside 1e-6 of a curvature nothing else keeps its digits."""
+"""Larger weights of observations are clipped to this in a regression, for numerical accuracy."""
 PIVOT = cython.declare(cython.double, 1e-9)
-"""Share of its diagonal below which a pivot of A is rounding: the curvature is at least A₀, and at most 1e6 a step."""
+"""A pivot below this fraction of its diagonal is rounding error: A is at least A₀, and grows by at most 1e6 a step."""
 STEPS = cython.declare(cython.int, 100)
 """Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 as a rule."""
 ROUNDING = cython.declare(cython.double, 1e-12)
-"""A step as small as this, relative to the root where that is large, ends them."""
+"""The iteration ends at a step as small as this, relative to the root if that is large."""
 
 
 def clamped(z):
@@ -42,7 +42,7 @@ def clamped(z):
 @cython.cfunc
 @cython.exceptval(check=False)
 def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.double:
-    """The m with m = z + c·(y − σ(m)): the step that ends where its own gradient is taken. It never overshoots."""
+    """The m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
     m: cython.double = z
     p: cython.double = sigmoid(z)
     low: cython.double = z if y > 0.0 else z - c * p
@@ -69,7 +69,7 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
 
 @cython.cclass
 class ForgettingRegression:
-    """An online logistic regression with forgetting: θ and A, and the step that moves them.
+    """An online logistic regression with forgetting: θ, A and their update.
 
     A step is  A ← ΛAΛ + SA₀S with Λ = diag(√λ), S = diag(√(1 − λ));  θ ← θ + A⁻¹φ·(m − z)/v, m being the log-odds
     z + v·w·(y − σ(m)) of the implicit step;  A ← A + w·σ(m)(1 − σ(m))·φφᵀ.
@@ -77,9 +77,9 @@ class ForgettingRegression:
     Parameters
     ----------
     places : sequence of int
-        Where its features φ stand in the array of features that it is shown.
+        The indices of its features φ in the array of features.
     keep, precision, start : sequences of float, of one length
-        For each coordinate of θ: λ, the diagonal of A₀, where it starts.
+        For each coordinate of θ: λ, the diagonal of A₀, the initial value.
     trends : int
         How many coordinates at the end of θ are velocities: coordinate k moves by `pace` times its velocity at every
         step, k < trends.
@@ -106,7 +106,7 @@ class ForgettingRegression:
         self._g = np.zeros(self.size)
 
     def predict(self, phi, ahead):
-        """θ·φ, velocities followed for `ahead` steps."""
+        """θ·φ, with θ extrapolated by its velocities for `ahead` steps."""
         k: cython.Py_ssize_t
         z: cython.double = 0.0
         for k in range(self._features):
@@ -136,7 +136,7 @@ class ForgettingRegression:
         if v <= 0.0:  # only if every feature is 0
             return
         if self._trends > 0:
-            z = self.predict(phi, 0.0)  # what has a velocity has moved
+            z = self.predict(phi, 0.0)  # coordinates with a velocity have moved
         m = _implicit(z, v * w, y)
         for k in range(self.size):
             self._theta[k] += g[k] * ((m - z) / v)
@@ -147,7 +147,7 @@ class ForgettingRegression:
                 a[j, k] += z * f[k]
 
     def _forget(self):
-        """A fades towards its prior; what has a velocity moves on."""
+        """Decay A towards A₀, and move the coordinates that have a velocity."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = self.size
@@ -170,7 +170,7 @@ class ForgettingRegression:
                 a[d + k, j] -= self._pace * a[k, j]
 
     def _solve(self):
-        """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of Lᵀ and the pivots D stand in `_l`. O(size³/6), row by row."""
+        """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of Lᵀ and the pivots D are stored in `_l`. O(size³/6), row by row."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -199,16 +199,16 @@ class ForgettingRegression:
             g[i] = one / l[i, i]
 
     def _begin(self, prior):
-        """Set A₀, and A to it."""
+        """Set A₀, and A to A₀."""
         fade = np.sqrt(1.0 - np.square(self._root))
         self._renewed = prior * np.outer(fade, fade)
         self._a = prior
 
     def hold(self, phi, constant):
-        """Begin A anew, at an A₀ that holds the forecast where the features are φ, and not where all of them are 0.
+        """Reset A to a new A₀ that penalises changes of the forecast at the features φ instead of those of the offset.
 
-        The part of the offset in A₀, p at its place on the diagonal, becomes pφφᵀ; so does that of its velocity.
-        `constant` is the place of the feature that is always 1; a regression without it is left as it is.
+        The entry p of the offset on the diagonal of A₀ is replaced by pφφᵀ; so is that of its velocity. `constant` is
+        the index of the feature that is always 1; a regression without it is not changed.
         """
         places = np.asarray(self._places).tolist()
         if constant not in places:
@@ -227,7 +227,7 @@ class ForgettingRegression:
         return [np.asarray(self._theta).tolist(), np.asarray(self._a).tolist()]
 
     def load(self, theta, a):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(theta) != (self.size,) or np.shape(a) != (self.size, self.size):
             raise ValueError(f"expected a state of size {self.size}, not {np.shape(theta)} and {np.shape(a)}")
         self._theta = np.array(theta, dtype=np.float64)
@@ -236,15 +236,15 @@ class ForgettingRegression:
 
 @cython.cclass
 class Correction:
-    """A curve over log-odds that is added to the log-odds of a forecast, and learned from what they miss.
+    """A curve over log-odds, added to the log-odds of a forecast and learned from the residuals.
 
     It has values f and curvatures H at knots of equal distance, and is linear between them. An observation at x moves
     the knots nearer than `width`, by K = (1 − u²)² of their distance u in widths:  H ← firm + (H − firm)(1 − K/memory);
-    f ← f + (K/H)·(m − z)/v, z being the corrected log-odds, v how far steps of K/H at the knots move f(x), and m the
-    log-odds z + v·w·(y − σ(m)) of the implicit step;  H ← H + K·w·σ(m)(1 − σ(m)). H starts as `firm`, f as 0.
+    f ← f + (K/H)·(m − z)/v, z being the corrected log-odds, v the change of f(x) by steps of K/H at the knots, and m
+    the log-odds z + v·w·(y − σ(m)) of the implicit step;  H ← H + K·w·σ(m)(1 − σ(m)). H starts as `firm`, f as 0.
 
-    Parameters: `width` in log-odds, `memory` in observations, `firm` in curvature (an observation of even odds has ¼),
-    `knots_a_unit` in knots. O(1) to read, O(width · knots_a_unit) to learn.
+    Parameters: `width` in log-odds, `memory` in observations, `firm` in curvature (¼ for an observation at
+    probability ½), `knots_a_unit` in knots. O(1) to evaluate, O(width · knots_a_unit) to learn.
     """
 
     def __init__(self, width, memory, firm, knots_a_unit):
@@ -298,7 +298,7 @@ class Correction:
         return [np.asarray(self._curve).tolist(), np.asarray(self._curvature).tolist()]
 
     def load(self, curve, curvature):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         size = self._last + 1
         if np.shape(curve) != (size,) or np.shape(curvature) != (size,):
             raise ValueError(f"expected a curve of {size} knots, not {np.shape(curve)}")

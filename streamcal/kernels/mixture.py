@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Three mixtures, each of the one before and of what was learned from its errors; and how right each forecast was.
+"""Three successive mixtures, each of the previous one and of corrections learned from its errors; their assessment.
 
 Symbols:
 
@@ -33,11 +33,11 @@ BY_FORECAST = cython.declare(cython.Py_ssize_t, 2)
 @cython.final
 @cython.cclass
 class Assessment:
-    """How right the forecasts issued for a score were for its label: made by `Mixture.assess`, for `Mixture.learn`.
+    """The log-probabilities of a label under the forecasts for its score, made by `Mixture.assess` for `Mixture.learn`.
 
-    Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds that the second
-    mixture gave; `features` of the stack, shape (K + 2,); for each mixture the logs of the probabilities that what is
-    mixed gave to the label, and those that its rows gave, shape (rows,).
+    Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
+    mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
+    components, and under its rows, shape (rows,).
     """
 
     y: cython.double
@@ -75,7 +75,7 @@ class Assessment:
         return [self.y, self.w, self.place, self.second, *np.asarray(self._arrays).tolist()]
 
     def load(self, numbers):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(numbers) != (4 + len(self._arrays),):
             raise ValueError(f"expected an assessment of {4 + len(self._arrays)} numbers, not {np.shape(numbers)}")
         self.y, self.w, self.place, self.second = numbers[:4]
@@ -85,18 +85,18 @@ class Assessment:
 @cython.final
 @cython.cclass
 class Mixture:
-    """Three mixtures, each upon the one before, over knots of equal distance in log-odds.
+    """Three successive mixtures over equidistant knots in log-odds.
 
     The first is of K experts; ζ are its log-odds. The second is of the first and of the stack, an online logistic
     regression with forgetting on (ζ, z₁ − ζ, …, z_K − ζ, 1). The third is of the second and of its corrections: one
-    that is learned by score, and one by what the second mixture itself says.
+    as a function of the score, and one as a function of the second mixture.
 
-    The mixture that issued the forecast assesses it; a later state of it may `learn` that.
+    The state that issued a forecast assesses it; a later state may `learn` from the assessment.
 
     Parameters
     ----------
     experts, stacked, corrected : FixedShare
-        The weights of the first, second and third mixture, all of them of as many rows.
+        The weights of the first, second and third mixture, with equal numbers of rows.
     stack : ForgettingRegression
         On K + 2 features.
     by_score, by_forecast : Correction
@@ -116,7 +116,7 @@ class Mixture:
     _corrected: FixedShare
     _unit: cython.double
     _features: cython.double[:, ::1]  # of the stack, at the left knot and at the right one; so are the next two
-    _second: cython.double[:, ::1]  # what is mixed second
+    _second: cython.double[:, ::1]  # the components of the second mixture
     _third: cython.double[:, ::1]
 
     def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
@@ -140,7 +140,7 @@ class Mixture:
     def _fill(
         self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t
     ) -> cython.void:
-        """Set the features of the stack, and what is mixed second and third: at a knot where the experts forecast z."""
+        """Set the features of the stack, and the components of the second and third mixture, at a knot."""
         k: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
         middle: cython.double = self._experts.mean(z)
@@ -172,11 +172,10 @@ class Mixture:
         y: cython.double,
         w: cython.double,
     ) -> Assessment:
-        """How right the forecasts are for a label y of weight w: for `learn`.
+        """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
 
-        The score is `share` of the way from a knot to the next.
-        `left` and `right` are the log-odds of the experts at both knots. The loss at the score is that at the left one
-        for 1 − `share` of it, and that at the right one for the rest.
+        The score is at the fraction `share` between two knots; `left` and `right` are the log-odds of the experts at
+        these knots. The loss at the score is the mean of the losses there, with weights 1 − `share` and `share`.
         """
         k: cython.Py_ssize_t
         found: Assessment = Assessment(self._experts.size, self._experts.rows)
@@ -200,7 +199,7 @@ class Mixture:
 
     @cython.ccall
     def learn(self, found: Assessment):
-        """Learn what `assess` has found."""
+        """Learn from an assessment."""
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)
@@ -209,7 +208,7 @@ class Mixture:
         self._by_forecast.learn(found.second, found.second, found.y, found.w)
 
     def assessment(self, numbers):
-        """The assessment that was written as `Assessment.state`; `ValueError` if it is of another size."""
+        """The assessment with this `Assessment.state`; `ValueError` if it is of another size."""
         found: Assessment = Assessment(self._experts.size, self._experts.rows)
         found.load(numbers)
         return found
@@ -226,12 +225,12 @@ class Mixture:
         return [part.state() for part in self._parts()]
 
     def load(self, states):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         for part, state in zip(self._parts(), states, strict=True):
             part.load(*state)
 
     def _parts(self):
-        """In the order of a state."""
+        """The parts, in the order of a state."""
         shares = (self._experts, self._stacked, self._corrected)
         return (*shares, self._stack, self._by_score, self._by_forecast)
 
@@ -245,7 +244,7 @@ def _gain(
     y: cython.double,
     out: cython.double[::1],
 ) -> cython.void:
-    """Set `out` to the log of the probability each forecast gave to y, its loss between two knots being linear."""
+    """Set `out` to the log-probabilities of y under the forecasts, linear between the two knots."""
     k: cython.Py_ssize_t
     sign: cython.double = 1.0 if y > 0.0 else -1.0
     for k in range(left.shape[0]):

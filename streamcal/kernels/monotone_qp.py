@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: infer_types=True
-"""Monotone Bernstein least squares: a dense active-set method that goes on from the last active set.
+"""Monotone Bernstein least squares: a dense active-set method, warm-started from the last active set.
 
 The problem, per unit of weight W:
 
@@ -14,9 +14,9 @@ in the increments d_0 = c_0, d_j = c_j − c_{j−1}, so that the constraints ar
     full        whether Σd = 1 is held as an equation;  λ ≥ 0 its multiplier, 0 unless full
     s = Hd − g + λ   the slope; at the optimum 0 for j in F and ≥ 0 for the others
 
-A solve first drops from the old F whatever comes out negative, until the minimum on F is feasible: in a
-stream that is nearly always F itself, and nearly always it is also optimal, and the solve is over. Otherwise
-variables enter one at a time (the primal active-set method of Lawson & Hanson, with Σd ≤ 1 beside d ≥ 0).
+A solve first drops from the old F all variables that become negative, until the minimum on F is feasible. On a
+stream this rarely changes F, and the point is nearly always optimal, so that the solve ends. Otherwise variables
+enter one at a time (the primal active-set method of Lawson & Hanson, with Σd ≤ 1 beside d ≥ 0).
 H_FF is factored anew whenever F changes, so the result depends on the data and the final F only.
 """
 
@@ -43,14 +43,14 @@ _ITERATION_LIMIT = cython.declare(cython.int, ITERATION_LIMIT)
 _NOT_FINITE = cython.declare(cython.int, NOT_FINITE)
 
 # A variable enters if its slope is below minus this: a few times the rounding error of a sum of terms that add
-# up to at most 1. With less, noise would swap variables for ever; with more, flat directions are left early.
+# up to at most 1. With less, rounding would cause cycling; with more, the solver would stop early in flat directions.
 DUAL_TOLERANCE = cython.declare(cython.double, 1e-15)
 # Σd may exceed 1 by two ulps before the constraint becomes active; the coefficients are cut at 1.
 SUM_LIMIT = cython.declare(cython.double, 1.0 + 4e-16)
-# A pivot below this fraction of its diagonal is rounding error: the column depends on those before it.
+# A pivot below this fraction of its diagonal is rounding error: the column depends linearly on earlier ones.
 PIVOT_TOLERANCE = cython.declare(cython.double, 1e-15)
-# A pivot below this fraction calls for two rounds of refinement: the residual, about 1e-16 / fraction, then
-# comes down to 1e-15.
+# With a pivot below this fraction there are two rounds of refinement, which reduce the residual from about
+# 1e-16 / fraction to 1e-15.
 SINGULAR = cython.declare(cython.double, 1e-6)
 # If the iterations run out, the point is still a solution when its KKT residual is at most this.
 ACCEPTED_RESIDUAL = cython.declare(cython.double, 1e-8)
@@ -89,7 +89,7 @@ def _add_row(
 def _eliminate(
     factor: cython.double[::1], i: cython.Py_ssize_t, size: cython.Py_ssize_t, m: cython.Py_ssize_t
 ) -> cython.void:
-    """Make row i, whose pivot is inverted already, a row of Rᵀ, and take it out of the rows below."""
+    """Make row i, whose pivot is inverted already, a row of Rᵀ, and eliminate it from the rows below."""
     inverse = factor[i * m + i]
     for k in range(i + 1, size):
         factor[i * m + k] *= inverse
@@ -128,7 +128,7 @@ def _sum_rows(
     number: cython.Py_ssize_t,
     m: cython.Py_ssize_t,
 ) -> cython.void:
-    """H_jk = Σ_{l≥k} sums[j, l] for some rows j: all rows at once, since each sum waits for the one before."""
+    """H_jk = Σ_{l≥k} sums[j, l] for some rows j: all rows at once, since each sum depends on the previous one."""
     for i in range(number):
         hessian[rows[i] * m + m - 1] = sums[rows[i] * m + m - 1]
     for k in range(m - 2, -1, -1):
@@ -139,9 +139,9 @@ def _sum_rows(
 
 @cython.cclass
 class MonotoneQP:
-    """Solver for one degree. `solve` returns a status; the answer is in `coefficients`, `kkt` tells how good.
+    """Solver for one degree. `solve` returns a status; the solution is in `coefficients`, its KKT residual in `kkt`.
 
-    What it keeps between solves is the active set (`active_set`), a head start that does not change the answer.
+    Between solves it keeps the active set (`active_set`), a warm start that does not change the solution.
     """
 
     degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -172,7 +172,7 @@ class MonotoneQP:
     _free: cython.Py_ssize_t[::1]  # F
     _is_free: cython.char[::1]
     _known: cython.char[::1]  # rows of H formed in this solve
-    _barred: cython.char[::1]  # dropped without any progress since: may not re-enter at once
+    _barred: cython.char[::1]  # dropped without progress since then: may not re-enter at once
 
     def __init__(self, degree: cython.Py_ssize_t, ridge: cython.double = RIDGE):
         if not 1 <= degree <= MAX_DEGREE:
@@ -194,7 +194,7 @@ class MonotoneQP:
         self._give_up(_NO_DATA)
 
     def active_set(self):
-        """(indices of the increments that may be positive, whether Σd = 1 is held): all the state there is."""
+        """(indices of the increments that may be positive, whether Σd = 1 is held): the whole state."""
         return [j for j in range(self._m) if self._is_free[j]], bool(self._full)
 
     def set_active_set(self, free, full):
@@ -220,7 +220,7 @@ class MonotoneQP:
         return self.solve_watched(weight)
 
     def watch(self, moments: cython.const[cython.double][::1], cross: cython.const[cython.double][::1]):
-        """Take the arrays that `solve_watched` reads: handing them over takes as long as a quarter of a solve."""
+        """Set the arrays that `solve_watched` reads; passing them takes a quarter of the time of a solve."""
         m = self._m
         if moments.shape[0] != 2 * m - 1 or cross.shape[0] != m:
             raise ValueError(
@@ -230,7 +230,7 @@ class MonotoneQP:
         self._moments, self._cross = moments, cross
 
     def solve_watched(self, weight: cython.double) -> cython.int:
-        """`solve` for what now stands in the arrays given to `watch`."""
+        """`solve` for the current content of the arrays given to `watch`."""
         m = self._m
         if not weight > 0.0:
             return self._give_up(_NO_DATA)
@@ -263,7 +263,7 @@ class MonotoneQP:
 
     @cython.cfunc
     def _solve_from_active_set(self) -> cython.int:
-        """Iterate; if that does not end, once more from the empty set; write the coefficients."""
+        """Iterate, once more from the empty set if that does not converge, and write the coefficients."""
         status = self._iterate()
         if status == _ITERATION_LIMIT:
             self._give_up(status)
@@ -292,7 +292,7 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _shrink_to_feasible(self) -> cython.void:
-        """Drop from F what comes out negative, and hold Σd = 1 if the sum exceeds it, until neither happens."""
+        """Drop from F the negative variables, and hold Σd = 1 if the sum exceeds 1, until neither happens."""
         changed: cython.bint = True
         while changed:
             changed = False
@@ -314,7 +314,7 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _price(self) -> cython.Py_ssize_t:
-        """Slope and KKT residual at d. Returns what enters F, −1 to release Σd = 1, or −2 at the optimum."""
+        """Slope and KKT residual at d. Returns the index that enters F, −1 to release Σd = 1, or −2 at the optimum."""
         best: cython.Py_ssize_t = -2
         worst = -DUAL_TOLERANCE
         residual: cython.double = max(0.0, -self._multiplier)
@@ -342,9 +342,9 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _exchange(self, entering: cython.Py_ssize_t) -> cython.void:
-        """Let an index into F (or, with −1, release Σd = 1), then walk to the minimum on F.
+        """Add an index to F (or, with −1, release Σd = 1), then move to the minimum on F.
 
-        Where the way leaves the feasible region, what blocks it is dropped, and the walk goes on from there.
+        At the boundary of the feasible region the blocking variable is dropped, and the move continues from there.
         """
         moved: cython.bint = False
         blocking: cython.Py_ssize_t = -1
@@ -360,7 +360,7 @@ class MonotoneQP:
                 j = self._free[k]
                 target = self._target[k]
                 old, new = old + self._d[j], new + target
-                # a variable that has just entered and would not grow is refused: its slope was rounding error
+                # a variable that has just entered and would not grow is dropped: its slope was rounding error
                 if target < 0.0 or (target == 0.0 and j == entering and not moved):
                     ratio = self._d[j] / (self._d[j] - target) if self._d[j] > 0.0 else 0.0
                     if ratio < step or blocking == -2:
@@ -389,7 +389,7 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _solve_on_free(self) -> cython.void:
-        """The minimum over F, with Σd = 1 if full, into `_target` and `_multiplier`; refuses dependent columns."""
+        """The minimum over F, with Σd = 1 if full, into `_target` and `_multiplier`; drops dependent columns."""
         self._multiplier = 0.0
         self._know_rows()
         while not self._factorise():
@@ -410,7 +410,7 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _know_rows(self) -> cython.void:
-        """Form the rows of H that F asks for and this solve has not formed yet."""
+        """Compute the rows of H that F needs and this solve has not computed yet."""
         self._size = 0
         for j in range(self._m):
             if self._is_free[j] and not self._known[j]:
@@ -450,7 +450,7 @@ class MonotoneQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _correct(self, missing: cython.double) -> cython.void:
-        """Add to `_target` what solves H_FF x = `_residual`, with Σx = missing if full."""
+        """Add to `_target` the solution of H_FF x = `_residual`, with Σx = missing if full."""
         _substitute(self._residual, self._factor, self._size, self._m)
         excess = 0.0
         if self._full:

@@ -12,9 +12,9 @@ With growing λ blocks merge and never split (their lemma 1). As long as none me
 
     p_b(λ) = m_b + λ d_b,   d_b = (s_{b−1} − s_b) / Ω_b
 
-so a value is a closed formula of the sums of its block, and nothing is carried along the path that could drift. Two
-neighbours meet where their lines cross; s_b changes for no pair that has not met. A heap holds the crossings: a path
-over k scores takes O(k log k).
+so a value is a closed formula of the sums of its block, and rounding errors do not accumulate along the path. Two
+neighbours merge where their lines cross; s_b changes only at merges. The crossings are in a heap: a path over k scores
+takes O(k log k).
 """
 
 from heapq import heappop, heappush
@@ -23,10 +23,10 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import fabs, log
 
-# Means as near as this, relative to themselves, are one value that was rounded twice: blocks from the start.
+# Means with a relative difference below this are equal up to rounding, and form a block from the start.
 TIED = cython.declare(cython.double, 1e-14)
-# Crossings as near as this, relative to λ, happen at once: on symmetric data many do, and rounding must not make two
-# breakpoints of one.
+# Crossings within this distance, relative to λ, are simultaneous: on symmetric data many are, and rounding must not
+# split a breakpoint in two.
 AT_ONCE = cython.declare(cython.double, 1e-12)
 
 
@@ -34,9 +34,9 @@ AT_ONCE = cython.declare(cython.double, 1e-12)
 class NearIsotonicPath:
     """The fit at one λ, from λ = 0 upwards.
 
-    Block b is known by its first score. `after[b]` is the next block (k: none), `before[b]` the one before it (−1:
-    none), `weight[b]` and `positive[b]` its sums. `version[b]` grows when it merges, and −1 marks what was swallowed:
-    a crossing in the heap counts only if it names the versions of its two blocks.
+    Block b is identified by its first score. `after[b]` is the next block (k: none), `before[b]` the previous one (−1:
+    none), `weight[b]` and `positive[b]` its sums. `version[b]` is increased when it merges, and −1 if it was absorbed:
+    a crossing in the heap is valid only if it has the current versions of its two blocks.
     """
 
     size: cython.Py_ssize_t
@@ -68,7 +68,7 @@ class NearIsotonicPath:
 
     @cython.cfunc
     def start(self) -> cython.void:
-        """λ = 0: ties are blocks; where the means fall; the first crossings."""
+        """Initialise at λ = 0: blocks of ties, decreasing pairs and the first crossings."""
         b: cython.Py_ssize_t = 0
         while self.after[b] < self.size:
             mean: cython.double = self.mean(b)
@@ -103,7 +103,7 @@ class NearIsotonicPath:
 
     @cython.cfunc
     def watch(self, b: cython.Py_ssize_t) -> cython.void:
-        """Note where block `b` will meet the next one, if it will."""
+        """Push the crossing of block `b` and the next one, if there is one."""
         after: cython.Py_ssize_t = self.after[b]
         if after >= self.size:
             return
@@ -114,7 +114,7 @@ class NearIsotonicPath:
 
     @cython.cfunc
     def swallow(self, b: cython.Py_ssize_t) -> cython.void:
-        """Join block `b` with the next one."""
+        """Merge block `b` with the next one."""
         after: cython.Py_ssize_t = self.after[b]
         self.weight[b] += self.weight[after]
         self.positive[b] += self.positive[after]
@@ -128,7 +128,7 @@ class NearIsotonicPath:
 
     @cython.cfunc
     def merge_until(self, penalty: cython.double) -> cython.void:
-        """Merge what meets up to this λ, and move to the last such place."""
+        """Merge the blocks that cross up to this λ, and move to the last crossing."""
         b: cython.Py_ssize_t
         after: cython.Py_ssize_t
         while self.crossings and self.crossings[0][0] <= penalty:
@@ -141,7 +141,7 @@ class NearIsotonicPath:
                     self.watch(self.before[b])
 
     def advance(self) -> bool:
-        """Move to the next breakpoint, where blocks merge; False, and no move, behind the last one."""
+        """Move to the next breakpoint, where blocks merge; False if there is none."""
         b: cython.Py_ssize_t
         after: cython.Py_ssize_t
         while self.crossings:
@@ -153,7 +153,7 @@ class NearIsotonicPath:
         return False
 
     def advance_to(self, penalty: cython.double) -> None:
-        """Move on to this λ, or stay if it lies behind."""
+        """Move to this λ if it is larger than the current one."""
         self.merge_until(penalty)
         self.penalty = max(penalty, self.penalty)
 

@@ -10,7 +10,7 @@ Symbols, x being the log-odds of the score s:
     A = L D Lᵀ               the curvature: L unit lower triangular, its entries below the diagonal row by row in `l`
 
 A is kept factored: adding g gᵀ then only ever adds positive numbers to D, where the determinant of the entries would
-cancel. The functions of a matrix take its size, so that the compiler, which sees a 2 or a 3 there, unrolls their loops.
+cancel. The functions of a matrix take its size as an argument, so that the compiler unrolls their loops for 2 and 3.
 """
 
 import cython
@@ -27,8 +27,8 @@ else:
     from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
 
 BISECTIONS = cython.declare(cython.int, 2200)
-"""Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
-double is left between; within 100 as a rule, but a heavy weight starts the search far above the multiplier."""
+"""Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
+bracket contains no further double: usually within 100, but after heavy weights the initial bracket is wide."""
 
 
 @cython.cfunc
@@ -53,7 +53,7 @@ def _fast_score(score: object, limit: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
-    """The log-odds of a score, within ±limit, if `fast_case` passes the observation; NaN otherwise."""
+    """The log-odds of a score, within ±limit, if `fast_case` accepts the observation; NaN otherwise."""
     s: cython.double
     x: cython.double
     if fast_case(score, y, w, 0.0, 1.0) != 2:
@@ -104,7 +104,7 @@ def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_dou
 @cython.inline
 @cython.exceptval(check=False)
 def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, v: cython.p_double) -> cython.void:  # noqa: E741
-    """A ← A + v vᵀ; v is used up."""
+    """A ← A + v vᵀ; v is overwritten."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     own: cython.double
@@ -180,18 +180,18 @@ def _squared_norm(size: cython.Py_ssize_t, v: cython.p_double) -> cython.double:
 @cython.final
 @cython.cclass
 class OnlineNewton:
-    """θ and A, and the step that moves them.
+    """θ, A and their update.
 
     Parameters
     ----------
     theta : sequence of two or three floats
-        Where θ starts: (slope, offset), or (a, b, c) of beta calibration.
+        The initial θ: (slope, offset), or (a, b, c) of beta calibration.
     gamma : float
         The step is A⁻¹g/γ.
     initial : float
         A starts at initial·I.
     radius : float
-        Of the ball in which θ is kept.
+        The radius of the ball to which θ is projected.
     discount : float
         d in A ← d·A + (1 − d)·initial·I + g gᵀ.
     limit : float
@@ -199,8 +199,8 @@ class OnlineNewton:
 
     Notes
     -----
-    O(1). `predict_fast` and `learn_fast` are the fast path: they take a score, a label and a weight as they come, if
-    these are of the types and in the range that need no further check; what is not is left to the caller.
+    O(1). `predict_fast` and `learn_fast` are the fast path: they take unchecked arguments, and return NaN or False,
+    without a change, for types and values that need the full checks.
     """
 
     weight = cython.declare(cython.double, visibility="readonly")
@@ -241,7 +241,7 @@ class OnlineNewton:
         return self.predict(x) if x == x else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1], a bool and a float weight whose feature is within the limit; whether it was."""
+        """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
         x: cython.double = _fast_observation(score, y, w, self._limit)
         if x != x:
             return False
@@ -358,13 +358,13 @@ class OnlineNewton:
         return tuple([self._theta[k] for k in range(self._size)])
 
     def state(self):
-        """(θ, D, the rows of L below the diagonal, weight), one after another, for `load`."""
+        """(θ, D, the rows of L below the diagonal, weight), concatenated, for `load`."""
         below = self._size * (self._size - 1) // 2
         d, l = [self._d[k] for k in range(self._size)], [self._l[k] for k in range(below)]  # noqa: E741
         return (*self.parameters(), *d, *l, self.weight)
 
     def load(self, *numbers):
-        """Take over an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size."""
         size, below = self._size, self._size * (self._size - 1) // 2
         if len(numbers) != 2 * size + below + 1:
             raise ValueError(f"expected {2 * size + below + 1} numbers, not {len(numbers)}")

@@ -3,9 +3,9 @@
 
 Symbols, for an observation of J classes, x_j being the log-probability of class j:
 
-    δ                 slope − 1 and offset of class k in the places 2k and 2k + 1
+    δ                 slope − 1 and offset of class k at the indices 2k and 2k + 1
     q                 the shares of exp(x_j + δ_2k x_j + δ_2k+1), k the class at j
-    g                 w (q_j − [j came]) (x_j, 1) in the places of the classes of the observation, 0 in all others
+    g                 w (q_j − [j is the outcome]) (x_j, 1) at the indices of the classes of the observation, else 0
     A = L D Lᵀ        the curvature: L unit lower triangular, D diagonal; it starts at initial·I
     A ← d·A + (1 − d)·initial·I + g gᵀ,  δ ← Π_A(δ − A⁻¹ g / γ)
     Π_A               the projection on the ball |δ| <= radius in the norm of A
@@ -24,13 +24,13 @@ else:
     from cython.cimports.libc.math import exp, sqrt
 
 BISECTIONS = cython.declare(cython.int, 2200)
-"""Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends sooner, when no
-double is left between."""
+"""Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
+bracket contains no further double."""
 
 
 @cython.cclass
 class OnlineSoftmax:
-    """δ and A of K classes, `classes` of them so far, and the step that moves them.
+    """δ and A of K classes, which may be added one by one (`classes` is their number), and the online Newton step.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class OnlineSoftmax:
     initial: cython.double
     radius: cython.double
     discount: cython.double
-    room: cython.Py_ssize_t  # parameters there is memory for
+    room: cython.Py_ssize_t  # number of parameters for which memory is allocated
     delta: cython.double[::1]
     d: cython.double[::1]
-    l: cython.double[::1]  # row i of L in the places i·room …  # noqa: E741
+    l: cython.double[::1]  # row i of L starts at index i·room  # noqa: E741
     g: cython.double[::1]
     v: cython.double[::1]
     q: cython.double[::1]
@@ -77,7 +77,7 @@ class OnlineSoftmax:
         self._make_room(8)
 
     def _make_room(self, room: cython.Py_ssize_t):
-        """Memory for `room` parameters, what is held being copied."""
+        """Reallocate memory for `room` parameters, and copy the content."""
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         old: cython.Py_ssize_t = self.room
@@ -93,13 +93,13 @@ class OnlineSoftmax:
         self.g, self.v, self.q = np.zeros(room).data, np.zeros(room).data, np.zeros(room).data
 
     def add_class(self):
-        """One more class."""
+        """Add a class."""
         if 2 * self.classes + 2 > self.room:
             self._make_room(2 * self.room)
         self.classes += 1
 
     def step(self, places: list, x: list, came: cython.Py_ssize_t, w: cython.double):
-        """One step of weight w on an observation of the classes `places`, of which that at `came` was the outcome."""
+        """One step of weight w on an observation of the classes `places`, with outcome places[came]."""
         size: cython.Py_ssize_t = 2 * self.classes
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -166,7 +166,7 @@ class OnlineSoftmax:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _add_outer(self, first: cython.Py_ssize_t) -> cython.void:
-        """A ← A + v vᵀ on the factors, v being 0 before `first`; v is used up. Only positive numbers are added to D."""
+        """A ← A + v vᵀ on the factors, v being 0 before `first`; v is overwritten. D only ever grows."""
         size: cython.Py_ssize_t = 2 * self.classes
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -221,7 +221,7 @@ class OnlineSoftmax:
         return [self.delta[i] for i in range(size)], [self.d[i] for i in range(size)], rows, self.weight
 
     def load(self, delta: list, d: list, rows: list, weight: cython.double):
-        """Take over an earlier `state`."""
+        """Load an earlier `state`."""
         self.classes = 0
         for _ in range(len(delta) // 2):
             self.add_class()

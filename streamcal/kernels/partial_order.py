@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Isotonic least squares on a partial order, by cutting blocks in two at their means.
+"""Isotonic least squares on a partial order, by recursive partitioning of blocks at their means.
 
 Symbols, after Spouge, Wan and Wilbur 2003 (J. Optim. Theory Appl. 117:585) and Luss and Rosset 2014:
 
     a_i, b_i     positive and negative weight at point i;  A_B, B_B their sums over a block B of points
     θ_B          A_B / (A_B + B_B), the mean of the block
-    c_i          (a_i B_B − b_i A_B), what point i gains, in units of 1 / (A_B + B_B), where the fit rises above θ_B
+    c_i          (a_i B_B − b_i A_B), the gain at point i, in units of 1 / (A_B + B_B), if the fit rises above θ_B
     U            the upper set of B with the largest Σ_U c
 
 If Σ_U c = 0, the fit is θ_B on all of B; otherwise it is above θ_B on U and not above it on the rest, and both are
 solved on their own. U is the source side of a minimum cut: flow runs from points with c > 0 along covers upwards to
 points with c < 0. Capacities are 64-bit integers, so that the cut is exact: for whole weights of total below 2³¹ the
-c are what they are; otherwise they are rounded to 2⁻⁶⁰ of their sum, and a value is kept within the means of the cuts
-that led to it, so that the fit is monotone whatever was rounded.
+c are what they are; otherwise they are rounded to 2⁻⁶⁰ of their sum, and a value is clipped to the means of the cuts
+that led to it, so that the fit is monotone despite rounding.
 """
 
 import cython
@@ -20,7 +20,7 @@ import numpy as np
 
 #: Whole weights up to this total: products of two of them, and sums of those, stay below 2⁶³.
 LARGEST_TOTAL = 2.0**31
-# What rounded capacities sum up to, at most: no sum of them overflows.
+# The maximum sum of rounded capacities, so that no sum of them overflows.
 _CAPACITY = cython.declare(cython.double, 2.0**60)
 
 
@@ -73,8 +73,8 @@ class BlockCutter:
     """One fit. `order` holds the points, block by block; a block is a stretch of it.
 
     Arcs are kept from both ends: those of point i are numbered first[i] .. first[i + 1], arc e leads to `to[e]`,
-    `twin[e]` is the same arc from the other end, and `flow[e]` what may be pushed along e: without limit upwards
-    (−1), downwards what came up.
+    `twin[e]` is the same arc from the other end, and `flow[e]` the residual capacity of e: unlimited upwards (−1),
+    downwards the flow that came up.
     """
 
     size: cython.Py_ssize_t
@@ -102,7 +102,7 @@ class BlockCutter:
         negative: cython.const[cython.double][::1],
         whole: cython.bint,
     ):
-        """Arcs from lower[e] up to upper[e]; weights with a sum above 0 at every point, whole numbers if `whole`."""
+        """Arcs lead from lower[e] up to upper[e]; the total weight of every point is above 0, an integer if `whole`."""
         size: cython.Py_ssize_t = positive.shape[0]
         arcs: cython.Py_ssize_t = lower.shape[0]
         e: cython.Py_ssize_t
@@ -179,7 +179,7 @@ class BlockCutter:
     @cython.cfunc
     @cython.exceptval(check=False)
     def cut(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Bring the points of U to the end of a block, the others to its beginning; where U begins.
+        """Move the points of U to the end of a block, the others to its beginning; returns where U begins.
 
         Afterwards `level` is >= 0 on U and −1 on the rest.
         """
@@ -238,7 +238,7 @@ class BlockCutter:
     @cython.cfunc
     @cython.exceptval(check=False)
     def search(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
-        """Breadth first from all points with excess: levels, −1 where none comes; whether a deficit was reached."""
+        """Breadth-first search from all points with excess: sets levels (−1: not reached); whether a deficit was."""
         i: cython.Py_ssize_t
         e: cython.Py_ssize_t
         head: cython.Py_ssize_t = 0
@@ -267,9 +267,9 @@ class BlockCutter:
     @cython.cfunc
     @cython.exceptval(check=False)
     def push(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
-        """A blocking flow along rising levels, depth first; `path` holds the arcs from the point it began at.
+        """A blocking flow along rising levels, depth first; `path` holds the arcs from its start.
 
-        One loop that goes on, pushes or steps back: calls would cost more than what they did.
+        One loop that advances, pushes or retreats, since function calls would dominate the cost.
         """
         i: cython.Py_ssize_t
         e: cython.Py_ssize_t

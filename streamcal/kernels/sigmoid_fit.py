@@ -10,11 +10,11 @@ Symbols, after paper 003 section 5.1 with the sign of the slope turned, so that 
     p_j = 1 / (1 + exp(−η_j)),   η_j = A x_j + B
     minimise  L(A, B) = −Σ a_j log p_j + (w_j − a_j) log(1 − p_j) = Σ w_j log(1 + exp η_j) − a_j η_j,   A ≥ 0
 
-Inside, z = (x − mean) / deviation and η = α z + β, so that scores near ±700 and scores within 1e-9 of each
-other make the same well-conditioned problem.
+Internally z = (x − mean) / deviation and η = α z + β, so that the problem is well-conditioned for scores near ±700
+and for scores within 1e-9 of each other.
 
-L is convex and at A = 0 its best B is the log odds of Σa. So the sign of ∂L/∂A there decides at once whether
-A = 0 is the answer; if not, the minimum has A > 0 and needs no constraint.
+L is convex, and at A = 0 its minimum over B is at the log-odds of Σa. So the sign of ∂L/∂A there decides whether
+A = 0 is the solution; if not, the minimum has A > 0 and needs no constraint.
 """
 
 import cython
@@ -30,16 +30,16 @@ MAX_HALVINGS = cython.declare(cython.int, 40)
 # stops all progress earlier, the point is accepted below the tolerance.
 GRADIENT_FLOOR = cython.declare(cython.double, 1e-16)
 GRADIENT_TOLERANCE = cython.declare(cython.double, 1e-12)
-# A step may change no η by more than this plus the largest |η|: where all p are near 0 or 1 the curvature is
-# nearly 0 and a full step would leap out of sight.
+# A step changes no η by more than this plus the largest |η|: where all p are near 0 or 1 the curvature is nearly 0,
+# and a full step could overflow.
 LONGEST_STEP = cython.declare(cython.double, 5.0)
-# Scores whose standard deviation is below this are one score: no slope between them is a finite number.
+# Scores whose standard deviation is below this are treated as one score: a slope between them is not finite.
 SMALLEST_DEVIATION = cython.declare(cython.double, 1e-290)
 
 
 @cython.cclass
 class SigmoidFit:
-    """One problem: the table in its scaled form, and the current point with its derivatives."""
+    """One problem: the scaled table, and the current point with its derivatives."""
 
     size: cython.Py_ssize_t
     mean: cython.double
@@ -76,7 +76,7 @@ class SigmoidFit:
         t_plus: cython.double,
         t_minus: cython.double,
     ) -> cython.int:
-        """Fill in the scaled table and what is known of it at α = 0."""
+        """Set the scaled table, and its loss and derivative at α = 0."""
         total, mean = 0.0, 0.0
         for j in range(self.size):
             total = total + (neg[j] + pos[j])
@@ -114,13 +114,13 @@ class SigmoidFit:
 
     @cython.cfunc
     def assess(self, alpha: cython.double, beta: cython.double) -> cython.void:
-        """Loss and derivatives at (α, β), the sums about z̄, where nothing cancels."""
+        """Loss and derivatives at (α, β), with sums about z̄ to avoid cancellation."""
         loss, g, h, hz = 0.0, 0.0, 0.0, 0.0
         for j in range(self.size):
             w, a, z = self.w[j], self.a[j], self.z[j]
             eta = alpha * z + beta
             e = exp(-fabs(eta))
-            # the smaller of p and 1 − p; with it all terms of the loss are positive, and w p − a keeps its digits
+            # the smaller of p and 1 − p; with it all terms of the loss are positive, and w p − a is accurate
             tail = e / (1.0 + e)
             curve = w * tail / (1.0 + e)
             if eta > 0.0:
@@ -144,14 +144,14 @@ class SigmoidFit:
 
     @cython.cfunc
     def reach(self, alpha: cython.double, beta: cython.double) -> cython.double:
-        """Largest |α z + β|: at one of the two ends."""
+        """Largest |α z + β|, attained at one of the two ends."""
         return max(fabs(alpha * self.low + beta), fabs(alpha * self.high + beta))
 
     @cython.cfunc
     def newton(self, alpha: cython.double, beta: cython.double):
-        """Damped Newton from (α, β), just assessed.
+        """Damped Newton from (α, β), for which `assess` was called.
 
-        A step counts if it lowers L or, where L no longer tells, the gradient.
+        A step is accepted if it lowers L or, if L is equal up to rounding, the gradient.
         """
         iterations: cython.int = 0
         while iterations < MAX_ITERATIONS and self.norm > GRADIENT_FLOOR:
@@ -190,7 +190,7 @@ def fit(
     """Minimise L from the warm start (slope0, offset0).
 
     Returns (slope A, offset B, status, iterations, gradient norm per unit of weight in the scaled problem).
-    O(len(x)) per iteration: none or one from the last answer, some five without a start.
+    O(len(x)) per iteration: none or one from the previous solution, about five from a cold start.
     """
     if not x.shape[0] == neg.shape[0] == pos.shape[0]:
         raise ValueError(f"lengths differ: {x.shape[0]}, {neg.shape[0]}, {pos.shape[0]}")

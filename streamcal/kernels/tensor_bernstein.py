@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Tensor products of Bernstein polynomials: their values, and the sums that fix their least-squares problem.
+"""Tensor products of Bernstein polynomials: their values, and the sufficient statistic of their least-squares problem.
 
 Symbols, after paper 000 ("Multivariate Probability Calibration with Isotonic Bernstein Polynomials"):
 
     M        number of scores;  u in [0, 1]^M the scaled scores
     K_m      degree along axis m;  b_k^{K_m}  its Bernstein basis, k = 0..K_m
     β        coefficients, (K_1+1) × … × (K_M+1) of them;  B(u) = Σ_k β_k b_{k_1}(u_1) … b_{k_M}(u_M)   (eq. 8)
-    moments  Σ w b_{k_1}^{2K_1}(u_1) … b_{k_M}^{2K_M}(u_M), k_m = 0..2K_m.  They hold all of the Gram matrix, since
+    moments  Σ w b_{k_1}^{2K_1}(u_1) … b_{k_M}^{2K_M}(u_M), k_m = 0..2K_m.  They determine the Gram matrix, since
              b_i^K b_j^K = C(K, i) C(K, j) / C(2K, i+j) · b_{i+j}^{2K}  along every axis
     cross    Σ w y b_{k_1}^{K_1}(u_1) … b_{k_M}^{K_M}(u_M)
 
-Arrays are kept flat, the last axis running fastest. All terms are positive products of powers, so that each is right
-to about 2(K_1 + … + K_M) rounding errors, wherever u lies.
+Arrays are flat, in C order. All terms are products of powers without subtraction, so that each is accurate to about
+2(K_1 + … + K_M) rounding errors at every u.
 """
 
 import cython
@@ -53,7 +53,7 @@ def _powers(
 
 @cython.cclass
 class TensorPolynomial:
-    """B, for flat coefficients that do not fall along any axis. Immutable; every call works in memory of its own."""
+    """B, for flat coefficients that do not decrease along any axis. Immutable; calls share no working memory."""
 
     degrees = cython.declare(tuple, visibility="readonly")
     coefficients = cython.declare(object, visibility="readonly")
@@ -77,7 +77,7 @@ class TensorPolynomial:
         """B(u) at one point u, a sequence of M numbers in [0, 1].
 
         The value lies between the first and the last coefficient; its error is a few times K_1 + … + K_M ulps of their
-        difference. Points closer than that may come out in either order. O(M + Π(K_m + 1)).
+        difference. The values at points that are closer may be in either order. O(M + Π(K_m + 1)).
         """
         point = np.array(u, dtype=np.float64)
         if point.shape != (len(self.degrees),):
@@ -101,7 +101,7 @@ class TensorPolynomial:
     @cython.inline
     @cython.exceptval(check=False)
     def _contract(self, u: cython.const[cython.double][::1], work: cython.double[::1]) -> cython.double:
-        """B(u), measured from the smallest coefficient: all terms have one sign, and a flat surface is flat exactly."""
+        """B(u), measured from the smallest coefficient: all terms have one sign, and a constant is exact."""
         size: cython.Py_ssize_t = self._coefficients.shape[0]
         lowest: cython.double = self._coefficients[0]
         highest: cython.double = self._coefficients[size - 1]
@@ -136,7 +136,7 @@ class TensorPolynomial:
 class TensorSums:
     """The sufficient statistic of least squares in the tensor basis.
 
-    `moments` and `cross` are the live arrays, flat: read them, hand them to a solver, do not write to them. `positive`
+    `moments` and `cross` are the live arrays, flat: they may be read and passed to a solver, not written to. `positive`
     is both Σ w y and Σ w y². One update is O(Π(2K_m + 1)).
     """
 
@@ -204,7 +204,7 @@ class TensorSums:
         self._product[0] = w
         for m in range(last):
             length = times * self._degrees[m] + 1
-            for i in range(size - 1, -1, -1):  # from behind, so that nothing is overwritten before it is read
+            for i in range(size - 1, -1, -1):  # from the end, so that nothing is overwritten before it is read
                 value = self._product[i]
                 for k in range(length):
                     self._product[i * length + k] = value * basis[m, k]
@@ -226,7 +226,7 @@ class TensorSums:
         self.positive = self.positive + positive
 
     def update(self, u, w: cython.double, positive: cython.double):
-        """Take in weight w at u, M numbers in [0, 1], `positive` of it (0 <= positive <= w) with label 1."""
+        """Add weight w at u, M numbers in [0, 1], `positive` of it (0 <= positive <= w) with label 1."""
         m: cython.Py_ssize_t
         if len(u) != self._axes:
             raise ValueError(f"{self._axes} scores are needed, got {len(u)}")
@@ -235,7 +235,7 @@ class TensorSums:
         self._add(w, positive)
 
     def revert(self, u, w: cython.double, positive: cython.double):
-        """Take back an earlier `update` with the same numbers, up to rounding of the sums."""
+        """Remove an earlier `update` with the same arguments, up to rounding."""
         self.update(u, -w, -positive)
 
     def update_many(
@@ -244,7 +244,7 @@ class TensorSums:
         w: cython.const[cython.double][:],
         positive: cython.const[cython.double][::1],
     ):
-        """`update` for every row of u, shape (n, M), in order: the same bits as the loop."""
+        """`update` for every row of u, shape (n, M), in order: bit for bit the result of the loop."""
         i: cython.Py_ssize_t
         m: cython.Py_ssize_t
         if not u.shape[0] == w.shape[0] == positive.shape[0] or u.shape[1] != self._axes:
@@ -271,7 +271,7 @@ class TensorSums:
         self.positive = self.positive * factor
 
     def state(self):
-        """(moments, cross, weight, positive), copied: all there is to know, for `load`."""
+        """(moments, cross, weight, positive), copied, for `load`."""
         return self.moments.copy(), self.cross.copy(), self.weight, self.positive
 
     def load(self, moments, cross, weight: cython.double, positive: cython.double):

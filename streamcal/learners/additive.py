@@ -1,8 +1,7 @@
-"""`AdditiveLearner`: the base of all additive methods: one score, several scores, classes, distributions.
+"""`AdditiveLearner`: the base class of all additive methods (one score, several scores, classes, distributions).
 
-A subclass defines the statistic it keeps (`new_statistic`) and the solve (`solve`); retraction, merging, forgetting,
-refreshing at intervals and saving are implemented here. The sub-packages differ in what an observation is, and in how
-it is checked.
+A subclass defines its statistic (`new_statistic`) and the fit (`solve`); retraction, merging, forgetting, refreshing at
+intervals and saving are implemented here. The sub-packages differ in what an observation is and in how it is checked.
 """
 
 from __future__ import annotations
@@ -24,27 +23,31 @@ from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
 
-#: What is solved from the statistic: an immutable map.
+#: The immutable map that is fitted to the statistic.
 Map = TypeVar("Map")
 
 
 class AdditiveLearner(Learner, Generic[Held, Map]):
-    """A learner that is a function of a statistic. Not thread-safe; its maps are.
+    """A learner whose map is a function of a sufficient statistic. It is not thread-safe; its maps are.
 
     Parameters
     ----------
     forgetting : Forgetting
-        What is kept of the past: `Forever()`, `Window(...)` or `Decay(...)`.
+        The forgetting policy: `Forever()`, `Window(...)` or `Decay(...)`.
     refresh_every : int
-        1 (default): the map is that of everything held, always. r > 1, offered by methods whose solve is not quick:
-        after every r-th observation learned, unlearned or merged in, and not in between, the map becomes that of what
-        is then held, so that predictions lag by fewer than r observations; before the r-th it is exact. `t` is not
-        read in between. What the map was solved from is kept, and saved: the state is twice as large.
+        With 1 (default) the map is always that of all observations held. With r > 1, an option of methods whose `solve`
+        is slow, the map is updated only after every r-th observation learned, unlearned or merged, so that predictions
+        lag by fewer than r observations; before the r-th observation they do not lag. Between refreshes `t` has no
+        effect on predictions. The statistic of the last refresh is saved with the state, which is then twice as large.
 
-    Constructors set the parameters that `new_statistic` and `pseudo_observations` read before they call this one.
+    Notes
+    -----
+    Learning costs an update of the statistic; a prediction after a change costs a `solve`, other predictions only the
+    evaluation of the map. Constructors of subclasses set the parameters that `new_statistic` and `pseudo_observations`
+    read, and then call this one.
     """
 
-    #: Whether a map depends on ratios of weights alone, so that it stays the same when all of them fade alike.
+    #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
     by_ratios: ClassVar[bool] = False
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
@@ -56,7 +59,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.refresh_every = refresh_every
         self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
-        #: Where the statistic that predictions are made from comes from.
+        #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
@@ -67,21 +70,21 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     @abstractmethod
     def solve(self, statistic: Held, start: Map | None) -> Map:
-        """The map of a statistic that holds weight, in units of an observation of today.
+        """The map fitted to a non-empty statistic whose weights are in units of a new observation.
 
-        A pure function of the statistic and the parameters. `start`, the previous map or None, is where an iterative
-        solver may begin: it moves the answer by no more than the solver's tolerance.
+        A pure function of the statistic and the parameters. `start`, the previous map or None, is a warm start for
+        iterative solvers: it changes the result by no more than the solver's tolerance.
         """
 
     @abstractmethod
     def empty_map(self) -> Map:
-        """What is predicted where nothing is held."""
+        """The map of an empty statistic."""
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        """The pseudo-observations of a prior."""
+        """The pseudo-observations of the prior; None if there is no prior."""
         return None
 
-    # -- what it can do ------------------------------------------------------------------------------------------
+    # -- capabilities --------------------------------------------------------------------------------------------
 
     @property
     def merges(self) -> bool:
@@ -101,26 +104,28 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._memory.n
 
     def holds_nothing(self, t: Time | None = None) -> bool:
-        """Whether nothing that was learned is held, as of time `t`. O(1), and as much as the window has to move."""
+        """Whether no observation is held as of time `t`. O(1), plus the cost of moving a time window."""
         self._memory.as_of(None if t is None else check_time(t))
         return self._memory.holds_nothing
 
     def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled: what the class calls `noted` (scores clamped by the scale, outcomes where
-        the method cannot follow), retractions of what forgetting had dropped already (`missed`), and observations that
-        came too late to be kept (`late`)."""
+        """Counts of observations handled without an error.
+
+        These are the count that the class calls `noted` (such as scores clamped by the scale), `missed` (retractions of
+        observations that were already forgotten) and `late` (observations that arrived too late to be kept).
+        """
         return {**super().tally(), "missed": self._memory.missed, "late": self._memory.late}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, x: Any, y: float, w: float, t: float) -> None:
-        """Learn one observation that has been checked."""
+        """Learn one checked observation."""
         if w > 0.0:
             self._memory.learn(x, y, w, t)
             self._changed(1)
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        """Learn what has been checked: coordinates of shape (n,) or (n, M), outcomes, weights and times."""
+        """Learn checked arrays: coordinates of shape (n,) or (n, M), outcomes, weights and times."""
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
@@ -129,7 +134,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
             self._changed(len(x[part]))
 
     def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
-        """Take back one observation that has been checked."""
+        """Remove one checked observation."""
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if w > 0.0:
@@ -153,15 +158,15 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def map(self) -> Map:
-        """The present map, immutable."""
+        """The current map, immutable."""
         return self._map_at(None)
 
     def _present(self, t: Time | None) -> Held:
-        """The statistic that predictions as of `t` are made from; to be read, until the next change."""
+        """The statistic for predictions as of `t`: read-only, valid until the next change."""
         return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
-        """The map as of `t`, solved only if something has changed since the last one."""
+        """The map as of `t`, solved anew only if the statistic has changed."""
         statistic = self._present(t)
         state = self._source.version, 1.0 if self.by_ratios else statistic.unit
         if self._solved is None or self._solved_for != state:
@@ -170,7 +175,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._solved
 
     def _check(self) -> None:
-        """Raise `AssertionError` if an invariant of what is held does not hold; for tests, after every change."""
+        """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
         self._memory._check()
         self._refreshing._check()
 

@@ -1,4 +1,4 @@
-"""`Learner`: the contract of everything that learns: merging, copying, printing and saving."""
+"""`Learner`: the abstract base of all methods: parameters, merging, copying and saving."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ STATE_VERSION = 1
 
 
 class Learner(ABC):
-    """What everything that learns can do, whatever it learns from: be merged, copied, printed and saved.
+    """The abstract base of all methods: parameters, merging, copying, printing and saving.
 
-    Parameters are the constructor's arguments, kept under their own names and never changed afterwards. `Calibrator`
-    learns from single scores; `streamcal.fusion`, `.multiclass` and `.regression` have contracts of their own.
+    Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
+    class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
     """
 
-    #: The name under which the lists of methods know it.
+    #: Its name in the lists of methods.
     name: ClassVar[str]
-    #: One line for `streamcal methods` and the documentation.
+    #: One line of description for `streamcal methods` and the documentation.
     summary: ClassVar[str] = ""
-    #: What is counted of observations that are learned as well as they can be, such as "clamped" scores; None: nothing.
+    #: The name of the class's own count in `tally`, such as "clamped" for scores clamped by the scale; None: no count.
     noted: ClassVar[str | None] = None
-    #: Parameters that saved states may have under an earlier name: that name → today's.
+    #: Earlier names of parameters in saved states → current names.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
@@ -40,7 +40,7 @@ class Learner(ABC):
 
     @staticmethod
     def class_named(name: str) -> type[Learner]:
-        """The class called `name`: a method of streamcal, whether imported yet or not, or a subclass defined elsewhere.
+        """The class with this name: a method of streamcal, imported if necessary, or a subclass defined elsewhere.
 
         Raises `StateError` where there is none.
         """
@@ -62,23 +62,23 @@ class Learner(ABC):
     @property
     @abstractmethod
     def bounded_memory(self) -> bool:
-        """Whether memory stays below a bound fixed at construction, whatever is learned."""
+        """Whether memory has a bound that is fixed at construction."""
 
     @property
     @abstractmethod
     def n(self) -> float:
-        """Total weight now held; under decay, in today's units."""
+        """Total weight held; under decay, in units of a new observation."""
 
     def merge(self, other: Self) -> None:
-        """Add all that `other` has learned, as if both streams had been one; `other` is left as it was."""
+        """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
         raise MergeError(f"{type(self).__name__} depends on the order of its observations and cannot merge")
 
     def tally(self) -> dict[str, int]:
-        """Counts of what was quietly handled, such as scores clamped by the scale."""
+        """Counts of observations handled without an error, such as scores clamped by the scale."""
         return {} if self.noted is None else {self.noted: self._noted}
 
     def _note(self, number: int) -> None:
-        """Count observations of which the class notes something."""
+        """Increase the count named `noted`."""
         self._noted += number
 
     # -- parameters ----------------------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ class Learner(ABC):
         return {name: getattr(self, name) for name in names}
 
     def same_parameters(self, other: object) -> bool:
-        """Whether `other` is of this class and has equal parameters: what merging asks for."""
+        """Whether `other` is of this class and has equal parameters, as merging requires."""
         return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """`params`, as scikit-learn asks for them: with `deep`, also those of parameters, as `forgetting__size`."""
+        """`params`, as scikit-learn expects them; with `deep`, also those of parameters, as `forgetting__size`."""
         params = self.params()
         nested = {f"{name}__{key}": one for name, value in params.items() for key, one in _fields(value).items()}
         return {**params, **nested} if deep else params
@@ -143,17 +143,19 @@ class Learner(ABC):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data. Subclasses add to it."""
+        """What was learned, as plain data; extended by subclasses."""
         return {} if self.noted is None else {self.noted: self._noted}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        """Take over what `_state` wrote; called on a fresh clone."""
+        """Load the result of `_state` into a new clone."""
         if self.noted is not None:
             self._noted = int(state[self.noted])
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and everything learned as plain, versioned data that `json` can write.
+        """Parameters and everything learned, as plain, versioned data that `json` can write.
 
+        Examples
+        --------
         >>> from streamcal import Platt
         >>> cal = Platt()
         >>> cal.learn_one(0.2, True)
@@ -172,7 +174,7 @@ class Learner(ABC):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The calibrator that `state_dict` wrote; `StateError` if it cannot be read."""
+        """The calibrator whose `state_dict` is given; `StateError` if it cannot be read."""
         if not isinstance(state, dict) or "streamcal" not in state:
             raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
         if state["streamcal"] != STATE_VERSION:
@@ -220,7 +222,7 @@ def _parameters_of(learner: Learner) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as plain data. One that is itself a learner is written as its class and parameters."""
+    """A parameter as plain data; a learner is written as its class and parameters."""
     if isinstance(value, Learner):
         return {"learner": type(value).__name__, "params": _parameters_of(value)}
     if isinstance(value, tuple):
@@ -229,12 +231,12 @@ def _plain(value: Any) -> Any:
 
 
 def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that `_parameters_of` wrote, under the names of today."""
+    """The inverse of `_parameters_of`, under the current names."""
     return {cls.renamed.get(name, name): _read(value) for name, value in plain.items()}
 
 
 def _read(value: Any) -> Any:
-    """The parameter that `_plain` wrote."""
+    """The inverse of `_plain`."""
     if isinstance(value, dict) and "learner" in value:
         cls = Learner.class_named(value["learner"])
         return cls(**_parameters_in(cls, value["params"]))

@@ -1,1 +1,1 @@
-"""Calibration maps: immutable functions score → probability, the snapshots that `Calibrator.map()` hands out."""
+"""Calibration maps: immutable functions score → probability, returned by `Calibrator.map()`."""

@@ -1,4 +1,4 @@
-"""`CalibrationMap` and `ScaledMap`: the contract of a calibration map, and how it leaves the package; `IdentityMap`."""
+"""`CalibrationMap` and `ScaledMap`, the abstract bases of calibration maps and their export; `IdentityMap`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 
-#: A map in pieces, for SQL: piece i holds where cuts[i−1] ≤ x < cuts[i], and makes of the SQL for x that of p.
+#: A piecewise map, for SQL: piece i applies where cuts[i−1] ≤ x < cuts[i], and turns the SQL for x into the SQL for p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 
 
 class CalibrationMap(ABC):
-    """A pure function score → probability: an immutable snapshot, safe to hand to any number of threads."""
+    """A pure function score → probability: an immutable, thread-safe snapshot of a calibrator.
+
+    Notes
+    -----
+    A prediction costs O(1) for sigmoids, O(degree) for polynomials and O(log m) for m steps or knots.
+    """
 
     @abstractmethod
     def predict_one(self, score: float) -> float:
@@ -58,22 +63,24 @@ class CoordinateMap(CalibrationMap):
 
 
 class ScaledMap(CoordinateMap):
-    """The base of the maps that can be written as JSON and SQL.
+    """The base class of the maps that can be written as JSON and SQL.
 
-    A new kind of map has a `kind`, its `_content` and its `_pieces`, and functions of that name in
-    `streamcal.maps.portable.KINDS`, for arrays, and `KINDS_ONE`, for one coordinate.
+    A new kind of map defines `kind`, `_content` and `_pieces`, and has entries under its kind in
+    `streamcal.maps.portable.KINDS` (arrays) and `KINDS_ONE` (one coordinate).
     """
 
-    #: Its name in JSON.
+    #: The name of the kind in JSON.
     kind: ClassVar[str]
-    #: What its graph looks like, in a word or two, for the tables of methods.
+    #: The shape of its graph in a few words, for the tables of methods.
     shape: ClassVar[str]
 
-    # -- elsewhere -----------------------------------------------------------------------------------------------
+    # -- export --------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The map as JSON, in the format of `docs/maps.md`: `streamcal.load_map` reads it, and so can anything else.
+        """The map as JSON, in the format described in `docs/maps.md`; `streamcal.load_map` reads it.
 
+        Examples
+        --------
         >>> from streamcal import Platt, load_map
         >>> cal = Platt()
         >>> cal.learn_many([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
@@ -91,11 +98,13 @@ class ScaledMap(CoordinateMap):
         return json.dumps(data, allow_nan=False)
 
     def to_sql(self, column: str) -> str:
-        """The map as one SQL expression of `column`, put in as it stands: CASE, comparisons and arithmetic.
+        """The map as an SQL expression of `column`, which is inserted verbatim: CASE, comparisons and arithmetic.
 
-        LN and EXP occur where the scale is `Logit` or the map is made of sigmoids. NULL becomes NULL, and so does a
-        score that is no probability where the scale wants one; clamped scores are clamped. See `docs/maps.md`.
+        LN and EXP occur where the scale is `Logit` or the map is made of sigmoids. The result is NULL for NULL and for
+        scores outside the domain of the scale; scores beyond its bounds are clamped. See `docs/maps.md`.
 
+        Examples
+        --------
         >>> from streamcal import HistogramBinning
         >>> cal = HistogramBinning(bins=2, resolution=None)
         >>> cal.learn_many([0.125, 0.25, 0.75, 0.75], [0, 0, 0, 1])
@@ -118,7 +127,7 @@ class ScaledMap(CoordinateMap):
         return f"CASE WHEN {column} >= {lo} AND {column} <= {hi} THEN {whole} END"
 
     def _written(self) -> ScaledMap:
-        """The same function, in the form in which it is written."""
+        """The same function as a map that can be written."""
         return self
 
     def _scale_written(self) -> Scale:
@@ -127,15 +136,15 @@ class ScaledMap(CoordinateMap):
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """What `streamcal.maps.portable.KINDS` needs to know of it, as plain data."""
+        """The parameters of the map for `streamcal.maps.portable.KINDS`, as plain data."""
 
     @abstractmethod
     def _pieces(self) -> Pieces:
-        """The map in pieces."""
+        """The map as pieces, for SQL."""
 
 
 class IdentityMap(ScaledMap):
-    """The score itself, read as a probability."""
+    """The score itself, interpreted as a probability."""
 
     kind = "identity"
     shape = "smooth"
@@ -154,7 +163,7 @@ class IdentityMap(ScaledMap):
 
 
 def constant(value: float) -> Callable[[str], str]:
-    """SQL for a piece of one value."""
+    """SQL for a constant piece."""
     text = sql.literal(value)
     return lambda x: text
 

@@ -1,4 +1,4 @@
-"""Maps of Venn-Abers intervals: one pair (p₀, p₁) at a score, and one for each fold."""
+"""Maps of Venn-Abers intervals: one pair (p₀, p₁) per score, or one per score and fold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamcal.statistics.grid import Grid
 
 class IntervalMap(RoundedMap):
     """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
-    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that makes one probability of the two.
+    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that merges the two into one probability.
     """
 
     kind = "interval"
@@ -74,11 +74,11 @@ class IntervalMap(RoundedMap):
         return scale_of_scores(self.scale)
 
     def _pieces(self) -> Pieces:
-        """Of the one probability."""
+        """The pieces of the merged probability."""
         return steps_of_points(self.scale, [self], lambda lower, upper: self._point(*lower, *upper))._pieces()
 
     def _ends(self) -> dict[str, Any]:
-        """Lower and upper ends as steps."""
+        """Lower and upper ends as step functions."""
         if self.grid is None:
             lower = StepMap(self.scale, self.knots, self.lower)
             upper = StepMap(self.scale, self.knots, self.upper, None, self.upper[:-1])
@@ -88,15 +88,15 @@ class IntervalMap(RoundedMap):
         return {"lower": lower._content(), "upper": upper._content()}
 
     def between(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The pairs between left[i] and right[i], where no knot lies."""
+        """The pairs on the open intervals (left[i], right[i]), which contain no knots."""
         lower = self.lower[np.searchsorted(self.knots, left, side="right")]
         return lower, self.upper[np.searchsorted(self.knots, right, side="left")]
 
 
 class CrossIntervalMap(ScaledMap):
-    """Interval maps, one a fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7).
+    """One interval map per fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7).
 
-    Asked for K scores it gives each to its fold; one score counts for every fold.
+    A prediction takes K scores, one per fold, or one score that is used in every fold.
     """
 
     kind = "cross-interval"
@@ -137,12 +137,12 @@ class CrossIntervalMap(ScaledMap):
         return {"point": self.point, "folds": [fold._ends() for fold in self.folds]}
 
     def _pieces(self) -> Pieces:
-        """Of one score that counts for every fold; as many steps as all folds have."""
+        """The pieces for one score used in every fold; as many steps as all folds have together."""
         return steps_of_points(self.scale, self.folds, self._merge)._pieces()
 
 
 def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:
-    """The probability that `merge` makes of the folds' pairs at one coordinate, in steps; the folds share a grid."""
+    """The step map of the probability merged from the folds' pairs at one coordinate; all folds have the same grid."""
 
     def merged(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
         values: FloatArray = merge(*zip(*pairs, strict=True))

@@ -78,9 +78,9 @@ class LogOddsMap(ScaledMap):
 class CubicMap(RoundedMap):
     """Cubic between knots and constant outside.
 
-    With t the share of the way from a knot to the next, from `low` to `high` in value, the probability is
+    With t = (x − left)/(right − left) between two knots, whose values are `low` and `high`, the probability is
     low + (high − low)·t²·(3 − 2t) + rise·t·(1 − t)² − fall·t²·(1 − t); rises[i] and falls[i] are the slopes at the
-    left and at the right end of interval i times its width. Shapes: knots and values (m,), rises and falls (m − 1,).
+    left and right end of interval i, times its width. Shapes: knots and values (m,), rises and falls (m − 1,).
     """
 
     kind = "cubics"
@@ -125,7 +125,7 @@ class CubicMap(RoundedMap):
 
 
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
-    """The line from (left, low) to (right, high) at left ≤ x < right; the width may overflow or be subnormal."""
+    """Linear interpolation between (left, low) and (right, high); right − left may overflow or be subnormal."""
     width = right - left
     share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
     return low + share * (high - low)
@@ -134,7 +134,7 @@ def between(x: float, left: float, right: float, low: float, high: float) -> flo
 def between_knots(
     knots: FloatArray, values: list[float], polynomials: list[list[float]]
 ) -> Sequence[Callable[[str], str]]:
-    """SQL for the pieces of a map: between knots, polynomials in the share of the way; outside, the end values."""
+    """SQL for the pieces of a map: between knots polynomials in (x − left)/(right − left), outside the end values."""
 
     def piece(left: float, right: float, coefficients: list[float]) -> Callable[[str], str]:
         half = "" if right - left < math.inf else "5e-1 * "

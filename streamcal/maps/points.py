@@ -1,7 +1,7 @@
-"""One probability of a Venn-Abers interval (p₀, p₁), and of K of them: three rules for each.
+"""Rules that merge a Venn-Abers interval (p₀, p₁), or K of them, into one probability.
 
-Every function takes floats or arrays of one shape, K of them as sequences, and costs a few operations for each pair.
-The module imports nothing of the package. `portable.py` evaluates the same formulas in a form of its own.
+Every function takes floats or arrays of one shape (sequences of K of them for K intervals) and costs O(1) per pair. The
+module imports nothing of the package. `portable.py` contains the same formulas, so that it stays a single file.
 
 References
 ----------
@@ -59,7 +59,7 @@ POINTS: dict[str, Callable] = {
 }
 
 
-# -- K intervals, one of each fold -------------------------------------------------------------------------------
+# -- K intervals, one per fold -----------------------------------------------------------------------------------
 
 
 def mean(values: Sequence[Value]) -> Value:

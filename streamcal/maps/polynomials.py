@@ -1,4 +1,4 @@
-"""Maps that are polynomials of the unit coordinate, or sigmoids of one."""
+"""Maps that are polynomials of the unit coordinate, or sigmoids of such polynomials."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 
-#: A piece in SQL for every so many degrees of a Chebyshev series. T₄₀ then is right to 1e-13 everywhere; with 8 to
-#: 3e-12, since powers cancel more, and with 2 no better, in twice the text.
+#: Degrees of a Chebyshev series per piece in SQL. T₄₀ is then accurate to 1e-13; with 8 degrees per piece to 3e-12,
+#: because of cancellation between powers; 2 are no more accurate and double the length of the text.
 PIECE_DEGREE = 4
-#: What the series of a piece may leave out; the values it interpolates are rounded to a few times 1e-15.
+#: Truncation error of the series of a piece; the values it interpolates have rounding errors of a few times 1e-15.
 PIECE_TAIL = 1e-14
 
 
@@ -92,11 +92,11 @@ class ChebyshevMap(ScaledMap):
         return {"coefficients": self.coefficients.tolist()}
 
     def _pieces(self) -> Pieces:
-        """Each a polynomial in powers of t, which goes from −1 to 1 between two cuts.
+        """Polynomials in powers of t, which runs from −1 to 1 between two cuts.
 
-        The cuts are the extrema of a Chebyshev polynomial, closest together where the map can turn fastest. On a piece
-        the series in Tₘ(t) falls off so fast that its powers hardly cancel (`PIECE_DEGREE`), and ends where less than
-        `PIECE_TAIL` is left of it.
+        The cuts are the extrema of a Chebyshev polynomial, which are closest where the map can change fastest. On a
+        piece the coefficients of the series in Tₘ(t) decrease so fast that its powers hardly cancel (`PIECE_DEGREE`);
+        it is truncated where its remainder is below `PIECE_TAIL`.
         """
         degree = len(self.coefficients) - 1
         pieces = max(1, -(-degree // PIECE_DEGREE))
@@ -114,7 +114,7 @@ class ChebyshevMap(ScaledMap):
         values = chebyshev.evaluate_many(self.coefficients, middle + half * t)
         series = 2.0 / terms * (np.polynomial.chebyshev.chebvander(t, terms - 1).T @ values)
         series[0] *= 0.5
-        left_out = np.cumsum(np.abs(series[::-1]))[::-1]  # by what the series is wrong if it ends before term i
+        left_out = np.cumsum(np.abs(series[::-1]))[::-1]  # bound on the error if the series ends before term i
         series = series[: max(1, int(np.count_nonzero(left_out > PIECE_TAIL)))]
         powers = np.polynomial.chebyshev.cheb2poly(series).tolist()
 
@@ -128,7 +128,7 @@ class ChebyshevMap(ScaledMap):
 def bernstein_halves(scale: Scale, coefficients: FloatArray) -> Pieces:
     """Σ cᵢ Bᵢⁿ(u): on each half a polynomial in the smaller of u/(1 − u) and its inverse.
 
-    No power grows and, the coefficients being monotone, no sum cancels.
+    All powers are at most 1 and, since the coefficients are monotone, no sum cancels.
     """
     n = len(coefficients) - 1
     terms = [math.comb(n, i) * c for i, c in enumerate(coefficients.tolist())]

@@ -1,8 +1,9 @@
-"""Calibration maps read from JSON, with NumPy alone: this file can be copied to where streamcal is not installed.
+"""Calibration maps read from JSON, with NumPy alone: this file can be used without streamcal, as a copy.
 
-`docs/maps.md` describes the format. A map is a function of the score's coordinate on a scale: `SCALES` has how to get
-the coordinate, `KINDS` the functions of arrays, and `SCALES_ONE` and `KINDS_ONE` the same for one number, which is what
-a server asks for. A new kind of map is one function in `KINDS` and one in `KINDS_ONE`.
+`docs/maps.md` describes the format. A map is a function of the score's coordinate on a scale. `SCALES` has the
+functions from scores to coordinates and `KINDS` those from coordinates to probabilities, both for arrays; `SCALES_ONE`
+and `KINDS_ONE` have the same for single numbers, for servers that predict one score at a time. A new kind of map is one
+function in `KINDS` and one in `KINDS_ONE`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 FORMAT = 1
 
-#: Where a score is read as a probability for its logarithms, its log-odds stay within ± this.
+#: Log-odds of scores that are interpreted as probabilities are clamped to ± this.
 LOGIT_LIMIT = 16.0
 
 Array = npt.NDArray[np.float64]
@@ -28,8 +29,29 @@ Value = TypeVar("Value", float, Array)
 
 
 def load_map(text: str | bytes) -> PortableMap:
-    """The map that `to_json` wrote; `ValueError` if it cannot be read.
+    """Read a calibration map written by `to_json`.
 
+    Parameters
+    ----------
+    text : str or bytes
+        The JSON text; its format is described in `docs/maps.md`.
+
+    Returns
+    -------
+    PortableMap
+        A callable score → probability.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a map, or has another version.
+
+    Notes
+    -----
+    Cost: O(size of the text).
+
+    Examples
+    --------
     >>> sigmoid = '{"streamcal_map": 1, "kind": "sigmoid", "scale": {"kind": "logit", "lo": -16.0, "hi": 16.0}'
     >>> serve = load_map(sigmoid + ', "slope": 1.0, "offset": 0.0}')
     >>> round(serve(0.25), 12)
@@ -42,14 +64,14 @@ def load_map(text: str | bytes) -> PortableMap:
         raise ValueError(f"map format {data['streamcal_map']!r} cannot be read, only {FORMAT}")
     try:
         found = PortableMap(data)
-        found.predict_many(np.empty(0))  # reads every part of it once
+        found.predict_many(np.empty(0))  # evaluates every part once, to detect damage
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise ValueError(f"this calibration map is damaged: {error!r}") from error
     return found
 
 
 class PortableMap:
-    """A function score → probability, immutable."""
+    """An immutable function score → probability. A prediction of one score takes 1 to 2 µs."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         for what, kind, known in (("map", data["kind"], set(KINDS)), ("scale", data["scale"]["kind"], set(SCALES))):
@@ -64,15 +86,15 @@ class PortableMap:
         return self.predict_one(score)
 
     def predict_one(self, score: float | Sequence[float]) -> float:
-        """The probability at `score`; `ValueError` if it is not finite, or no probability where the scale wants one.
+        """The probability at `score`; `ValueError` if it is not finite, or outside the domain of the scale.
 
-        A map of K folds takes K scores too, one of each fold. One score costs a microsecond or two.
+        A map of K folds also takes K scores, one per fold.
         """
         if not isinstance(score, (float, int)):
             return float(self.predict_many([score])[0])
         s = float(score)
         if not math.isfinite(s):
-            raise ValueError("scores are to be finite")
+            raise ValueError("scores must be finite")
         return self._at(self._coordinate(s))
 
     def predict_many(self, scores: npt.ArrayLike) -> Array:
@@ -80,7 +102,7 @@ class PortableMap:
         return KINDS[self._content["kind"]](self._coordinates(scores), self._content, self._scale)
 
     def predict_interval_many(self, scores: npt.ArrayLike) -> tuple[Array, Array]:
-        """Both ends of the Venn-Abers intervals, for a map that has them."""
+        """Both ends of the Venn-Abers intervals; `ValueError` for a map without intervals."""
         if self._content["kind"] != "interval":
             raise ValueError(f"a map of kind {self._content['kind']!r} has no intervals")
         return interval(self._coordinates(scores), self._content)
@@ -90,7 +112,7 @@ class PortableMap:
         if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")
         if not np.isfinite(s).all():
-            raise ValueError("scores are to be finite")
+            raise ValueError("scores must be finite")
         return SCALES[self._scale["kind"]](s, self._scale)
 
 
@@ -126,7 +148,7 @@ SCALES: dict[str, Callable[[Array, dict[str, Any]], Array]] = {
 
 
 def unit(x: Array, scale: dict[str, Any]) -> Array:
-    """The coordinate moved linearly onto [0, 1]."""
+    """The coordinate mapped linearly onto [0, 1]."""
     lo, hi = _ends(scale)
     return (x - lo) / (hi - lo)
 
@@ -135,17 +157,17 @@ def unit(x: Array, scale: dict[str, Any]) -> Array:
 
 
 def identity(x: Array, scale: dict[str, Any]) -> Array:
-    """The coordinate read as a probability."""
+    """The coordinate interpreted as a probability."""
     return sigmoid(x) if _logistic(scale) else unit(x, scale)
 
 
 def _logistic(scale: dict[str, Any]) -> bool:
-    """Whether coordinates read as log-odds."""
+    """Whether coordinates are log-odds."""
     return _unbounded(scale) or scale["kind"] == "logit"
 
 
 def _unbounded(scale: dict[str, Any]) -> bool:
-    """Whether scores are margins without both bounds, which read as log-odds."""
+    """Whether scores are margins without both bounds, which are interpreted as log-odds."""
     return scale["kind"] == "interval" and not math.isfinite(scale["hi"] - scale["lo"])
 
 
@@ -156,7 +178,7 @@ def sigmoid(z: Array) -> Array:
 
 
 def bernstein(u: Array, coefficients: Array) -> Array:
-    """Σ cᵢ Bᵢⁿ(u) by de Casteljau's scheme: neighbours are averaged until one number is left."""
+    """Σ cᵢ Bᵢⁿ(u) by de Casteljau's algorithm."""
     row = [np.full_like(u, c) for c in coefficients]
     while len(row) > 1:
         row = [(1.0 - u) * left + u * right for left, right in itertools.pairwise(row)]
@@ -164,7 +186,7 @@ def bernstein(u: Array, coefficients: Array) -> Array:
 
 
 def chebyshev(u: Array, coefficients: Array) -> Array:
-    """Σ cₘ Tₘ(2u − 1), the polynomials by their steps from the nearer end, where the usual recurrence loses digits."""
+    """Σ cₘ Tₘ(2u − 1) by Reinsch's recurrence from the nearer end, where the three-term recurrence loses accuracy."""
     e, sign = np.minimum(u, 1.0 - u), np.where(u < 0.5, -1.0, 1.0)
     total, value, step, turn = np.zeros_like(u), np.ones_like(u), -2.0 * e, np.ones_like(u)
     for c in coefficients:
@@ -176,14 +198,14 @@ def chebyshev(u: Array, coefficients: Array) -> Array:
 
 
 def beta(x: Array, a: float, b: float, c: float, scale: dict[str, Any]) -> Array:
-    """The sigmoid of a·ln s − b·ln(1 − s) + c, at the score's probability s with its log-odds within ±16."""
+    """The sigmoid of a·ln s − b·ln(1 − s) + c; s is the score as a probability, its log-odds clamped to ±16."""
     z = x if scale["kind"] == "logit" else _log_odds(x, scale)
     tail = np.log1p(np.exp(-np.abs(z)))
     return sigmoid(a * (np.minimum(z, 0.0) - tail) + b * (np.maximum(z, 0.0) + tail) + c)
 
 
 def _log_odds(x: Array, scale: dict[str, Any]) -> Array:
-    """The log-odds of the coordinate read as a probability."""
+    """The log-odds of the coordinate interpreted as a probability."""
     if _unbounded(scale):
         return np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
     p = unit(x, scale)
@@ -220,17 +242,17 @@ def cubics(x: Array, knots: Array, values: Array, rises: Array, falls: Array) ->
 
 
 def cubic(t: Value, low: Value, high: Value, rise: Value, fall: Value) -> Value:
-    """From `low` to `high` at the share t of the way, starting with the slope `rise` and ending with `fall`."""
+    """The cubic in t from `low` at t = 0 to `high` at t = 1, with the slopes `rise` and `fall` at these ends."""
     return low + (high - low) * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
 
 
 def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[np.bool_], npt.NDArray[np.intp], Array]:
-    """The values outside the knots; which x are inside, after which knot, and at which share of the way to the next."""
+    """Values outside the knots; which x are inside; their left knots; and t = (x − left)/(right − left)."""
     after = np.searchsorted(knots, x, side="right")
     inside = (after > 0) & (after < len(knots))
     i, x_inside = after[inside] - 1, x[inside]
     left, right = knots[i], knots[i + 1]
-    with np.errstate(over="ignore", invalid="ignore"):  # the distance of two knots may overflow: then by halves
+    with np.errstate(over="ignore", invalid="ignore"):  # the distance of two knots may overflow; then halves are used
         share = (x_inside - left) / (right - left)
         halves = (0.5 * x_inside - 0.5 * left) / (0.5 * right - 0.5 * left)
         share = np.where(np.isinf(right - left), halves, share)
@@ -238,13 +260,13 @@ def _places(x: Array, knots: Array, values: Array) -> tuple[Array, npt.NDArray[n
 
 
 def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
-    """Lower and upper ends, each given as steps."""
+    """Lower and upper ends, each a step function."""
     lower, upper = content["lower"], content["upper"]
     return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
 
 
 def cross_interval(x: Array, content: dict[str, Any]) -> Array:
-    """What is made of the folds' pairs; x of shape (n,), or (n, K) with a column a fold."""
+    """The probability merged from the folds' pairs; x of shape (n,), or (n, K) with one column per fold."""
     folds = content["folds"]
     if x.ndim == 2 and x.shape[1] != len(folds):
         raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
@@ -271,14 +293,14 @@ KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
 }
 
 
-# -- one probability of K intervals ------------------------------------------------------------------------------
+# -- merging K intervals -----------------------------------------------------------------------------------------
 
 
 def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
-    """One probability of K pairs (p₀, p₁), K ≥ 1, each a float or an array.
+    """The probability merged from K pairs (p₀, p₁), K ≥ 1, each a float or an array.
 
-    These are the formulas of `points.py`, which says where they are from. They are written out again so that this file
-    imports nothing; `tests/test_portable_maps.py` holds the two together to the last bit.
+    These are the formulas of `points.py`, which has the references. They are repeated because this file imports nothing
+    of the package; `tests/test_portable_maps.py` tests that both agree to the last bit.
     """
     if rule == "log-minimax":
         share = 1.0 / len(lower)
@@ -297,9 +319,9 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
 
 # -- at one coordinate -------------------------------------------------------------------------------------------
 #
-# An array of one element costs 20 µs and more; a list and `math` cost one. The functions below take what they need as
-# lists and floats, the score or the coordinate last. Steps, lines, cubics and intervals are the same sums as above, to
-# the last bit; what contains a logarithm, an exponential or a polynomial agrees to 1e-12.
+# With NumPy one score takes 20 µs or more, with lists and `math` about 1 µs. The functions below take lists and floats,
+# the score or coordinate last. Steps, lines, cubics and intervals agree with the functions above to the last bit; those
+# with logarithms, exponentials or polynomials to 1e-12.
 
 
 def _probability_one(s: float) -> float:
@@ -326,7 +348,7 @@ def _empirical_cdf_one(knots: list[float], ranks: list[float], s: float) -> floa
     return slope * (s - knots[i - 1]) + ranks[i - 1]
 
 
-#: Score → coordinate, as `SCALES`; each entry makes the function of a scale.
+#: Score → coordinate, as `SCALES`; each entry returns the function for a given scale.
 SCALES_ONE: dict[str, Callable[[dict[str, Any]], Callable[[float], float]]] = {
     "probability": lambda scale: _probability_one,
     "logit": lambda scale: partial(_logit_one, scale["lo"], scale["hi"]),
@@ -372,7 +394,7 @@ def _log_odds_of_unit_one(lo: float, hi: float, x: float) -> float:
 
 
 def _bernstein_one(n: int, below: list[float], above: list[float], lo: float, hi: float, x: float) -> float:
-    """Horner's scheme in the smaller of u/(1 − u) and its inverse, so that no power grows: O(n), not O(n²)."""
+    """Horner's scheme in the smaller of u/(1 − u) and its inverse, whose powers are at most 1. O(n)."""
     u = (x - lo) / (hi - lo)
     terms, small, large = (below, u, 1.0 - u) if u < 0.5 else (above, 1.0 - u, u)
     ratio, total = small / large, 0.0
@@ -390,7 +412,7 @@ def _bernstein_content(content: dict[str, Any], scale: dict[str, Any]) -> tuple[
 
 
 def _chebyshev_one(plain: list[float], turned: list[float], first: float, lo: float, hi: float, x: float) -> float:
-    """Clenshaw's scheme in Reinsch's form, which keeps its digits near an end: from the nearer one."""
+    """Clenshaw's algorithm in Reinsch's form, which is accurate near the ends, from the nearer end."""
     u = (x - lo) / (hi - lo)
     coefficients, distance = (turned, u) if u < 0.5 else (plain, 1.0 - u)
     factor, value, step = -4.0 * distance, 0.0, 0.0
@@ -427,14 +449,14 @@ def _cubic_one(knots: list[float], values: list[float], rises: list[float], fall
 
 
 def _share_one(left: float, right: float, x: float) -> float:
-    """The share of the way from knot to knot; their distance may overflow: then by halves."""
+    """(x − left)/(right − left); computed with halves where right − left overflows."""
     if right - left < math.inf:
         return (x - left) / (right - left)
     return (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
 
 
 def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[[float], float]:
-    """The one probability of intervals, one score for all folds: steps where any of their ends has one."""
+    """The probability merged from intervals, for one score in all folds, as one step function."""
     folds = content.get("folds", [content])
     cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in folds for end in ("lower", "upper")]))
     values = KINDS[content["kind"]](np.append(-math.inf, cuts), content, scale)
@@ -461,7 +483,7 @@ def _identity_one(scale: dict[str, Any]) -> Callable[[float], float]:
     return _sigmoid_one if _logistic(scale) else partial(_unit_one, *_ends(scale))
 
 
-#: Coordinate → probability, as `KINDS`; each entry makes the function of a map from its content and its scale.
+#: Coordinate → probability, as `KINDS`; each entry returns the function for the content and scale of a map.
 KINDS_ONE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Callable[[float], float]]] = {
     "identity": lambda map, scale: _identity_one(scale),
     "sigmoid": lambda map, scale: partial(_sigmoid_line_one, map["slope"], map["offset"]),
@@ -484,7 +506,7 @@ KINDS_ONE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Callable[[float]
 
 
 def _as_arrays(data: dict[str, Any]) -> dict[str, Any]:
-    """Lists of numbers as arrays, also inside; missing bounds as infinite ones."""
+    """Lists of numbers as arrays, recursively; bounds given as null become infinite."""
     missing = {"lo": -math.inf, "hi": math.inf}
 
     def read(name: str, value: Any) -> Any:

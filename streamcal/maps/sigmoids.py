@@ -1,4 +1,4 @@
-"""Maps made of sigmoids: of one of a line, of one of ln s and ln(1 − s), and of a mixture."""
+"""Maps made of sigmoids: of a line, of a·ln s − b·ln(1 − s) + c, and mixtures of sigmoids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SigmoidMap(ScaledMap):
 
 
 class BetaMap(ScaledMap):
-    """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) at the score's probability s, its log-odds clamped by the scale."""
+    """1 / (1 + exp(−(a·ln s − b·ln(1 − s) + c))) of the score's probability s, its log-odds clamped by the scale."""
 
     kind = "beta"
     shape = "smooth"
@@ -112,6 +112,6 @@ class SigmoidMixtureMap(ScaledMap):
 
 
 def log_probabilities(z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln s and ln(1 − s) of log-odds z, each to its last digits."""
+    """ln s and ln(1 − s) of log-odds z, each to full relative accuracy."""
     tail = np.log1p(np.exp(-np.abs(z)))
     return np.minimum(z, 0.0) - tail, -np.maximum(z, 0.0) - tail

@@ -1,19 +1,19 @@
-"""SQL text for calibration maps: nothing but CASE, comparisons, + − * /, and LN and EXP where a map needs them."""
+"""SQL text for calibration maps: only CASE, comparisons, + − * /, and LN and EXP where a map needs them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-#: Branches of one CASE. 10⁵ pieces then nest 5 deep, and a database that limits the depth of expressions (SQLite: its
-#: parser to 100, expressions to 1,000) is not troubled; a flat CASE would compare 10⁵ times.
+#: Branches of one CASE. 10⁵ pieces are then nested 5 deep, well below the limits of databases on the depth of
+#: expressions (SQLite: 100 in its parser, 1,000 in expressions); a flat CASE would need 10⁵ comparisons.
 BRANCHES = 16
-#: EXP of more is an error in some databases, and the sigmoid of minus it below 1e-300.
+#: EXP of larger numbers is an error in some databases; the sigmoid of minus this is below 1e-300.
 LARGEST_EXPONENT = 700.0
 
 
 def literal(value: float) -> str:
-    """A floating-point literal that reads back as the same number; with an exponent, since others may be decimals."""
+    """A literal that reads back as the same float; with an exponent, since other literals may be read as decimals."""
     text = repr(float(value))
     text = text if "e" in text else f"{text}e0"
     return f"({text})" if text.startswith("-") else text
@@ -35,7 +35,7 @@ def case(column: str, cuts: Sequence[float], leaves: Sequence[str]) -> str:
 
 
 def sigmoid(z: str, largest: float = math.inf) -> str:
-    """1 / (1 + exp(−z)), without overflow; z is an operand, and `largest` bounds its size where that is known."""
+    """1 / (1 + exp(−z)), without overflow; z is an operand, and `largest` a known bound on |z|."""
     inside = f"(1e0 / (1e0 + EXP(-{z})))"
     if largest <= LARGEST_EXPONENT:
         return inside
@@ -44,7 +44,7 @@ def sigmoid(z: str, largest: float = math.inf) -> str:
 
 
 def log_sigmoid(z: str, largest: float = math.inf) -> str:
-    """The logarithm of that, for the same z."""
+    """The logarithm of `sigmoid`, for the same arguments."""
     inside = f"(-LN(1e0 + EXP(-{z})))"
     if largest <= LARGEST_EXPONENT:
         return inside

@@ -1,4 +1,4 @@
-"""Maps in steps, and what rounding to a grid makes of others."""
+"""Step maps, and maps of coordinates rounded to a grid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamcal.statistics.grid import Grid
 
 
 class RoundedMap(ScaledMap):
-    """A function of the coordinate or, where there is a grid, of the coordinate rounded to it."""
+    """A function of the coordinate or, with a grid, of the coordinate rounded to the grid."""
 
     def __init__(self, scale: Scale, grid: Grid | None) -> None:
         super().__init__(scale)
@@ -38,7 +38,7 @@ class RoundedMap(ScaledMap):
 
     @abstractmethod
     def _values_at(self, x: FloatArray) -> FloatArray:
-        """The probabilities at an array of coordinates, rounded already."""
+        """The probabilities at an array of coordinates that are already rounded."""
 
     def _written(self) -> ScaledMap:
         return self if self.grid is None else steps_of_cells(self.scale, self.grid, self._values_at(self.grid.centres))
@@ -84,7 +84,7 @@ class StepMap(RoundedMap):
         return scale_of_scores(self.scale)
 
     def _content(self) -> dict[str, Any]:
-        """Over the scores: a logarithm that rounds otherwise elsewhere must not move a score across a step."""
+        """Steps over the scores, not the coordinates: another library's logarithm may round a score across a step."""
         cuts, values = self._closed_left()
         cuts = self.scale.first_scores(cuts)
         starts = np.unique(cuts[np.isfinite(cuts)])
@@ -96,7 +96,7 @@ class StepMap(RoundedMap):
         return cuts, [constant(value) for value in values.tolist()]
 
     def _closed_left(self) -> tuple[FloatArray, FloatArray]:
-        """Cuts and values without `own`: a cut is a step of its own, up to the next float."""
+        """Cuts and values without `own`: each cut becomes a step that ends at the next float."""
         if self.own is None:
             return self.cuts, self.values
         cuts = np.column_stack((self.cuts, np.nextafter(self.cuts, math.inf))).ravel()
@@ -106,7 +106,7 @@ class StepMap(RoundedMap):
 class BinnedSigmoidMap(ScaledMap):
     """values[i] where 1 / (1 + exp(−(slope·x + offset))) falls into bin i of len(values) bins of equal width.
 
-    It is written as its steps over the score.
+    It is exported as a step function of the score.
     """
 
     kind = "steps"
@@ -129,7 +129,7 @@ class BinnedSigmoidMap(ScaledMap):
         return np.minimum((sigmoids(self.slope * x + self.offset) * bins).astype(np.intp), bins - 1)
 
     def _written(self) -> StepMap:
-        """By bisection over the floats. Where `exp` is not monotone in its last bit, a cut may be a few floats off."""
+        """Cuts by bisection over floats; if `exp` is not monotone in its last bit, a cut may be off by a few floats."""
         scale = self.scale
         first, last = (int(self._bins_of(scale.coordinates(np.array([end])))[0]) for end in scale.domain)
         if first == last:
@@ -152,7 +152,7 @@ class BinnedSigmoidMap(ScaledMap):
 
 
 def scale_of_scores(scale: Scale) -> Scale:
-    """The scale with the same scores, each of which is its own coordinate."""
+    """The scale with the same domain on which the coordinate is the score."""
     return Probability() if scale.domain == Probability.domain else Interval()
 
 
@@ -163,5 +163,5 @@ def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:
 
 
 def bin_of(p: float, bins: int) -> int:
-    """Which of `bins` bins of equal width holds the probability p: [i/bins, (i + 1)/bins), the last with its end."""
+    """The index i of the bin [i/bins, (i + 1)/bins) that contains p; the last bin includes 1."""
     return min(int(p * bins), bins - 1)

@@ -1,5 +1,5 @@
-"""Memories: a statistic under a forgetting policy, at work.
+"""Memories: implementations of the forgetting policies of `streamcal.parameters.forgetting`.
 
-A memory owns its statistic and decides what enters, what leaves and how much an observation of today weighs in it.
-Policies (`streamcal.parameters.forgetting`) are the parameters; memories are what they start.
+A memory owns the statistic of a calibrator. It adds observations, removes or down-weights old ones, and determines the
+stored weight of a new observation.
 """

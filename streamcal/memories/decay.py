@@ -1,7 +1,7 @@
 """The memories of `Decay`: weights that halve, by count or by time.
 
-The weight of a new observation grows instead of the old ones shrinking, so that a step costs O(1); now and then all are
-rescaled by a power of two.
+The weight of each new observation is increased instead of all old ones being reduced, so that a step costs O(1); at
+intervals all weights are rescaled by a power of two.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.held import SMALLEST_HELD
 
-#: Decayed weights live between 1 and 2^RESCALE_HALF_LIVES before all are rescaled, by a power of two and so exactly.
+#: The stored weight of a new observation grows from 1 to 2^RESCALE_HALF_LIVES; then all weights are rescaled, exactly.
 RESCALE_HALF_LIVES = 16
-#: After so many half-lives without an observation nothing is left of the past (10⁻³⁰¹), and it is dropped.
+#: After this many half-lives without an observation all remaining weights (10⁻³⁰¹) are dropped.
 FORGOTTEN_HALF_LIVES = 1000
-#: As of a time this many half-lives ahead what is held is nothing (10⁻¹⁵⁰) beside an observation of that moment; as of
-#: a later one as well. Weights of SMALLEST_HELD and more, in that unit, are still numbers.
+#: Predictions further ahead than this many half-lives are made as of this time: by then the past has a relative weight
+#: of 10⁻¹⁵⁰, and stored weights of SMALLEST_HELD or more do not underflow in that unit.
 FURTHEST_AHEAD = 498
-#: What decay may drop: scores that together weigh less than this fraction (about 1e-9) of the total.
+#: Decay drops scores whose weights together are below this fraction (about 1e-9) of the total weight.
 PRUNE_FRACTION = 2.0**-30
 
 
 class _DecayingMemory(Memory[Held]):
     """Forward decay from a landmark (Cormode, Shkapenyuk, Srivastava, Xu 2009).
 
-    An observation of time t is held with weight w·2^((t − landmark)/half_life − halvings): the new one grows instead
-    of all the old ones shrinking, so that a step stays O(1). When the exponent of the clock reaches
-    RESCALE_HALF_LIVES, everything is halved a whole number of times, which is exact, and `halvings` counts them.
+    An observation of time t is stored with weight w·2^((t − landmark)/half_life − halvings), so that old weights need
+    not change and a step costs O(1). When the exponent at the clock reaches RESCALE_HALF_LIVES, all weights are halved
+    a whole number of times, which is exact; `halvings` is the total number of halvings.
     """
 
     steady = False
@@ -59,7 +59,7 @@ class _DecayingMemory(Memory[Held]):
         return self._growth(self._clock if t is None else max(self._clock, t))
 
     def _growth(self, t: float) -> float:
-        """The weight that an observation of weight one at time `t` has in the statistic."""
+        """The stored weight of an observation of weight 1 at time `t`."""
         exponent = (t - self._landmark) / self._half_life - self._halvings
         return math.exp2(min(exponent, FURTHEST_AHEAD))
 
@@ -69,7 +69,7 @@ class _DecayingMemory(Memory[Held]):
         return growths
 
     def _advance(self, t: float) -> None:
-        """Move the clock to `t` if that is later; rescale when its weight has grown too large."""
+        """Set the clock to `t` if that is later, and rescale if the stored weights have become too large."""
         if t <= self._clock:
             return
         if math.isinf(self._clock):
@@ -85,7 +85,7 @@ class _DecayingMemory(Memory[Held]):
             self.statistic.prune(PRUNE_FRACTION)
 
     def _forget_all(self) -> None:
-        """Start again without anything, the prior included."""
+        """Drop all observations and the prior."""
         self.statistic.restore(self.statistic.empty().state())
         self._halvings = 0
         self._forget_prior()
@@ -114,7 +114,7 @@ class _DecayingMemory(Memory[Held]):
 
 
 class CountDecay(_DecayingMemory[Held]):
-    """Decay whose clock is the number of observations learned."""
+    """Decay by count: the clock is the number of observations learned."""
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior, half_life)
@@ -125,7 +125,7 @@ class CountDecay(_DecayingMemory[Held]):
 
     def _own_restore(self, state: dict[str, Any]) -> None:
         super()._own_restore(state)
-        if self._landmark > 0.0:  # it moves when everything is forgotten, and only then
+        if self._landmark > 0.0:  # it changes only when everything is forgotten
             self._forget_prior()
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -134,7 +134,7 @@ class CountDecay(_DecayingMemory[Held]):
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        # In pieces no longer than the time between two rescalings, so that no weight underflows.
+        # In pieces no longer than the interval between two rescalings, so that no weight underflows.
         piece = max(1, int(min(self._half_life * RESCALE_HALF_LIVES, len(x))))
         for start in range(0, len(x), piece):
             part = slice(start, start + piece)
@@ -147,11 +147,11 @@ class CountDecay(_DecayingMemory[Held]):
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
     def merge(self, other: Memory[Held]) -> None:
-        raise MergeError("under decay by count two streams age each other; use Decay by time or Forever()")
+        raise MergeError("under decay by count two streams cannot be merged; use Decay by time or Forever()")
 
 
 class TimeDecay(_DecayingMemory[Held]):
-    """Decay whose clock is the latest time learned."""
+    """Decay by time: the clock is the latest time learned."""
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         self._advance(t)

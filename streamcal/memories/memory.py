@@ -1,4 +1,4 @@
-"""`Memory`: a statistic that keeps everything; the base of the memories that forget."""
+"""`Memory`: the memory of `Forever`, and the base class of the others."""
 
 from __future__ import annotations
 
@@ -14,29 +14,42 @@ from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import saved
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
-#: (of texts and numbers) where an observation names its own labels. Memories compare them, and look no further.
+#: (of texts and numbers) where an observation has its own labels. Memories only compare and hash coordinates.
 Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
-#: The statistic that is kept.
+#: The type of the statistic.
 Held = TypeVar("Held", bound=Statistic)
 
-#: Sums of the weights of a prior in two orders, rescaled, differ by less than this share.
+#: Relative rounding error of the total weight of a prior, summed in another order and rescaled.
 PRIOR_ROUNDING = 1e-9
-#: What leaves a window and weighs this many times all that stays has left rounding of 1e-10 of that behind, or more.
+#: If an observation this many times heavier than all others leaves a window, the relative error of the remaining sums
+#: may exceed 1e-10, and they are rebuilt.
 OUTWEIGHING = 1e6
 
 
 class Memory(Generic[Held]):
-    """A statistic that keeps everything; the base of the memories that forget.
+    """A memory that keeps every observation (`Forever`), and the base class of the others.
 
-    `version` changes whenever the statistic does, so that a solved map can be kept until then. `missed` counts
-    retractions of what was already forgotten, `late` observations that came too late to be kept.
+    Attributes
+    ----------
+    statistic : Statistic
+        The sums, in units that `as_of` returns; read it through `present`.
+    version : int
+        Changes whenever the statistic does, so that a solved map can be cached.
+    missed : int
+        Number of retractions of observations that were already forgotten.
+    late : int
+        Number of observations that arrived too late to be kept.
+
+    Notes
+    -----
+    All operations cost what they cost in the statistic; no memory beside it.
     """
 
-    #: Whether `as_of` is always 1, and asking it moves nothing.
+    #: Whether `as_of` is always 1 and never changes the statistic.
     steady: ClassVar[bool] = True
-    #: Whether a prior fades, and its pseudo-observations may be dropped.
+    #: Whether a prior loses weight, so that its pseudo-observations may be dropped.
     forgets_prior: ClassVar[bool] = False
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
@@ -44,7 +57,7 @@ class Memory(Generic[Held]):
         self.prior = prior
         if prior is not None:
             statistic.hold(prior)
-        # What of the statistic is the prior's, and does not count.
+        # The part of the statistic that is due to the prior; `n` and `count` leave it out.
         self._prior_weight, self._prior_count = (0.0, 0) if prior is None else (statistic.n, statistic.count)
         self.version = 0
         self.missed = 0
@@ -52,68 +65,68 @@ class Memory(Generic[Held]):
 
     @property
     def n(self) -> float:
-        """Total weight held, in today's units."""
+        """Total weight held, without the prior, in units of a new observation."""
         return self._learned()
 
     def _learned(self) -> float:
-        """Weight in the statistic that is not the prior's."""
+        """Stored weight without that of the prior."""
         return 0.0 if self.holds_nothing else max(self._beside_the_prior(), 0.0)
 
     def _beside_the_prior(self) -> float:
         return self.statistic.n - self._prior_weight * self._prior_growth()
 
     def _prior_growth(self) -> float:
-        """The factor by which the prior has grown in the statistic since it was learned."""
+        """The stored weight of a pseudo-observation of weight 1, relative to that at the start."""
         return 1.0
 
     @property
     def count(self) -> int:
-        """Number of observations held, those of the prior apart; whatever was predicted as of a later time."""
+        """Number of observations held as of the clock, without those of the prior."""
         self.as_of(None)
         return self.statistic.count - self._prior_count
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether all that is held is the prior, as of the present view.
+        """Whether nothing but the prior is held.
 
-        The count tells an observation of weight 1e-60 from none; the weight, as many observations as decay has dropped
-        rows of the prior.
+        Both count and weight are compared: the count, because an observation may weigh 1e-60; the weight, because decay
+        may have dropped as many rows of the prior as there are observations.
         """
         if self.statistic.count != self._prior_count:
             return False
         return self._prior_count == 0 or self._beside_the_prior() <= PRIOR_ROUNDING * self.statistic.n
 
     def present(self, t: float | None) -> Held:
-        """The statistic as of `t`, in units of an observation of that moment; to be read, until the next change."""
+        """The statistic as of `t`, in units of an observation at `t`: read-only, valid until the next change."""
         return self.statistic.present(self.as_of(t))
 
     def as_of(self, t: float | None) -> float:
-        """Turn the statistic to its view at `t`; the weight that an observation of that moment has in it."""
+        """Bring the statistic to time `t`, and return the stored weight of an observation of weight 1 at `t`."""
         return 1.0
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        """Take in one observation; `t` is read by timed memories only."""
+        """Learn one observation; only timed memories read `t`."""
         self.statistic.update(x, y, w)
         self.version += 1
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """`Statistic.fast_update`, where learning is an update and no more; who calls it increments `version`."""
+        """`Statistic.fast_update` if learning is no more than an update; the caller increments `version`."""
         return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        """Take in observations, in order."""
+        """Learn observations, in order."""
         self.statistic.update_many(x, y, w)
         self.version += 1
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        """Take back one observation; `RetractionError` where it is known never to have been learned."""
+        """Remove one observation; `RetractionError` if it is known that it was never learned."""
         self.statistic.revert(x, y, w)
         self.version += 1
 
     def merge(self, other: Memory[Held]) -> None:
-        """Take in all that a memory under the same policy holds."""
+        """Add everything held by another memory under the same policy."""
         self.statistic.merge(other.statistic)
-        if self.prior is not None:  # both brought it
+        if self.prior is not None:  # both contain it
             self.statistic.release(self.prior)
         self._merged(other)
 
@@ -122,7 +135,7 @@ class Memory(Generic[Held]):
         return {"missed": self.missed, "late": self.late, **self._own_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a saved state; called on a fresh memory."""
+        """Load a saved state into a new memory."""
         self.missed, self.late = int(state["missed"]), int(state["late"])
         self._own_restore(state)
         self.version += 1
@@ -135,7 +148,7 @@ class Memory(Generic[Held]):
         assert self.late >= 0
 
     def _refill(self, entries: list[tuple[Coordinate, float, float]]) -> None:
-        """Replace the content of the statistic by the prior and these observations, and its rounding by none."""
+        """Rebuild the statistic from the prior and these observations, without the accumulated rounding errors."""
         self.statistic.restore(self.statistic.empty().state())
         if self.prior is not None:
             self.statistic.hold(self.prior)
@@ -143,9 +156,9 @@ class Memory(Generic[Held]):
             self.statistic.update_many(*columns(entries, 3))
 
     def _outweighed(self, w: float, one: float) -> bool:
-        """Whether an observation of weight `w` that has left the statistic outweighed by far all that is still held.
+        """Whether a removed observation of weight `w` was far heavier than everything still held.
 
-        `one` is the weight of one that is held, or 0: nearly always that settles it, and the total may cost O(k).
+        `one` is the weight of some observation still held, or 0. It is compared first, since the total may cost O(k).
         """
         return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
@@ -170,7 +183,7 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
 
 
 def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """`columns` of a saved state; `ValueError` where a number is not finite, for which kernels have no place."""
+    """`columns` of a saved state; `ValueError` if a number is not finite."""
     read = columns(rows, width)
     for column in read:
         if column.dtype != object:
@@ -179,7 +192,7 @@ def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
 
 
 def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
-    """Numbers, or tuples of them, as floats; tuples of tuples, which JSON has made lists, as objects."""
+    """Numbers, or tuples of numbers, as floats; tuples of tuples (lists, if read from JSON) as objects."""
     first = values[0]
     if isinstance(first, (tuple, list)) and first and isinstance(first[0], (tuple, list)):
         read = values if isinstance(first, tuple) else map(_hashable, values)
@@ -192,7 +205,7 @@ def _hashable(plain: Any) -> Any:
 
 
 def coordinates(x: FloatArray) -> list[Coordinate]:
-    """An array of coordinates as memories keep them: the rows of a matrix become tuples, which can be found again."""
+    """An array of coordinates as memories store them: the rows of a matrix become tuples, which can be hashed."""
     return x.tolist() if x.ndim == 1 else [tuple(row) for row in x.tolist()]
 
 

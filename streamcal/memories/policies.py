@@ -1,4 +1,4 @@
-"""`memory_under`: the memory that a forgetting policy stands for."""
+"""`memory_under`: the memory that implements a forgetting policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamcal.parameters.prior import PseudoObservations
 
 
 def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations | None = None) -> Memory[Held]:
-    """A memory over an empty statistic, from these pseudo-observations on; `InputError` where they cannot fade."""
+    """A memory over an empty statistic, initialised with a prior; `InputError` if the policy allows no prior."""
     if isinstance(policy, Window):
         size = cast(float, policy.size)
         return TimeWindow(statistic, prior, size) if policy.timed else CountWindow(statistic, prior, int(size))

@@ -1,4 +1,4 @@
-"""`Refreshing`: what a map is solved from, the statistic of now or that of the last refresh."""
+"""`Refreshing`: the statistic that a map is solved from: the current one, or that of the last refresh."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from streamcal.memories.memory import Held, Memory
 
 
 class Refreshing(Generic[Held]):
-    """The statistic of a memory as it was after every r-th observation; with r = 1, as it is.
+    """The statistic of a memory as of the last refresh, which takes place after every r-th observation.
 
-    Before the r-th observation it is the statistic of now. What is noted at a refresh is the state, O(k); a statistic
-    is made of it when a map is asked for.
-
-    `version` changes whenever `present` gives other content.
+    Before the r-th observation, and with r = 1, it is the current statistic. A refresh copies the state, O(k); the
+    statistic is restored from the copy when a map is needed. `version` changes whenever the result of `present` does.
     """
 
     def __init__(self, memory: Memory[Held], every: int) -> None:
@@ -30,7 +28,7 @@ class Refreshing(Generic[Held]):
         return self._memory.version if self._basis is None else -self._refreshes
 
     def present(self, t: float | None) -> Held:
-        """The statistic to solve, in units of an observation of `t`, or of the moment of the last refresh."""
+        """The statistic to solve from, in units of an observation at `t`, or at the time of the last refresh."""
         if self._basis is None:
             return self._memory.present(t)
         state, unit = self._basis
@@ -40,7 +38,7 @@ class Refreshing(Generic[Held]):
         return self._restored.present(unit)
 
     def changed(self, number: int) -> None:
-        """Count changed observations, and refresh when it is time."""
+        """Count changed observations, and refresh after every r-th."""
         self._since += number
         if self._since >= self._every:
             self._since %= self._every
@@ -50,7 +48,7 @@ class Refreshing(Generic[Held]):
             self._refreshes += 1
 
     def parts(self, size: int) -> list[slice]:
-        """A batch up to the last refresh that falls into it, and the rest: the map a loop of `learn_one` leaves."""
+        """Split a batch at its last refresh, so that the final map is that of a loop of `learn_one`."""
         last = (self._since + size) // self._every * self._every - self._since
         return [slice(0, last), slice(last, size)] if 0 < last < size else [slice(0, size)]
 
@@ -64,7 +62,7 @@ class Refreshing(Generic[Held]):
         return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a saved state."""
+        """Load a saved state."""
         self._since = int(state["since"])
         basis = state["basis"]
         self._basis = None if basis is None else (dict(basis[0]), float(basis[1]))

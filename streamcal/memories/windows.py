@@ -18,8 +18,9 @@ from streamcal.parameters.types import FloatArray
 class CountWindow(Memory[Held]):
     """The last `size` observations.
 
-    `_buffer` holds them oldest first, with None where one was retracted; the entry at place i has sequence number
-    `_first + i`. `_places`, made at the first retraction, lists the sequence numbers of each observation, ascending.
+    `_buffer` holds them, the oldest first, with None in place of a retracted one; the entry at index i has sequence
+    number `_first + i`. `_places`, made at the first retraction, maps each observation to its sequence numbers,
+    ascending. Learning costs an update and a removal; memory O(size).
     """
 
     def __init__(self, statistic: Held, prior: PseudoObservations | None, size: int) -> None:
@@ -72,7 +73,7 @@ class CountWindow(Memory[Held]):
             self._close_gaps()
 
     def merge(self, other: Memory[Held]) -> None:
-        raise MergeError("a window by count has no place for a second stream; use Window(size, by='time') or Forever()")
+        raise MergeError("windows by count cannot be merged; use Window(size, by='time') or Forever()")
 
     def _append(self, entry: tuple[Coordinate, float, float]) -> None:
         if self._places is not None:
@@ -81,7 +82,7 @@ class CountWindow(Memory[Held]):
         self._live += 1
 
     def _drop_oldest(self, newest: float) -> None:
-        """Let go of the oldest; `newest` is the weight of the newest."""
+        """Remove the oldest observation; `newest` is the weight of the newest one."""
         entry = None
         while entry is None:
             entry = self._buffer.popleft()
@@ -99,12 +100,12 @@ class CountWindow(Memory[Held]):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Sum anew what is held, without the rounding that what has left it left behind."""
+        """Sum the observations held anew, which removes the accumulated rounding errors."""
         self._refill([kept for kept in self._buffer if kept is not None])
         self._evicted = 0
 
     def _close_gaps(self) -> None:
-        """Drop the retracted entries from the buffer, so that it stays bounded; at most once in `size` retractions."""
+        """Remove the retracted entries from the buffer, to bound its size; at most once in `size` retractions."""
         self._buffer = deque(entry for entry in self._buffer if entry is not None)
         self._places = None
 
@@ -139,8 +140,9 @@ class CountWindow(Memory[Held]):
 class TimeWindow(Memory[Held]):
     """The observations with clock − size < t ≤ clock.
 
-    `_entries` holds them as sorted (t, x, y, w). The statistic holds those with t > `_edge`; a prediction as of a
-    later time moves the edge forward and a later call moves it back, so that predicting changes nothing one can see.
+    `_entries` holds them, sorted by (t, x, y, w). The statistic contains those with t > `_edge`. A prediction as of a
+    later time moves the edge forward, and the next call as of the clock moves it back, so that predicting has no
+    lasting effect. Learning costs an update and a removal, and O(log n) to insert; memory O(n) for n observations held.
     """
 
     steady = False
@@ -160,7 +162,7 @@ class TimeWindow(Memory[Held]):
 
     def as_of(self, t: float | None) -> float:
         now = self._clock if t is None else max(self._clock, t)
-        # A span smaller than the gap between two floats at `now` still holds what was learned at that moment.
+        # Observations at time `now` are held even if the span is smaller than the gap between two floats there.
         self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
 
@@ -213,7 +215,7 @@ class TimeWindow(Memory[Held]):
         self._merged(other)
 
     def _advance(self, t: float) -> None:
-        """Move the clock to `t` if that is later, and let go of what it leaves behind."""
+        """Set the clock to `t` if that is later, and drop the observations that leave the window."""
         self._clock = max(self._clock, t)
         self.as_of(None)
         gone = self._entries.bisect_left(_after(self._edge))
@@ -241,7 +243,7 @@ class TimeWindow(Memory[Held]):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Sum anew what is held, without the rounding that what has left it left behind."""
+        """Sum the observations held anew, which removes the accumulated rounding errors."""
         self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
 
     def _newest_weight(self) -> float:
@@ -266,5 +268,5 @@ class TimeWindow(Memory[Held]):
 
 
 def _after(t: float) -> tuple[float]:
-    """What sorts before every entry of a time later than `t`, and after all others."""
+    """A key that sorts before every entry later than `t`, and after all others."""
     return (math.nextafter(t, math.inf),)

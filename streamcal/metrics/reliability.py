@@ -31,12 +31,21 @@ class ReliabilityBin:
     Notes
     -----
     The interval is pointwise: of 20 bins of a calibrated model one is expected to lie outside its 95 % interval. Unlike
-    `frequency ± 2 σ` it is adequate with few positives or none.
+    `frequency ± 2 σ` it is adequate with few positives or none. O(1) memory.
 
     References
     ----------
     E. B. Wilson, Probable inference, the law of succession, and statistical inference, Journal of the American
     Statistical Association 22, 1927.
+
+    Examples
+    --------
+    >>> from streamcal.metrics import EqualMassECE
+    >>> ece = EqualMassECE(bins=1)
+    >>> ece.update_many([0.25, 0.75], [False, True])
+    >>> found = ece.reliability().bins[0]
+    >>> found.prediction, found.frequency, round(found.lower, 3), round(found.upper, 3)
+    (0.5, 0.5, 0.095, 0.905)
     """
 
     low: float
@@ -66,6 +75,15 @@ class ReliabilityData:
     Notes
     -----
     Cost: O(c) memory for c occupied cells; `n` O(c), `ece` O(bins).
+
+    Examples
+    --------
+    >>> from streamcal.metrics import EqualMassECE
+    >>> ece = EqualMassECE(bins=2)
+    >>> ece.update_many([0.25, 0.25, 0.75, 0.75], [False, False, True, False])
+    >>> data = ece.reliability()
+    >>> len(data.bins), data.n, data.ece
+    (2, 4.0, 0.25)
     """
 
     bins: tuple[ReliabilityBin, ...]

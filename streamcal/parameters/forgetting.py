@@ -60,7 +60,7 @@ class Forever(Forgetting):
 
     Notes
     -----
-    No memory beside the statistic, and no time.
+    Cost: none beside that of the statistic. Times are not needed.
 
     Examples
     --------
@@ -142,8 +142,8 @@ class Decay(Forgetting):
 
     Notes
     -----
-    Scores whose decayed weight is negligible (`PRUNE_FRACTION` of the total) are dropped. No memory beside the
-    statistic.
+    Scores whose decayed weight is negligible (`PRUNE_FRACTION` of the total) are dropped. Cost: O(1) per
+    observation, no memory beside the statistic.
 
     Examples
     --------

@@ -58,6 +58,15 @@ class RBF(Setting):
     ------
     InputError
         For other values.
+
+    Notes
+    -----
+    Frozen parameters; the cost is that of `GaussianProcessCDF`.
+
+    Examples
+    --------
+    >>> RBF(q_length=0.5)
+    RBF(variance=4.0, q_length=0.5, t_length=0.15)
     """
 
     variance: float = 4.0

@@ -78,14 +78,14 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     @abstractmethod
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
-        """The map that reads these, maps or what answers like them, one at each threshold."""
+        """The map over these predictors (maps or readers), one for each threshold."""
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: DistributionMap | None) -> DistributionMap:
         maps = self._maps_of(statistic)
         return self._map_of_streams([maps[i] for i in range(self._size)])
 
     def _live_streams(self, t: Time | None) -> list[Any] | None:
-        """What answers at each threshold as of `t`, until the next change; None where nothing is held."""
+        """The predictor of each threshold as of `t`, valid until the next change; None if nothing is held."""
         readers = self._readers_at(t)
         streams = [readers.get(i) for i in range(self._size)]
         return None if None in streams else streams

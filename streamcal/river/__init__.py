@@ -1,4 +1,4 @@
-"""River: calibrated classifiers and regressors, and the Brier score, for pipelines and progressive validation."""
+"""River wrappers: calibrated classifiers and regressors, and the Brier score as a metric."""
 
 from streamcal.river.binary import CalibratedClassifier, CrossCalibratedClassifier, ScoreCalibrator
 from streamcal.river.brier import Brier

@@ -1,4 +1,4 @@
-"""What the wrappers share: the score of a base model, and which of weights and times it takes."""
+"""Helpers of the wrappers: scores of a base model, and whether it accepts weights and times."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
 from streamcal.parameters.types import Time
 
-#: What is predicted where the base gives no probabilities: it returned {}, as some do before they have learned.
+#: The prediction if the base returns no probabilities ({}), as some models do before they have learned.
 NO_SCORE = 0.5
-#: River's models normalise in floating point: a probability this close to [0, 1] is meant to be inside.
+#: Tolerance for probabilities outside [0, 1], since models normalise in floating point.
 ROUNDING = 1e-9
 
 
 def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
-    """A base's P(True), None where it gives no probabilities. (True, 1 and np.True_ are one key of a dict.)"""
+    """P(True) of a base, None if it returns no probabilities. (True, 1 and np.True_ are equal as keys.)"""
     scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
         return None
@@ -28,7 +28,7 @@ def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> f
 
 
 def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-    """A base's probabilities by label; `InputError` for one that has labels only, such as a `VotingClassifier`."""
+    """Probabilities of a base by label; `InputError` for a base without probabilities (`VotingClassifier`)."""
     try:
         return classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
@@ -36,7 +36,7 @@ def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: A
 
 
 def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
-    """The weight and the time, where the base takes them."""
+    """The weight and the time as keyword arguments, if the base accepts them."""
     given = {"w": w} if t is None else {"w": w, "t": t}
     return {name: value for name, value in given.items() if name in names}
 
@@ -51,7 +51,7 @@ def fresh(calibrator: Calibrator) -> Calibrator:
 def takes(estimator: base.Estimator, name: str) -> bool:
     """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
 
-    Those hand their **kwargs on (a pipeline only to the steps that declare them), so what is inside decides.
+    Pipelines, unions and wrappers pass **kwargs on, so that the models inside are inspected.
     """
     if isinstance(estimator, compose.Pipeline):
         return any(takes(step, name) for step in estimator.steps.values())
@@ -63,19 +63,19 @@ def takes(estimator: base.Estimator, name: str) -> bool:
 
 
 def takes_to_predict(estimator: base.Estimator, name: str) -> bool:
-    """Whether `predict_one` has a parameter of this name; a pipeline hands it to its last step."""
+    """Whether `predict_one` has a parameter of this name; a pipeline passes it to its last step."""
     if isinstance(estimator, compose.Pipeline):
         return takes_to_predict(list(estimator.steps.values())[-1], name)
     return name in inspect.signature(estimator.predict_one).parameters
 
 
 def rounded(p: float) -> float:
-    """The probability, put back on the end of [0, 1] it misses by rounding; anything else is left to be refused."""
+    """A probability clipped to [0, 1] if it is outside by rounding; other values are unchanged, and refused later."""
     if -ROUNDING <= p < 0.0:
         return 0.0
     return 1.0 if 1.0 < p <= 1.0 + ROUNDING else p
 
 
 def both(p: float) -> dict[bool, float]:
-    """River's answer of a binary classifier."""
+    """The result of `predict_proba_one` of a binary classifier."""
     return {False: 1.0 - p, True: p}

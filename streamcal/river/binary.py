@@ -21,33 +21,39 @@ from streamcal.river.bases import NO_SCORE, both, fresh, score_of, taken_by_base
 class CalibratedClassifier(base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
-    `learn_one(x, y)` first takes the base's score of x, as it is before it learns (x, y); the calibrator learns
-    that the score was followed by y; then the base learns. Where the base returns {} there is no score: the
-    calibrator learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
+    `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
+    learns (x, y). If the base returns {}, there is no score: the calibrator does not learn, and ½ is predicted.
+    Predictions are always {False: 1 − p, True: p}.
 
     Parameters
     ----------
     classifier : river.base.Classifier
-        The base. Its labels are bools, or 0 and 1. It is taken as it is and learns on, as in every River wrapper.
+        The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
     calibrator : Calibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
-        `OnlinePlatt()`, which follows a base that goes on learning.
+        The calibrator to clone; the clone is the attribute `calibrator`. None stands for `OnlinePlatt()`, which adapts
+        to a base that continues to learn.
+
+    Raises
+    ------
+    InputError
+        For a classifier or calibrator of another kind, a label that is not binary, a weight that is not allowed, or a
+        base that predicts classes other than False and True; neither base nor calibrator has then learned.
 
     Notes
     -----
-    A weight `w` counts for the calibrator, and for a base whose `learn_one` has a parameter of that name; another base
-    learns every observation once. The same holds for the time `t`: give `learn_one(x, y, t=...)` to a calibrator that
-    forgets by time, as `progressive_val_score` does with a stream of `(x, y, {"t": ...})`. Every other keyword goes to
-    the base, which raises if it does not know it.
+    Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
 
-    The score is taken when the label is learned. Where labels come late and the base has learned since it predicted,
-    keep the issued scores and use a calibrator alone. Within `compose.learn_during_predict()` that score counts as
-    one more prediction. Since the base goes on learning, Venn-Abers is here a method without a guarantee.
+    The weight `w` is passed to the calibrator, and to the base if its `learn_one` has a parameter of that name; other
+    bases learn every observation with weight 1. The same holds for the time `t`, which calibrators that forget by time
+    need: `learn_one(x, y, t=...)`, or `progressive_val_score` with a stream of `(x, y, {"t": ...})`. All other keywords
+    are passed to the base.
 
-    Errors: `InputError` for a classifier or calibrator of another kind, a label that is not binary, a weight that is
-    not allowed, or a base that predicts classes other than False and True; neither base nor calibrator has then learned
-    anything.
+    The score is computed when the label is learned. If labels arrive late and the base has learned since it predicted,
+    store the scores at prediction time and use a calibrator alone. Within `compose.learn_during_predict()` that score
+    counts as one more prediction. Since the base continues to learn, Venn-Abers has no validity guarantee here.
 
+    Examples
+    --------
     >>> from river import datasets, evaluate, linear_model, preprocessing
     >>> from streamcal import VennAbers
     >>> from streamcal.river import Brier, CalibratedClassifier
@@ -82,7 +88,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         yield {"classifier": preprocessing.StandardScaler() | linear_model.LogisticRegression(), "calibrator": Platt()}
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         score = score_of(self.classifier, x)
         if score is None:
             check_label(y)
@@ -92,7 +98,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
+        """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
         score = score_of(self.classifier, x, **kwargs)
         return both(NO_SCORE if score is None else self.calibrator.predict_one(score, t))
 
@@ -100,32 +106,36 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
 class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     """K clones of a binary River classifier, cross-fitted and calibrated online: cross Venn-Abers (CVAP) on a stream.
 
-    `learn_one(x, y)` gives the observation to one of K folds. The clone of that fold scores x, and the calibrator
-    learns in that fold that the score was followed by y; the other K − 1 clones learn (x, y). So no clone is ever
-    calibrated on what it was trained on. `predict_proba_one` scores x with all K clones, and the calibrator merges
-    their calibrated probabilities. Until every clone gives probabilities, ½ is predicted.
+    `learn_one(x, y)` assigns the observation to one of K folds. The clone of that fold predicts a score, and the
+    calibrator learns (score, y) in that fold; the other K − 1 clones learn (x, y). So no clone is calibrated on its own
+    training data. `predict_proba_one` scores x with all K clones, and the calibrator merges their calibrated
+    probabilities. Until every clone returns probabilities, ½ is predicted.
 
     Parameters
     ----------
     classifier : river.base.Classifier
-        The base. Its clones learn, and are the attribute `classifiers`; the one given is never changed.
+        The base model to clone; the clones are the attribute `classifiers`.
     calibrator : CrossVennAbers or None
-        A clone of it learns, and is the attribute `calibrator`; its `folds`, at least 2, is K. None is
+        The calibrator to clone; the clone is the attribute `calibrator`. Its `folds`, at least 2, is K. None stands for
         `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
     id : str or None
-        The feature that says whose observation it is: a user, a session, a request. Its fold is a hash of the text of
-        the value (BLAKE2b), the same on every machine, so that what comes twice never trains the clone that it
-        calibrates. The clones do not see this feature. None deals the folds out in turn.
+        The feature that identifies the group of an observation, such as a user or a session. The fold is a hash of the
+        value as text (BLAKE2b, the same on every machine), so that all observations of a group are in one fold. The
+        clones do not see this feature. With None, folds are assigned in turn.
+
+    Raises
+    ------
+    InputError
+        As `CalibratedClassifier`, and for a calibrator with fewer than two folds, or an x to be learned without `id`.
 
     Notes
     -----
-    An observation costs K − 1 times the learning and once the scoring of the base; a prediction K times its scoring.
-    Weights, times and other keywords go where those of `CalibratedClassifier` go. Since the clones go on learning,
-    there is no guarantee (see `CrossVennAbers`).
+    Learning costs K − 1 learning steps and one prediction of the base; a prediction costs K predictions of the base.
+    Weights, times and other keywords are passed on as in `CalibratedClassifier`. Since the clones continue to learn,
+    there is no validity guarantee (see `CrossVennAbers`).
 
-    Errors: as of `CalibratedClassifier`, and `InputError` for a calibrator of fewer than two folds, or where x to be
-    learned lacks `id`.
-
+    Examples
+    --------
     >>> from river import datasets, evaluate, linear_model, preprocessing
     >>> from streamcal import CrossVennAbers
     >>> from streamcal.river import Brier, CrossCalibratedClassifier
@@ -167,7 +177,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         yield {"classifier": pipeline, "calibrator": CrossVennAbers("self-consistent", 2)}
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         fold, x = self._fold_of(x), self._features(x)
         score = score_of(self.classifiers[fold], x)
         if score is None:
@@ -181,14 +191,14 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         self._learned += 1
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p}, p being the merged probability of True, as of time `t`. Changes nothing."""
+        """{False: 1 − p, True: p} with the merged probability p, as of time `t`. The state does not change."""
         x = self._features(x)
         found = [score_of(classifier, x, **kwargs) for classifier in self.classifiers]
         scores = [score for score in found if score is not None]
         return both(NO_SCORE if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
 
     def _fold_of(self, x: dict[Any, Any]) -> int:
-        """The fold of an observation to be learned."""
+        """The fold of an observation that is learned."""
         if self.id is None:
             return self._learned % len(self.classifiers)
         if self.id not in x:
@@ -197,20 +207,31 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
     def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """What the clones see of x."""
+        """The features without `id`."""
         return x if self.id is None else {name: value for name, value in x.items() if name != self.id}
 
 
 class ScoreCalibrator(base.Classifier):
-    """A classifier that calibrates a score which is already a feature of x, such as that of a served model.
+    """A classifier that calibrates a score which is a feature of x, such as the output of a deployed model.
 
     Parameters
     ----------
     calibrator : Calibrator
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed.
+        The calibrator to clone; the clone is the attribute `calibrator`.
     on : str
-        The feature that holds the score. `InputError` where x lacks it: no probability can be made of nothing.
+        The name of the feature that holds the score.
 
+    Raises
+    ------
+    InputError
+        For a calibrator of another kind, or where x does not have the feature `on`.
+
+    Notes
+    -----
+    The cost is that of the calibrator.
+
+    Examples
+    --------
     >>> from streamcal import Platt
     >>> from streamcal.river import ScoreCalibrator
     >>> model = ScoreCalibrator(Platt(), on="pctr")
@@ -229,7 +250,7 @@ class ScoreCalibrator(base.Classifier):
         yield {"calibrator": Platt()}
 
     def _unit_test_skips(self) -> set[str]:
-        # These checks take features away at random, the score among them, and want an answer all the same.
+        # These checks remove features at random, the score included, and expect a prediction all the same.
         return {"check_emerging_features", "check_disappearing_features", "check_radically_disappearing_features"}
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -237,7 +258,7 @@ class ScoreCalibrator(base.Classifier):
         self.calibrator.learn_one(self._score(x), y, w, t)
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
-        """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
+        """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
         return both(self.calibrator.predict_one(self._score(x), t))
 
     def _score(self, x: dict[Any, Any]) -> float:

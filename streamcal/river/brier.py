@@ -16,8 +16,14 @@ class Brier(metrics.base.BinaryMetric):
     Parameters
     ----------
     pos_val : Any
-        The label that counts as positive.
+        The positive label.
 
+    Notes
+    -----
+    O(1) per update, in fixed memory.
+
+    Examples
+    --------
     >>> from river import utils
     >>> metric = Brier()
     >>> metric.update(True, {False: 0.5, True: 0.5})
@@ -45,15 +51,15 @@ class Brier(metrics.base.BinaryMetric):
         return False
 
     def update(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
-        """Add a prediction, a probability or River's dict of them, that was given to the label `y_true`."""
+        """Add a prediction (a probability, or River's dict of them) for the label `y_true`."""
         self._score.update(self._probability(y_pred), y_true == self.pos_val, w)
 
     def revert(self, y_true: Any, y_pred: float | dict[Any, float], w: float = 1.0) -> None:
-        """Take back an earlier `update` of the same arguments."""
+        """Remove an earlier `update` with the same arguments."""
         self._score.revert(self._probability(y_pred), y_true == self.pos_val, w)
 
     def get(self) -> float:
-        """The mean; 0 if nothing was observed, as in all of River's metrics."""
+        """The mean; 0 if nothing was observed, as in other River metrics."""
         value = self._score.value
         return 0.0 if value is None else value
 

@@ -17,28 +17,33 @@ from streamcal.river.bases import NO_SCORE, both, score_of, taken_by_base, takes
 class FusedClassifier(base.Classifier):
     """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
 
-    `learn_one(x, y)` first takes every base's score of x, as it is before it learns (x, y); the fusion learns that
-    the scores were followed by y; then the bases learn. Where a base returns {} there is no tuple of scores: the fusion
-    learns nothing, and ½ is predicted. The class is always {False: 1 − p, True: p}.
+    `learn_one(x, y)` first predicts the scores of x with all bases; the fusion learns (scores, y); then the bases learn
+    (x, y). If a base returns {}, there is no tuple of scores: the fusion does not learn, and ½ is predicted.
+    Predictions are always {False: 1 − p, True: p}.
 
     Parameters
     ----------
     classifiers : list of river.base.Classifier
-        The bases, at least one. Their clones learn, and are the attribute `models`; those given are never changed.
+        The base models to clone, at least one; the clones are the attribute `models`.
     fusion : Fusion or None
-        A clone of it learns, and is the attribute `fusion`; its number of scores is that of the bases. None is
-        `BernsteinFusion(n_scores=...)`; for bases that go on learning, give it a window or decay.
+        The fusion to clone; the clone is the attribute `fusion`. Its number of scores is the number of bases. None
+        stands for `BernsteinFusion(n_scores=...)`; for bases that continue to learn, use one with a window or decay.
+
+    Raises
+    ------
+    InputError
+        For a classifier or fusion of another kind, a fusion of another number of scores, a label that is not binary, or
+        a base that predicts classes other than False and True; nothing has then been learned.
 
     Notes
     -----
-    An observation costs what the bases cost, and a step of the fusion; a prediction may cost a solve: see
-    `refresh_every` of the fusion. A weight `w` counts for the fusion, and for every base whose `learn_one` has a
-    parameter of that name; the same holds for the time `t`. Every other keyword goes to all bases, which raise if they
-    do not know it. Late labels and drifting bases are discussed at `CalibratedClassifier`.
+    Learning costs a prediction and a step of every base, and a step of the fusion; a prediction may cost a solve of the
+    fusion (see its `refresh_every`). The weight `w` is passed to the fusion, and to every base whose `learn_one` has a
+    parameter of that name; the same holds for the time `t`. All other keywords are passed to all bases. For late labels
+    see `CalibratedClassifier`.
 
-    Errors: `InputError` for a classifier or fusion of another kind, a fusion of another number of scores, a label that
-    is not binary, or a base that predicts classes other than False and True; nothing has been learned then.
-
+    Examples
+    --------
     >>> from river import datasets, evaluate, linear_model, naive_bayes, preprocessing
     >>> from streamcal.fusion import BernsteinFusion
     >>> from streamcal.river import Brier, FusedClassifier
@@ -80,7 +85,7 @@ class FusedClassifier(base.Classifier):
         yield {"classifiers": [pipeline, naive_bayes.GaussianNB()], "fusion": BernsteinFusion(degrees=(1, 2))}
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         scores = self._scores(x)
         if scores is None:
             check_label(y)
@@ -91,12 +96,12 @@ class FusedClassifier(base.Classifier):
             model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """{False: 1 − p, True: p}, p being the fused probability of True, as of time `t`. Changes nothing."""
+        """{False: 1 − p, True: p}, p being the fused probability of True, as of time `t`. The state does not change."""
         scores = self._scores(x, **kwargs)
         return both(NO_SCORE if scores is None else self.fusion.predict_one(scores, t))
 
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float] | None:
-        """P(True) of every base, None where one gives no probabilities."""
+        """P(True) of every base; None if one returns no probabilities."""
         found = [score_of(model, x, **kwargs) for model in self.models]
         scores = [score for score in found if score is not None]
         return scores if len(scores) == len(found) else None

@@ -1,4 +1,4 @@
-"""`CalibratedMulticlassClassifier`: the probabilities of all classes, calibrated as the base learns."""
+"""`CalibratedMulticlassClassifier`: the probabilities of all classes, calibrated online."""
 
 from __future__ import annotations
 
@@ -16,28 +16,34 @@ from streamcal.river.bases import probabilities_of, taken_by_base, takes
 
 
 class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
-    """A River classifier of any classes, or a pipeline that ends in one, its probabilities calibrated online.
+    """A multiclass River classifier, or a pipeline that ends in one, with its probabilities calibrated online.
 
-    `learn_one(x, y)` first takes the base's probabilities of x, as it is before it learns (x, y); the calibrator
-    learns that they were followed by y; then the base learns. Classes may appear at any time. Where the base returns
-    {} there are no scores: the calibrator learns nothing, and {} is predicted.
+    `learn_one(x, y)` first predicts the probabilities of x with the base; the calibrator learns (probabilities, y);
+    then the base learns (x, y). New classes may appear at any time. If the base returns {}, there are no scores: the
+    calibrator does not learn, and {} is predicted.
 
     Parameters
     ----------
     classifier : river.base.Classifier
-        The base. It is taken as it is and learns on, as in every River wrapper.
+        The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : MulticlassCalibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
-        `OnlineVectorScaling()`, which follows a base that goes on learning.
+        The calibrator to clone; the clone is the attribute `calibrator`. None stands for `OnlineVectorScaling()`, which
+        adapts to a base that continues to learn.
+
+    Raises
+    ------
+    InputError
+        For a classifier or calibrator of another kind, or a label that is neither a text nor a number; neither base nor
+        calibrator has then learned.
 
     Notes
     -----
-    Weights, times and other keywords go where those of `CalibratedClassifier` go. The methods that solve for their
-    parameters are used for every observation: give them a window and `refresh_every`.
+    Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
+    Methods that solve for their parameters may solve at every prediction: use them with a window and `refresh_every`.
+    Weights, times and other keywords are passed on as in `CalibratedClassifier`.
 
-    Errors: `InputError` for a classifier or calibrator of another kind, or a label that is neither a text nor a number;
-    neither the base nor the calibrator has learned then.
-
+    Examples
+    --------
     >>> from river import datasets, evaluate, metrics
     >>> pipeline = preprocessing.StandardScaler() | naive_bayes.GaussianNB()
     >>> model = CalibratedMulticlassClassifier(pipeline)
@@ -76,7 +82,7 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
         yield {"classifier": preprocessing.StandardScaler() | softmax, "calibrator": OneVsRest("platt")}
 
     def learn_one(self, x: dict[Any, Any], y: ClassLabel, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the features `x` came with the label `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         scores = probabilities_of(self.classifier, x)
         if scores:
             self.calibrator.learn_one(scores, y, w, t)
@@ -86,6 +92,6 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
         self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
-        """The calibrated probability of each class the base names, as of time `t`. Changes nothing."""
+        """The calibrated probability of each class predicted by the base, as of time `t`. The state does not change."""
         scores = probabilities_of(self.classifier, x, **kwargs)
         return self.calibrator.predict_one(scores, t) if scores else {}

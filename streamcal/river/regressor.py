@@ -1,4 +1,4 @@
-"""`CalibratedRegressor`: a River regressor whose predictive distributions are calibrated as it learns."""
+"""`CalibratedRegressor`: a River regressor with predictive distributions that are calibrated online."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ from streamcal.river.bases import taken_by_base, takes, takes_to_predict
 class CalibratedRegressor(base.Wrapper, base.Regressor):
     """A River regressor, or a pipeline that ends in one, with its predictive distribution calibrated online.
 
-    The forecast of x is a normal distribution. Of a base whose `predict_one` has the option `with_dist`, such as
-    `BayesianLinearRegression`, it is the one that the base gives. Of any other its mean is what the base predicts and
-    its variance the mean squared error of the base's past predictions, each made before its outcome was learned.
+    The forecast of x is a normal distribution. If `predict_one` of the base has the option `with_dist`, as in
+    `BayesianLinearRegression`, it is the distribution returned by the base. For other bases its mean is the prediction
+    of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned.
 
-    `learn_one(x, y)` first takes the forecast of x, as it is before (x, y) is learned; the calibrator learns that y
-    followed it; then the scale of the residuals, then the base learns. `predict_distribution_one` is the calibrated
-    forecast and `predict_one` its mean.
+    `learn_one(x, y)` first makes the forecast of x; the calibrator learns (forecast, y); then the mean squared error is
+    updated, and the base learns (x, y). `predict_distribution_one` returns the calibrated forecast and `predict_one`
+    its mean.
 
     Parameters
     ----------
     regressor : river.base.Regressor
-        The base. It is taken as it is and learns on, as in every River wrapper.
+        The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : DistributionCalibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
-        `QuantileRecalibration(smoothing=1.0, resolution=64)`: fixed memory, and no support to be known.
+        The calibrator to clone; the clone is the attribute `calibrator`. None stands for
+        `QuantileRecalibration(smoothing=1.0, resolution=64)`, which has fixed memory and needs no support.
     half_life : float or None
-        Observations after which a squared residual counts half in the scale; None (default) counts all alike. A base
-        that begins with large errors, or a stream that drifts, wants one. With `with_dist` it is not used.
+        Half-life, in observations, of squared residuals in the mean squared error; None (default) weights all alike.
+        Recommended if the base starts with large errors, or the stream drifts. Not used with `with_dist`.
+
+    Raises
+    ------
+    InputError
+        For a regressor or calibrator of another kind, or an outcome that is not finite; nothing has then been learned.
 
     Notes
     -----
-    Before the first residual, and where the base predicts nothing finite, there is no forecast: the calibrator learns
-    nothing, `predict_one` is what the base says, and `predict_distribution_one` is None. A residual whose square is no
-    finite float, of a base that diverges, has no part in the scale. One scale for all x is the
-    assumption of ordinary least squares; give the calibrator what follows the outcome's scale, or a base with
-    distributions, where it does not hold.
+    Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
 
-    Weights, times and other keywords go where those of `CalibratedClassifier` go. Errors: `InputError` for a
-    regressor or calibrator of another kind, or an outcome that is not finite; nothing has learned then.
+    Before the first residual, and if the prediction of the base is not finite, there is no forecast: the calibrator
+    does not learn, `predict_one` returns the prediction of the base, and `predict_distribution_one` None. Residuals
+    whose squares overflow are left out of the mean squared error. One variance for all x is the assumption of ordinary
+    least squares; where it does not hold, use a base with predictive distributions.
 
+    Weights, times and other keywords are passed on as in `CalibratedClassifier`.
+
+    Examples
+    --------
     >>> from river import datasets, evaluate, linear_model, metrics, preprocessing
     >>> base = preprocessing.StandardScaler() | linear_model.LinearRegression()
     >>> model = CalibratedRegressor(base, half_life=100)
@@ -86,16 +93,16 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"regressor": preprocessing.StandardScaler() | linear_model.LinearRegression(), "half_life": 50}
-        # Scaled: without, the base by itself depends on the order of features, in the fourth digit.
+        # Scaled, because without scaling the base alone depends on the order of features, in the fourth digit.
         yield {"regressor": preprocessing.StandardScaler() | linear_model.BayesianLinearRegression()}
 
     @property
     def residual_sd(self) -> float | None:
-        """Root of the mean squared residual, by weight and age; None before there is one."""
+        """Root mean squared residual, with the weights of `half_life`; None before the first residual."""
         return math.sqrt(self._squares / self._weight) if self._weight > 0.0 else None
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the features `x` came with the outcome `y`, with weight `w` ≥ 0, at time `t`."""
+        """Learn that the outcome of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         outcome, weight = check_outcome(y), check_weight(w)
         forecast = self._forecast(x)
         if forecast is not None:
@@ -105,20 +112,22 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
         self.regressor.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
-        """The mean of the calibrated forecast, as of time `t`; what the base says, where there is none. Changes
-        nothing."""
+        """The mean of the calibrated forecast, as of time `t`; without a forecast the prediction of the base.
+
+        The state does not change.
+        """
         calibrated = self.predict_distribution_one(x, t, **kwargs)
         return self.regressor.predict_one(x, **kwargs) if calibrated is None else calibrated.mean
 
     def predict_distribution_one(
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any
     ) -> CalibratedDistribution | None:
-        """The calibrated forecast, as of time `t`; None where there is none. Changes nothing."""
+        """The calibrated forecast, as of time `t`; None if there is no forecast. The state does not change."""
         forecast = self._forecast(x, **kwargs)
         return None if forecast is None else self.calibrator.predict_one(forecast, t)
 
     def _forecast(self, x: dict[Any, Any], **kwargs: Any) -> Normal | None:
-        """The normal distribution that the base predicts, None if it has no finite one."""
+        """The forecast of the base, a normal distribution; None if it is not finite."""
         if self._with_dist:
             found = self.regressor.predict_one(x, with_dist=True, **kwargs)
             mean, sd = found.mu, found.sigma

@@ -1,4 +1,4 @@
-"""`Solution`: the answer of a solver together with its status."""
+"""`Solution`: the result of a solver, with its status."""
 
 from dataclasses import dataclass
 

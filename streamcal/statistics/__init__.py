@@ -1,1 +1,1 @@
-"""Statistics: what is kept of the past. They add up, take back, fade and can be written down."""
+"""Sufficient statistics of past observations: they are updated, merged, reverted, decayed and saved as plain data."""

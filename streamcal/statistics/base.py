@@ -1,4 +1,4 @@
-"""`Statistic`: the contract of what is kept of the past."""
+"""`Statistic`: the abstract base of the sufficient statistics that calibrators keep."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Statistic(ABC):
     real outcomes says what its y is.
     """
 
-    #: Whether its memory is fixed whatever is learned.
+    #: Whether its memory has a bound that does not depend on the observations.
     bounded: bool = False
-    #: What a weight of one is in the sums kept. 1, but in a view of a statistic whose weights fade, see `present`;
-    #: every weight that is read of a statistic, `n` among them, is divided by it.
+    #: The stored weight that stands for an observation of weight 1. It is 1, except in the views that `present` makes
+    #: of a statistic under decay. Every weight read from a statistic, `n` included, is divided by it.
     unit: float = 1.0
 
     def present(self, unit: float) -> Self:
-        """The same statistic, to be read only, with every weight divided by `unit`: what weighs `unit` in it weighs 1.
+        """A read-only view of this statistic in which every weight is divided by `unit`.
 
-        It shares what is kept, and is valid until the next change of that. O(1).
+        The view shares the stored sums, and is valid until they next change. O(1).
         """
         if unit == self.unit:
             return self
@@ -45,15 +45,15 @@ class Statistic(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Number of observations held; nothing is left of the floats when it is 0."""
+        """Number of observations held; when it is 0, all sums are exactly 0."""
 
     @property
     def drifts(self) -> bool:
-        """Whether `revert` may have left rounding behind that only a rebuild removes."""
+        """Whether `revert` may leave rounding errors in the sums, which only a rebuild removes."""
         return True
 
     def _in_units(self, one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Two arrays of weights that are kept, divided by the unit."""
+        """Two arrays of stored weights, divided by the unit."""
         return (one, other) if self.unit == 1.0 else (one / self.unit, other / self.unit)
 
     @abstractmethod
@@ -61,10 +61,10 @@ class Statistic(ABC):
         """Add one observation."""
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
-        """The fast path: a kernel's function of a score, label and weight as they came, or None.
+        """The fast path: a compiled function of an unchecked score, label and weight; None where there is none.
 
-        It does what `update` does and returns True where they need no conversion, the score being a float from `lo` to
-        `hi` that is its own coordinate; otherwise it changes nothing and returns False.
+        The function updates the statistic and returns True if no argument needs conversion and the score is a float in
+        [lo, hi], where scores equal their coordinates; otherwise it changes nothing and returns False.
         """
         return None
 
@@ -77,41 +77,41 @@ class Statistic(ABC):
         self.update_many(*prior)
 
     def release(self, prior: PseudoObservations) -> None:
-        """Take back the pseudo-observations of a prior."""
+        """Remove the pseudo-observations of a prior."""
         rows = prior.x.tolist() if prior.x.ndim == 1 else map(tuple, prior.x.tolist())
         for x, y, w in zip(rows, prior.y.tolist(), prior.w.tolist(), strict=True):
             self.revert(x, y, w)
 
     def labelled(self, x: Any, y: Any) -> Any:
-        """What `update` takes for the label, of an observation of which coordinate and label are all that is known.
+        """The second argument of `update` for an observation of which only coordinate and label are known.
 
-        For arrays of them too. That is the label itself, but where a statistic keeps more than a label in its place.
+        Also for arrays. It is the label itself, unless a statistic encodes more than the label there, such as a fold.
         """
         return y
 
     def require(self, x: Any, y: float, w: float) -> None:
-        """`RetractionError` where `revert` would raise one and that can be told beforehand."""
+        """Raise `RetractionError` if it is known in advance that `revert` would raise it."""
         return None
 
     @abstractmethod
     def revert(self, x: Any, y: float, w: float) -> None:
-        """Take back one earlier `update`; `RetractionError`, and no change, where it is known never to have been."""
+        """Remove one observation; `RetractionError`, and no change, if it is known that it was never added."""
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Add all that `other` holds; `other` is left as it was."""
+        """Add everything that `other` holds; `other` is not changed."""
 
     @abstractmethod
     def decay(self, factor: float) -> None:
         """Multiply every weight by `factor` > 0."""
 
     def prune(self, fraction: float) -> None:
-        """Drop what weighs so little that all of it together is below `fraction` of the total. May do nothing."""
+        """Optionally drop entries whose weights together are below `fraction` of the total weight."""
         return None
 
     @abstractmethod
     def empty(self) -> Self:
-        """A statistic of the same shape that holds nothing."""
+        """A new, empty statistic with the same parameters."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Statistic(ABC):
         """Replace the content by a saved `state`."""
 
     def _check(self) -> None:
-        """Raise `AssertionError` if an invariant of what is kept does not hold; for tests, after every change."""
+        """Raise `AssertionError` if an invariant of the content does not hold; for tests, after every change."""
         assert self.unit == 1.0, "what is kept has the unit 1, only views have others"
         assert self.count >= 0
         assert self.n >= 0.0

@@ -1,4 +1,4 @@
-"""`BernsteinMoments`: the sums that fix a Bernstein least-squares problem of degree n."""
+"""`BernsteinMoments`: the sufficient statistic of least squares in the Bernstein basis of degree n."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
-#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+#: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
 ROUNDING = 1e-9
 
 
 class BernsteinMoments(Statistic):
     """VᵀV and Vᵀy of the degree-n Bernstein basis at the scale's unit coordinate, in 2n + 1 and n + 1 sums.
 
-    Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis are all of the Gram matrix. Update and
-    retraction O(n); fixed memory. Nothing of the single scores is kept: a retraction can be refused only when it asks
-    for more weight than is held. `sums` are as they are kept, in a view of other units too: a least-squares problem
-    depends on their ratios alone.
+    Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis determine the Gram matrix. Update and
+    retraction O(n); fixed memory. Single scores are not kept: a retraction is refused only if it would remove more
+    weight than is held. `sums` is never divided by the unit, also not in views: a least-squares problem depends only
+    on the ratios of its sums.
     """
 
     bounded = True

@@ -1,4 +1,4 @@
-"""`ChebyshevMoments`: the sums that fix a least-squares problem over all polynomials of degree k."""
+"""`ChebyshevMoments`: the sufficient statistic of least squares over all polynomials of degree k."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
-#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+#: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
 ROUNDING = 1e-9
 
 
 class ChebyshevMoments(Statistic):
     """Σ w T_m, m = 0..2k, and Σ w y T_m, m = 0..k, of the Chebyshev polynomials at the scale's unit coordinate.
 
-    Tᵢ·Tⱼ = ½ (Tᵢ₊ⱼ + T_|i−j|), so `moments` are all of the Gram matrix. Update and retraction O(k); fixed memory.
-    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive one. The sums are given as they are kept, in a
-    view of other units too: a least-squares problem depends on their ratios alone.
+    Tᵢ·Tⱼ = ½ (Tᵢ₊ⱼ + T_|i−j|), so `moments` determine the Gram matrix. Update and retraction O(k); fixed memory.
+    T₀ = 1: `moments[0]` is the total weight and `cross[0]` the positive weight. The sums are never divided by the unit,
+    also not in views: a least-squares problem depends only on the ratios of its sums.
 
-    The sums of the Bernstein basis (`BernsteinMoments`) fix the same problem, but not in doubles: a polynomial of
-    degree 40 between 0 and 1 can have Bernstein coefficients of 10¹¹, whose squares meet sums rounded to 10⁻¹⁶.
+    The sums of the Bernstein basis (`BernsteinMoments`) determine the same problem, but not accurately in double
+    precision: a polynomial of degree 40 between 0 and 1 can have Bernstein coefficients of 10¹¹, whose squares would
+    multiply sums rounded to 10⁻¹⁶.
     """
 
     bounded = True

@@ -1,4 +1,4 @@
-"""`ClassTable`: distinct observation of several classes → weight of each outcome, and number of observations."""
+"""`ClassTable`: for each distinct vector of class scores, the weight of each outcome and the number of observations."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 class ClassPoints(NamedTuple):
     """The distinct score vectors of one set of labels."""
 
-    labels: tuple[str | float, ...]  #: K of them, texts first
+    labels: tuple[str | float, ...]  #: the K labels, texts first
     scores: FloatArray  #: shape (k, K)
-    weights: FloatArray  #: shape (k, K): how often each label came
+    weights: FloatArray  #: shape (k, K): weight of the observations with each outcome
 
 
 class ClassTable(Statistic):
-    """The exact table. An update costs O(K) for K labels; memory and everything else O(k·K) for k distinct vectors.
+    """An exact table of multiclass observations.
 
     A coordinate is (texts, numbers, scores): the labels of the observation that are texts, those that are numbers, and
-    their scores in this order. The outcome y is the place of the label that came, as a float. What each observation
-    adds depends on its own labels alone, so that a label which comes later changes nothing that is held.
+    their scores in this order. The outcome y is the index of the observed label, as a float. The contribution of an
+    observation depends only on its own labels, so that labels seen later do not change what is held.
+
+    Notes
+    -----
+    An update costs O(K) for K labels; memory and all other operations O(k·K) for k distinct vectors.
     """
 
     def __init__(self) -> None:
@@ -51,7 +55,7 @@ class ClassTable(Statistic):
         return self._count
 
     def points(self) -> list[ClassPoints]:
-        """The table, a part for each set of labels."""
+        """The content of the table, one entry for each set of labels."""
         parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}
         for (texts, numbers, scores), row in self._rows.items():
             part = parts.setdefault((texts, numbers), ([], []))

@@ -1,4 +1,4 @@
-"""`FoldedTrees`: a score tree for each of K folds, as one statistic, so that one memory forgets for all of them."""
+"""`FoldedTrees`: one score tree per fold, K of them, as a single statistic under a single memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from streamcal.statistics.score_tree import ScoreTree
 _SHIFTS = (30, 27, 31)
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
-#: The hash reads a coordinate rounded to 44 bits (33 of the significand): a model whose sums end in other last digits,
-#: on another machine or with its features in another order, must not send a score to another fold.
+#: The hash uses a coordinate rounded to 44 bits (33 of the significand), so that differences in the last digits of a
+#: model's score (another machine, another order of the features) do not change its fold.
 _DROPPED_BITS = 20
 
 
@@ -27,17 +27,21 @@ Labels = TypeVar("Labels", float, FloatArray)
 
 
 def outcome(y: Labels, fold: int | npt.NDArray[np.int64]) -> Labels:
-    """A label and its fold in the one number that a memory keeps, y + 2·fold; or arrays of them."""
+    """A label and its fold encoded as one number, y + 2·fold; also for arrays."""
     coded: Any = y + 2.0 * fold
     return coded
 
 
 class FoldedTrees(Keyed[ScoreTree]):
-    """K score trees. What other statistics take as the label is here `outcome(y, fold)`.
+    """K score trees. The label argument of `update` and `revert` is the code `outcome(y, fold)`.
 
-    A memory stores the label and never reads it, so that the fold of an observation enters, leaves and fades with it:
-    a window is one over the whole stream. For a label of 0 or 1 the code is exact; the fractional ones of a prior are
-    rounded to about K·1e-16.
+    A memory stores this code without interpreting it, so that a window holds the last observations of the whole
+    stream, each with its fold. The code is exact for labels 0 and 1; the fractional labels of a prior are rounded to
+    about K·1e-16.
+
+    Notes
+    -----
+    Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds.
     """
 
     def __init__(self, folds: int, grid: Grid | None = None) -> None:
@@ -58,11 +62,11 @@ class FoldedTrees(Keyed[ScoreTree]):
             yield fold, rows, x[rows], y[rows] - 2.0 * fold
 
     def labelled(self, x: Any, y: Any) -> Any:
-        """The label and the fold of an observation for which no fold is given."""
+        """The code of an observation for which no fold is given."""
         return outcome(y, self.folds_of(x) if isinstance(x, np.ndarray) else self.fold_of(x))
 
     def fold_of(self, x: float) -> int:
-        """The fold of a coordinate for which none was given: a hash of the leading bits of what a tree keeps of it."""
+        """The fold of a coordinate for which none is given: a hash of the leading bits of the (rounded) coordinate."""
         kept = x + 0.0 if self.grid is None else self.grid.round(x)  # −0 is 0
         (bits,) = struct.unpack("<Q", struct.pack("<d", kept))
         bits = (bits + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS
@@ -79,7 +83,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(self.folds)).astype(np.int64)
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
-        """The lower ends and the upper ends of each tree's interval at its own of K coordinates."""
+        """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
         w = w * self.unit
         pairs = [interval(place, w) for interval, place in zip(self._intervals, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -1,4 +1,4 @@
-"""`Grid`: cells over a scale, fixed in advance. A cell is defined by its edge array, never by a formula."""
+"""`Grid`: fixed cells over a scale. Cells are defined by an array of edges, not by a formula."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from streamcal.parameters.types import FloatArray
 class Grid:
     """`cells` cells over the coordinate of `scale`; cell i holds edges[i−1] ≤ x < edges[i].
 
-    On the probability scale the edges are equally spaced in log-odds between ±16, since click rates live near 0; on
-    the other scales they are equally spaced in the coordinate.
+    On the probability scale the edges are equally spaced in log-odds between ±16, for the sake of rare events; on the
+    other scales they are equally spaced in the coordinate.
 
     Attributes
     ----------
     edges : array, shape (cells − 1,)
     centres : array, shape (cells,)
-        The coordinate that stands for a cell: its middle, in log-odds on the probability scale.
+        The representative coordinate of each cell: its midpoint, in log-odds on the probability scale.
     """
 
     def __init__(self, scale: Scale, cells: int) -> None:
@@ -34,7 +34,7 @@ class Grid:
         self.scale = scale
         self.cells = cells
         self.edges = scale.edges(cells)
-        #: Where the cells begin and end, shape (cells + 1,).
+        #: Both ends of all cells, shape (cells + 1,).
         self.borders: FloatArray = np.concatenate(([scale.lo], self.edges, [scale.hi]))
         if isinstance(scale, Probability):
             step = 2.0 * LOGIT_LIMIT / cells
@@ -43,11 +43,11 @@ class Grid:
             step = (scale.hi - scale.lo) / cells
             self.centres = scale.lo + step * (np.arange(cells, dtype=np.float64) + 0.5)
         self._finder = CellFinder(self.edges, self.centres, isinstance(scale, Probability))
-        #: The centre of a coordinate's cell.
+        #: `round(x)`: the centre of the cell of x.
         self.round: Callable[[float], float] = self._finder.round
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is made from the parameters, so that maps, which hold the grid, can be copied and pickled."""
+        """Copied and pickled by its parameters, and so are the maps that hold a grid."""
         return Grid, (self.scale, self.cells)
 
     def cell(self, x: float) -> int:

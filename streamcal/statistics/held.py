@@ -1,4 +1,4 @@
-"""What a statistic may be asked to give back, and the message when it may not; and what a saved one may hold."""
+"""Validation of retractions and of saved states, shared by the statistics."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
 
-#: A decayed weight below this is not held: the product of two such, by which fits are compared, would underflow.
+#: Decayed weights below this are not stored: fits are compared by products of two weights, which would underflow.
 SMALLEST_HELD = 1e-150
-#: A retraction may differ from what is held by this much of the largest weight the statistic ever summed: the rounding
-#: of up to a million additions and subtractions.
+#: Tolerance of retractions, as a fraction of the largest weight the statistic ever held: the rounding of up to a
+#: million additions and subtractions.
 HELD_TOLERANCE = 1e-10
 
 
 def require_held(row: tuple[float, float, float], x: Any, y: float, w: float, peak: float) -> None:
-    """`RetractionError` unless a row (weight, positive weight, count) can have been given (x, y, w)."""
+    """Raise `RetractionError` unless a row (weight, positive weight, count) can contain the observation (x, y, w)."""
     if not holds(row, y, w, peak):
         raise RetractionError(not_held(x, y, w))
 
 
 def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> bool:
-    """Whether a row (weight, positive weight, count) can have been given the label y with weight w.
+    """Whether a row (weight, positive weight, count) can contain an observation with label y and weight w.
 
-    The last observation of a row must be all of it. `peak` is the largest weight that was ever summed.
+    The last observation of a row must account for all of its weight. `peak` is the largest weight ever held.
     """
     weight, positive, count = row
     slack = HELD_TOLERANCE * peak
@@ -40,7 +40,7 @@ def not_held(x: Any, y: float, w: float) -> str:
 
 
 def saved(values: Any) -> FloatArray:
-    """The numbers of a saved state; `ValueError` where one is not finite: kernels would search for it for ever."""
+    """The numbers of a saved state; `ValueError` if one is not finite, since kernel searches would not terminate."""
     array = np.array(values, dtype=np.float64)
     if not np.isfinite(array).all():
         raise ValueError("not all numbers are finite")

@@ -1,4 +1,4 @@
-"""`Keyed`: statistics by key as one, the composite that stands under folds, thresholds and binary subproblems."""
+"""`Keyed`: a composite of statistics by key, the base for folds, thresholds and binary subproblems."""
 
 from __future__ import annotations
 
@@ -15,42 +15,45 @@ from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 
 Part = TypeVar("Part", bound=Statistic)
-#: What names a part: a number, or a tuple of labels.
+#: The key of a part: a number, a label or a tuple of labels.
 Key: TypeAlias = Hashable
-#: The key of a part, and the coordinate and label that it takes.
+#: The key of a part, and the coordinate and label with which that part is updated.
 Entry: TypeAlias = tuple[Key, Any, float]
-#: The key of a part, the rows of a batch that enter it, and their coordinates and labels.
+#: The key of a part, the rows of a batch that belong to it, and their coordinates and labels.
 Column: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, FloatArray]
 
 
 class Keyed(Statistic, Generic[Part]):
-    """Statistics by key. An observation enters those that a subclass routes it to, as one: all of them, or none.
+    """A composite statistic: one part, itself a statistic, for each key.
+
+    A subclass defines by `entries` which parts an observation updates, and with which coordinates and labels. An
+    operation on an observation changes all of these parts, or none.
 
     Parameters
     ----------
     make : callable
-        Makes an empty part.
+        Returns an empty part.
     keys : iterable
-        The keys of the parts that are there from the start; others come with the first observation that enters them.
+        Keys of the parts that exist from the start; other parts are made at their first observation.
 
     Notes
     -----
-    Everything costs what it costs each part that is concerned. Whole observations are added, taken back, dropped and
-    merged, so that one memory forgets for all parts: with a memory for each, a retraction in a window could take equal
-    observations of different age from different parts. A retraction that one part refuses is undone in those before
-    it, which leaves their sums as they were up to rounding.
+    The cost of an operation is the sum of its costs in the parts concerned. Since whole observations are added,
+    removed and merged, one memory serves all parts. With one memory per part, a retraction in a window could remove
+    equal observations of different ages from different parts. If a part refuses a retraction, it is undone in the parts
+    already changed, whose sums are then restored up to rounding.
     """
 
     def __init__(self, make: Callable[[], Part], keys: Iterable[Key] = ()) -> None:
         self._make = make
-        # key -> its part. Parts have the unit 1; those given out are views in the unit of this statistic.
+        # key -> part. Parts have the unit 1; `parts` and `part` return views in the unit of this statistic.
         self._parts: dict[Key, Part] = {key: make() for key in keys}
 
     # -- routing -------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def entries(self, x: Any, y: float) -> Iterable[Entry]:
-        """What one observation enters, no part twice; an `InputError` changes nothing."""
+        """The entries of one observation, each part at most once; an `InputError` changes nothing."""
 
     @abstractmethod
     def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
@@ -60,18 +63,18 @@ class Keyed(Statistic, Generic[Part]):
 
     @property
     def parts(self) -> Mapping[Key, Part]:
-        """The parts by key, in units of this statistic; to be read, until the next change."""
+        """The parts by key, in units of this statistic: read-only, valid until the next change."""
         if self.unit == 1.0:
             return self._parts
         return {key: part.present(self.unit) for key, part in self._parts.items()}
 
     def part(self, key: Key) -> Part | None:
-        """One of `parts`; None where nothing has entered it."""
+        """One of `parts`; None if it has no observation yet."""
         part = self._parts.get(key)
         return None if part is None else part.present(self.unit)
 
     def _part(self, key: Key) -> Part:
-        """The part of a key, made if need be."""
+        """The part of a key, made if it does not exist."""
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._make()
@@ -135,7 +138,7 @@ class Keyed(Statistic, Generic[Part]):
             part.prune(fraction)
 
     def _check(self) -> None:
-        """Raise `AssertionError` if the parts are not what their observations make them."""
+        """Raise `AssertionError` if an invariant of a part does not hold."""
         assert all(part.unit == 1.0 for part in self._parts.values())
         for part in self._parts.values():
             part._check()

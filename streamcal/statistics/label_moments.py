@@ -1,4 +1,4 @@
-"""`LabelMoments`: weight, Σx and Σx² of each label, summed without rounding."""
+"""`LabelMoments`: Σw, Σwx and Σwx² of each label, summed without rounding."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 
-#: Decay drops what lies so many bits below the weight of a label: weights from 1e-60 to 1e60 span 452. Without it the
-#: integers would grow for ever.
+#: Decay drops the bits that lie this far below the weight of a label, so that the integers stay bounded; weights from
+#: 1e-60 to 1e60 span 452 bits.
 KEPT_BITS = 1024
 
 
 class LabelMoments(Statistic):
-    """Per label the count, Σw, Σwx and Σwx²: exact integers in units of powers of two. Everything O(1).
+    """Count, Σw, Σwx and Σwx² of each label, as exact integers in units of powers of two. All operations O(1).
 
-    A float is an integer times a power of two, so sums of products of floats are too. Nothing is rounded until a
-    question is answered: the order does not matter, and what is reverted leaves no trace. Variances come from Σwx²
-    without cancellation, however far from 0 the coordinates are.
+    A float is an integer times a power of two, and so is a sum of products of floats. Only results are rounded, not
+    the sums: they do not depend on the order of the observations, and a reverted observation leaves no rounding error.
+    Variances are computed from Σwx² without cancellation, however far from 0 the coordinates are.
     """
 
     bounded = True
@@ -36,7 +36,7 @@ class LabelMoments(Statistic):
         self._weight_unit = 0
         self._x_unit = 0
         self._count = 0
-        self._peak = 0.0  # the largest weight ever summed, see `holds`
+        self._peak = 0.0  # the largest weight ever held, see `holds`
 
     @property
     def n(self) -> float:
@@ -55,7 +55,7 @@ class LabelMoments(Statistic):
         return self._as_float(self._sums[0][0]) / self.unit, self._as_float(self._sums[1][0]) / self.unit
 
     def means(self) -> tuple[float, float]:
-        """μ₀ and μ₁, the mean coordinates of the two labels, both of which must be held."""
+        """μ₀ and μ₁, the mean coordinates of the two labels; each label must have been observed."""
         negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
         return negative, positive
 
@@ -65,9 +65,9 @@ class LabelMoments(Statistic):
         return _ratio(b1 * a0 - a1 * b0, a0 * b0, self._x_unit)
 
     def gap_by_variance(self, *, within: bool) -> float:
-        """(μ₁ − μ₀)·W / Σ w (x − μ)², rounded once: μ the mean of the observation's label, or else of all.
+        """(μ₁ − μ₀)·W / Σ w (x − μ)², rounded once; μ is the mean of the label (`within`) or of all observations.
 
-        Infinite where the sum of squares is 0, or too small beside the gap for a float.
+        Infinite if the sum of squares is 0, or so small that the quotient overflows.
         """
         (a0, a1, a2), (b0, b1, b2) = self._sums
         weight, gap = a0 + b0, b1 * a0 - a1 * b0
@@ -127,7 +127,7 @@ class LabelMoments(Statistic):
         return type(self)()
 
     def state(self) -> dict[str, Any]:
-        """The integers as text: other readers of JSON take numbers for floats."""
+        """Plain data; the integers are written as text, because many JSON parsers read numbers as floats."""
         return {
             "sums": [[hex(value) for value in sums] for sums in self._sums],
             "units": [self._weight_unit, self._x_unit],
@@ -144,7 +144,7 @@ class LabelMoments(Statistic):
         self._count, self._peak = int(state["count"]), float(state["peak"])
 
     def _add(self, label: int, x: float, weight: float, sign: int) -> None:
-        """Add weight at x to the sums of a label, or take it back."""
+        """Add weight at x to the sums of a label (`sign` 1), or subtract it (`sign` −1)."""
         w, weight_unit = _integer(weight)
         a, x_unit = _integer(x)
         w *= sign
@@ -153,7 +153,7 @@ class LabelMoments(Statistic):
         self._peak = max(self._peak, self._as_float(self._sums[label][0]))
 
     def _add_many(self, label: int, x: list[float], weights: list[float]) -> None:
-        """`_add` for lists: sums in units of their own first, which are aligned once."""
+        """`_add` for lists: summed in units of their own first, then aligned once."""
         w, weight_unit = _integers(weights)
         a, x_unit = _integers(x)
         wa = [one * other for one, other in zip(w, a, strict=True)]
@@ -171,7 +171,7 @@ class LabelMoments(Statistic):
         sums[2] += added[2] << weight_shift + 2 * x_shift
 
     def _align(self, weight_unit: int, x_unit: int) -> tuple[int, int]:
-        """Make the units at least as fine as these; by how many bits they are finer."""
+        """Make the units at least as fine as these; return by how many bits they are finer."""
         finer, x_finer = max(self._weight_unit - weight_unit, 0), max(self._x_unit - x_unit, 0)
         if finer or x_finer:
             self._sums = [[value << (finer + k * x_finer) for k, value in enumerate(sums)] for sums in self._sums]

@@ -1,7 +1,7 @@
-"""`ScoreTable`: distinct score → weight, positive weight, number of observations, in order of the score.
+"""`ScoreTable`: weight, positive weight and number of observations of each distinct score, in ascending order.
 
-Every one-score method of the papers is a function of it. `ScoreTable` is exact and grows with the distinct scores;
-`GridTable` keeps the cells of a fixed grid.
+Every one-score method of the papers is a function of this table. `ScoreTable` is exact and grows with the distinct
+scores; `GridTable` keeps the cells of a fixed grid.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import HELD_TOLERANCE, require_held, saved
 
-#: Two mean coordinates as near as this, relative to the coordinate, are those of one score and differ by rounding; a
-#: method that took them for two would find the labels of that score perfectly separated.
+#: Mean coordinates that differ by less than this, relative to the coordinate, belong to one score and differ by
+#: rounding. A method that treated them as two scores would find the labels of that score perfectly separated.
 TIED_MEANS = 1e-9
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class ScoreTable(Statistic):
-    """The exact table. Update and retraction O(log k) for k distinct scores; memory and everything else O(k).
+    """The exact table. Update and retraction O(log k) for k distinct scores; memory and all other operations O(k).
 
-    A row disappears when its count of observations reaches zero, whatever rounding its floats still hold.
+    A row is removed when its number of observations reaches zero, whatever rounding error its sums have.
 
+    Examples
+    --------
     >>> table = ScoreTable()
     >>> table.update(0.3, 1.0, 1.0); table.update(0.3, 0.0, 1.0); table.update(0.1, 0.0, 2.0)
     >>> [column.tolist() for column in table.columns()]
     [[0.1, 0.3], [2.0, 2.0], [0.0, 1.0]]
     """
 
-    #: The grid on which it is kept; None, every distinct score.
+    #: The grid of a `GridTable`; None where every distinct score is kept.
     grid: Grid | None = None
 
     def __init__(self) -> None:
@@ -57,7 +59,7 @@ class ScoreTable(Statistic):
     def columns(self) -> Columns:
         """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
 
-        Without rows whose weight was rounded to nothing by retractions.
+        Rows whose weight was rounded to 0 by retractions are left out.
         """
         rows = np.array(self._rows.values(), dtype=np.float64).reshape(-1, 3)
         held = rows[:, 0] > 0.0
@@ -144,11 +146,11 @@ class ScoreTable(Statistic):
 
 
 class GridTable(Statistic):
-    """The table over the cells of a grid: fixed memory, update O(log cells).
+    """The table over the cells of a grid: fixed memory, update and retraction O(1).
 
-    A step map sees a cell at its centre: a score rounded by a rule fixed in advance. A smooth map sees in each cell the
-    negative observations at their mean coordinate and the positive ones at theirs, which keeps the linear part of its
-    loss exact; what is lost is of second order in the width of a cell.
+    Step maps are fitted at the centres of the cells, that is, to scores rounded by a fixed rule (`columns`). Smooth
+    maps are fitted at the mean coordinate of each label in each cell (`points`), which keeps the linear part of the
+    loss exact; the error is of second order in the width of a cell.
     """
 
     bounded = True
@@ -159,7 +161,7 @@ class GridTable(Statistic):
         # A row per cell: weight, positive weight, count, and the coordinate sums of the negative and of the positive
         # weight; a row is zero where its count is.
         self._cells = np.zeros((grid.cells, 5))
-        # The same memory for single observations: a memoryview's items cost a fifth of numpy's.
+        # A view of the same memory for single observations: item access takes a fifth of NumPy's time.
         self._flat: Any = memoryview(self._cells.reshape(-1))
         self._starts, self._ends = grid.borders[:-1], grid.borders[1:]
         self._count = 0
@@ -188,7 +190,7 @@ class GridTable(Statistic):
         x_positive = np.divide(positive_sum, positive, out=mean.copy(), where=positive > 0.0)
         tied = np.abs(x_positive - x_negative) <= TIED_MEANS * np.maximum(1.0, np.abs(mean))
         x = np.concatenate((np.where(tied, mean, x_negative), np.where(tied, mean, x_positive)))
-        # A mean lies in its cell, whatever the rounding of heavy observations that were retracted left in the sums.
+        # Clip means to their cell: retractions of heavy observations may have left rounding errors in the sums.
         x = np.clip(x, np.tile(self._starts[used], 2), np.tile(self._ends[used], 2))
         nothing = np.zeros(len(mean))
         points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))

@@ -1,6 +1,6 @@
 """`ScoreTree`: the score table as a balanced tree of greatest convex minorants.
 
-The work is done by the kernel `hull_tree`; this is its face as a statistic.
+`ScoreTree` wraps the kernel `hull_tree` as a statistic.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held, saved
 
-#: The values of two neighbouring blocks as near as this, relative to the higher one, are equal and differ by rounding:
-#: 1,000 units in the last place. Where a block stands depends on what is pooled with it.
+#: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
+#: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
 TIED_VALUES = 2.0**-42
 
 
 class ScoreTree(Statistic):
-    """Distinct scores in order, with the isotonic fit of all of them at hand.
+    """An ordered table of distinct scores that maintains their isotonic fit.
 
     Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With
-    a grid every coordinate is rounded to the centre of its cell: a coarser scoring rule, in fixed memory.
+    a grid, coordinates are rounded to the centres of their cells, and memory is fixed.
     """
 
     def __init__(self, grid: Grid | None = None) -> None:
@@ -34,12 +34,12 @@ class ScoreTree(Statistic):
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
         self._view: Self | None = None
-        # The kernel's own function: one call less for each prediction.
+        # The kernel's own method, which saves a call for each prediction.
         #: `isotonic(x)`: the isotonic least-squares fit at x, linear between held scores; NaN when nothing is held.
         self.isotonic: Callable[[float], float] = self._tree.isotonic
 
     def present(self, unit: float) -> Self:
-        # One view, made once: nothing but the unit differs from one to the next.
+        # One view, made once and reused: views differ only in their unit.
         if unit == self.unit:
             return self
         if self._view is None:
@@ -100,7 +100,7 @@ class ScoreTree(Statistic):
         start = np.searchsorted(x, first[np.diff(value, prepend=-1.0) > TIED_VALUES * value])
         length = np.diff(start, append=len(x))
         total = np.add.reduceat(weight, start)
-        # shares of the weight first: neither the product nor the sum can overflow
+        # divide by the weight first: then neither the product nor the sum can overflow
         mean = np.add.reduceat(weight / np.repeat(total, length) * x, start)
         first, last = x[start], x[start + length - 1]
         return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
@@ -114,7 +114,7 @@ class ScoreTree(Statistic):
         return update
 
     def fast_interval(self, lo: float, hi: float) -> Callable[[Any], tuple[float, float] | None]:
-        """The kernel's `interval`, weight 1, of a score as it came: None unless that is a float from `lo` to `hi`."""
+        """The compiled `interval` with weight 1 of an unchecked score: None unless that is a float in [lo, hi]."""
         self._tree.set_fast_range(lo, hi)
         interval: Callable[[Any], tuple[float, float] | None] = self._tree.interval_fast
         return interval

@@ -1,4 +1,4 @@
-"""`Subproblems`: the statistics of binary subproblems, such as "was it this label?", side by side."""
+"""`Subproblems`: the statistics of several binary subproblems, such as one-vs-rest, as a single statistic."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from streamcal.statistics.held import SMALLEST_HELD
 from streamcal.statistics.keyed import Column, Entry, Key, Keyed
 from streamcal.statistics.totals import Totals
 
-#: The binary subproblems that an observation is part of: their keys, its score in each (or one for all), its label in
-#: each.
+#: The binary subproblems of an observation: their keys, its score in each (or one for all) and its label in each.
 Routed: TypeAlias = tuple[Sequence[Key], Sequence[float] | float, Sequence[bool]]
-#: A subproblem, the rows of a batch that are part of it, and their scores and labels in it.
+#: The key of a subproblem, the rows of a batch that belong to it, and their scores and labels in it.
 RoutedColumn: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, npt.NDArray[np.bool_]]
 
 
 class Routing(ABC):
-    """Which binary subproblems an observation (x, y) is part of, with which score and label. Stateless."""
+    """Maps an observation (x, y) to binary subproblems, with a score and a label in each. Stateless."""
 
-    #: Whether every observation is part of the same subproblems.
+    #: Whether every observation belongs to the same subproblems.
     constant: ClassVar[bool] = False
 
     @abstractmethod
     def route(self, x: Any, y: float) -> Routed:
-        """The subproblems of one observation, none twice."""
+        """The subproblems of one observation, each at most once."""
 
     @abstractmethod
     def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
@@ -40,24 +39,25 @@ class Routing(ABC):
 
 
 class Subproblems(Keyed[Statistic]):
-    """The statistic of a binary method for each subproblem that what is held is part of.
+    """The statistic of a binary method for each subproblem of the observations held.
 
     Parameters
     ----------
     make : callable
-        Makes the empty statistic of one subproblem.
+        Returns the empty statistic of one subproblem.
     scale : Scale
-        How a score in a subproblem becomes the coordinate its statistic takes.
+        Maps scores in a subproblem to the coordinates of its statistic.
     routing : Routing
-        Which subproblems an observation is part of.
+        Maps observations to subproblems.
     prior : PseudoObservations or None
-        What each subproblem holds from the start.
+        Pseudo-observations with which every subproblem is initialised.
 
     Notes
     -----
-    A subproblem is there as long as something is held of it; under decay, as long as that weighs at least the
-    `PRUNE_FRACTION` of all that is held, divided by the number of subproblems. The prior of a subproblem is as old as
-    the stream, whenever the subproblem first came.
+    Every operation costs the sum of its costs in the subproblems of the observation. A subproblem is kept as long as an
+    observation in it is held; under decay, as long as its weight is at least `PRUNE_FRACTION` of the total weight,
+    divided by the number of subproblems. The prior of a subproblem has the age of the stream, however late the
+    subproblem first occurred.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class Subproblems(Keyed[Statistic]):
         self._scale = scale
         self._routing = routing
         self._prior = prior
-        #: What is left of the prior of a subproblem: 1 until it fades.
+        #: The remaining weight of the prior of a subproblem, as a fraction: 1 until it decays.
         self._prior_share = 0.0
-        #: Of whole observations, whatever they are part of.
+        #: Weights of whole observations, whatever their subproblems.
         self._totals = Totals()
         pattern = make()
         self.bounded = pattern.bounded
-        #: How a part writes the labels it takes; None, as they are.
+        #: `labelled` of a part where it encodes labels; None where labels are stored as they are.
         self._labelled = None if type(pattern).labelled is Statistic.labelled else pattern.labelled
 
     def _with_prior(self) -> Statistic:
-        """The statistic of a subproblem that comes now: it holds its prior, as far as that has not faded."""
+        """The statistic of a new subproblem, initialised with the remaining weight of the prior."""
         part = self._empty()
         if self._prior is not None and self._prior_share >= SMALLEST_HELD:
             part.hold(self._prior)
@@ -97,7 +97,7 @@ class Subproblems(Keyed[Statistic]):
         each = [scores] * len(keys) if isinstance(scores, float) else scores
         at = [coordinate(score) for score in each]
         if labelled is None:
-            return list(zip(keys, at, map(float, labels), strict=False))  # of one length; being strict costs time
+            return list(zip(keys, at, map(float, labels), strict=False))  # lengths are equal; `strict` would cost time
         return [(key, place, labelled(place, label)) for key, place, label in zip(keys, at, labels, strict=False)]
 
     def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
@@ -122,7 +122,7 @@ class Subproblems(Keyed[Statistic]):
         self._prior_share -= 1.0
 
     def update(self, x: Any, y: float, w: float) -> None:
-        entries = self.entries(x, y)  # before anything is changed: it may refuse a score
+        entries = self.entries(x, y)  # before anything changes: this may raise `InputError`
         self._totals.update(x, 1.0, w)
         for key, at, label in entries:
             self._part(key).update(at, label, w)
@@ -148,7 +148,7 @@ class Subproblems(Keyed[Statistic]):
         for key, part in other._parts.items():
             own = self._part(key)
             own.merge(part)
-            if self._prior is not None:  # both brought it
+            if self._prior is not None:  # both contain it
                 own.release(self._prior)
         self._prior_share += other._prior_share
 
@@ -158,7 +158,7 @@ class Subproblems(Keyed[Statistic]):
         super().decay(factor)
 
     def prune(self, fraction: float) -> None:
-        # A subproblem of which hardly anything is left goes as a whole: its weights would underflow.
+        # A subproblem with a negligible weight is dropped as a whole: its weights would underflow.
         least = fraction * self.n / max(len(self._parts), 1)
         for key in [key for key, part in self._parts.items() if part.n < least]:
             del self._parts[key]
@@ -168,7 +168,7 @@ class Subproblems(Keyed[Statistic]):
         return type(self)(self._empty, self._scale, self._routing, self._prior)
 
     def state(self) -> dict[str, Any]:
-        # Each part is written as a calibrator that forgets nothing: what saved states have held from the start.
+        # Each part is written in the format of a calibrator under `Forever`, as in the earliest saved states.
         parts = [[key, written(part)] for key, part in self._parts.items()]
         return {"totals": self._totals.state(), "sown": self._prior_share, "calibrators": parts}
 
@@ -179,7 +179,7 @@ class Subproblems(Keyed[Statistic]):
         for key, saved in state["calibrators"]:
             part = self._empty()
             part.restore(saved["memory"]["statistic"])
-            # JSON has made a list of a tuple of labels.
+            # JSON turns a tuple of labels into a list.
             self._parts[tuple(key) if isinstance(key, list) else key] = part
 
     def _check(self) -> None:

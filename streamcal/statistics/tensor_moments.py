@@ -1,4 +1,4 @@
-"""`TensorMoments`: the sums that fix a least-squares problem in a tensor product of Bernstein bases."""
+"""`TensorMoments`: the sufficient statistic of least squares in a tensor product of Bernstein bases."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
-#: Sums of up to a million observations are right to this share of the largest weight ever summed.
+#: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
 ROUNDING = 1e-9
 
 
 class TensorMoments(Statistic):
     """VᵀV and Vᵀy of the tensor Bernstein basis of degrees (K₁, …, K_M), in Π(2Kₘ + 1) and Π(Kₘ + 1) sums.
 
-    Along every axis Bᵢᴷ·Bⱼᴷ = C(K,i)C(K,j)/C(2K,i+j)·Bᵢ₊ⱼ²ᴷ, so that the sums of the doubled degrees are all of the
-    Gram matrix: 121 of them for two scores of degree 5 instead of 36². A coordinate is a tuple, read at the unit
-    coordinates of the scales. Update and retraction O(Π(2Kₘ + 1)); fixed memory. Nothing of the single scores is kept:
-    a retraction can be refused only when it asks for more weight than is held. `sums` are as they are kept, in a view
-    of other units too: a least-squares problem depends on their ratios alone.
+    Along every axis Bᵢᴷ·Bⱼᴷ = C(K,i)C(K,j)/C(2K,i+j)·Bᵢ₊ⱼ²ᴷ, so that the sums of the doubled degrees determine the
+    Gram matrix: 121 of them for two scores of degree 5 instead of 36². A coordinate is a tuple, mapped to [0, 1]ᴹ by
+    the scales. Update and retraction O(Π(2Kₘ + 1)); fixed memory. Single scores are not kept: a retraction is refused
+    only if it would remove more weight than is held. `sums` is never divided by the unit, also not in views: a
+    least-squares problem depends only on the ratios of its sums.
     """
 
     bounded = True

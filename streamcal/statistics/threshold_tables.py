@@ -1,4 +1,4 @@
-"""`ThresholdTables`: a score table for each of K thresholds of a real outcome, as one statistic."""
+"""`ThresholdTables`: one score table per threshold of a real-valued outcome, as a single statistic."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from streamcal.statistics.score_table import GridTable, ScoreTable
 
 
 class ThresholdTables(Keyed[ScoreTable | GridTable]):
-    """K score tables. An observation (x, y, w): the coordinates x were given to the events "outcome ≤ tⱼ", and y of the
-    thresholds t₀ < t₁ < … lie below the outcome; so that table j takes (xⱼ, 1[y ≤ j], w).
+    """K score tables, table j for the event "outcome ≤ tⱼ" of the thresholds t₀ < t₁ < ….
+
+    In an observation (x, y, w), xⱼ is the coordinate of the forecast for event j, and y the number of thresholds below
+    the outcome; table j is updated with (xⱼ, 1[y ≤ j], w).
 
     Parameters
     ----------
     size : int
-        K.
+        The number K of thresholds.
     scale : Scale
-        That of the coordinates.
+        The scale of the coordinates.
     resolution : int or None
-        Cells of each table; None keeps every distinct coordinate.
+        Number of cells of each table; None keeps every distinct coordinate.
 
     Notes
     -----
-    An observation costs K times that of one table.
+    Every operation costs K times that of one table.
     """
 
     def __init__(self, size: int, scale: Scale, resolution: int | None) -> None:

@@ -1,4 +1,4 @@
-"""`Totals`: how much was learned, and how much of it was positive, summed without rounding."""
+"""`Totals`: total weight and positive weight, summed without rounding."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
-#: Decay drops what lies below 2^−1200. Observations of today weigh 1e-60 = 2^−200 or more, and what has faded by
-#: another 2^−1000 is forgotten by decay itself. Without it the integers would grow for ever.
+#: Decay drops bits below 2^−1200, so that the integers stay bounded. New observations weigh at least 1e-60 = 2^−200,
+#: and after 1,000 further half-lives the decaying memory drops everything.
 KEPT_BITS = 1200
 
 
 class Totals(Statistic):
     """Total weight, positive weight and number of observations. O(1) in time and memory.
 
-    A float is an integer over a power of two, and so is a sum of floats: what is reverted leaves no trace, and a weight
-    of 1e-60 is still there when one of 1e60 has gone.
+    A float is an integer over a power of two, and so is a sum of floats: a reverted observation leaves no rounding
+    error, and a weight of 1e-60 is still held after a weight of 1e60 was added and removed.
     """
 
     bounded = True
@@ -44,7 +44,7 @@ class Totals(Statistic):
         return False
 
     def update(self, x: Any, y: float, w: float) -> None:
-        if y == 1.0:  # without a call, where others only count
+        if y == 1.0:  # the common case, without a function call
             weight, denominator = w.as_integer_ratio()
             if denominator != self._denominator:
                 weight = self._integer(w)
@@ -58,7 +58,7 @@ class Totals(Statistic):
             self._peak = self._sum
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
-        weight = self._integers(w)  # before it is added to: it may change the denominator
+        weight = self._integers(w)  # before `_sum` is read: this may rescale it
         self._sum += weight
         positive = weight if (y == 1.0).all() else self._integers(w * y)
         self._positive += positive
@@ -68,7 +68,7 @@ class Totals(Statistic):
     def revert(self, x: Any, y: float, w: float) -> None:
         weight, positive = self._parts(y, w)
         spare, spare_positive = self._sum - weight, self._positive - positive
-        if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; up to rounding then?
+        if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; accept it up to rounding
             over = self._denominator
             require_held((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
         self._count -= 1
@@ -102,7 +102,7 @@ class Totals(Statistic):
         return type(self)()
 
     def state(self) -> dict[str, Any]:
-        """In lowest terms, so that equal totals have one state. The integers are texts, see `LabelMoments`."""
+        """Plain data in lowest terms, so that equal totals have equal states; integers as text, see `LabelMoments`."""
         integers = (self._sum, self._positive, self._peak, self._denominator)
         common = self._sum | self._positive | self._peak | self._denominator
         common &= -common  # the largest power of two that divides all of them
@@ -121,7 +121,7 @@ class Totals(Statistic):
         return self._integer(w), positive
 
     def _integer(self, weight: float) -> int:
-        """A weight times the denominator, which is made finer where that is no integer."""
+        """A weight times the denominator, which is made larger if the product would not be an integer."""
         numerator, denominator = weight.as_integer_ratio()
         if denominator > self._denominator:
             self._make_finer(denominator)
@@ -137,7 +137,7 @@ class Totals(Statistic):
         return sum([numerator * (finest // denominator) for numerator, denominator in ratios])
 
     def _make_finer(self, denominator: int) -> None:
-        """Make the denominator at least this."""
+        """Make the denominator at least as large as this one."""
         finer = max(denominator // self._denominator, 1)
         self._denominator *= finer
         self._sum *= finer

@@ -1,4 +1,4 @@
-"""`VectorTable`: distinct tuple of scores → weight, positive weight, number of observations."""
+"""`VectorTable`: weight, positive weight and number of observations of each distinct tuple of scores."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from streamcal.statistics.score_table import Columns, ScoreTable
 class VectorTable(ScoreTable):
     """A `ScoreTable` whose coordinates are tuples of M numbers, in lexicographic order.
 
-    With grids, one for each score, a coordinate is rounded to the centre of its cell and memory is bounded by the
-    number of cells, however few of them are ever used. Update and retraction cost O(M log k) for k distinct tuples.
+    With grids, one for each score, coordinates are rounded to the centres of their cells, and memory is bounded by the
+    number of cells. Update and retraction cost O(M log k) for k distinct tuples.
 
+    Examples
+    --------
     >>> table = VectorTable(2)
     >>> table.update((0.3, 0.1), 1.0, 1.0); table.update((0.3, 0.1), 0.0, 1.0); table.update((0.1, 0.9), 0.0, 2.0)
     >>> [column.tolist() for column in table.columns()]
@@ -37,7 +39,7 @@ class VectorTable(ScoreTable):
         return x.reshape(-1, self.width), weight, positive
 
     def kept(self, x: Any) -> tuple[float, ...]:
-        """The tuple under which a coordinate is kept."""
+        """The tuple under which a coordinate is stored."""
         if self.grids is None:
             return tuple([one + 0.0 for one in x])  # −0 is 0
         return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
@@ -77,7 +79,7 @@ class VectorTable(ScoreTable):
 def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     """The distinct rows of an array in lexicographic order, and the place of each row among them.
 
-    As `np.unique(x, axis=0, return_inverse=True)`, in a quarter of its time.
+    Equivalent to `np.unique(x, axis=0, return_inverse=True)`, four times as fast.
     """
     rank = np.lexsort(x.T[::-1])
     ordered = x[rank]

@@ -1,4 +1,4 @@
-"""Replacing a file so that readers, and a crash, see either the old content or the new, never a part."""
+"""Atomic replacement of files: readers, also after a crash, see the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import stat
 def atomic_write(path: str | os.PathLike[str], content: bytes) -> None:
     """Write `content` to `path` in one step: a temporary file in the same folder, on the disk, then renamed.
 
-    An existing file keeps its permissions, a new one gets the usual ones (the umask applies); a symbolic
-    link stays, and the file it points to is replaced. On an error the old file is as it was and no
-    temporary file is left. Raises `OSError`. Safe after a power cut where renaming is atomic, as on POSIX
-    file systems.
+    An existing file keeps its permissions, a new file gets the default ones (the umask applies). A symbolic link is
+    kept, and the file it points to is replaced. On an error (`OSError`) the old file is unchanged and no temporary file
+    is left. Safe against power failure where renaming is atomic, as on POSIX file systems.
 
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "state.json")
     >>> atomic_write(path, b"{}")

@@ -1,4 +1,4 @@
-"""Calibrators on disk: a JSON file, replaced in one step, so that a crash leaves the old state or the new."""
+"""Saving calibrators to JSON files. Files are replaced atomically: after a crash they hold the old or the new state."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from streamcal.stream.atomic import atomic_write
 
 
 def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
-    """Write everything a calibrator has learned to a JSON file, atomically: readers see the old file or the new one.
+    """Write everything a calibrator has learned to a JSON file, atomically.
 
     Parameters
     ----------
     calibrator : Learner
-        A method of any kind: of one score, of several scores, of many classes or of distributions.
+        Any method: of one score, of several scores, of many classes or of distributions.
     path : str or path
         The file to write or to replace.
 
     Raises
     ------
     OSError
-        Where the file cannot be written; what was there is left as it was.
+        If the file cannot be written; an existing file is then unchanged.
 
+    Notes
+    -----
+    Cost: O(size of the state). Readers of the file see the old content or the new one.
+
+    Examples
+    --------
     >>> import tempfile, streamcal
     >>> path = Path(tempfile.mkdtemp(), "state.json")
     >>> cal = streamcal.Platt()
@@ -38,16 +44,36 @@ def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """The calibrator that `save` wrote, of whichever method; it goes on learning where the saved one stood.
+    """Load a calibrator written by `save`; it can continue to learn.
 
-    The file holds data only, and nothing in it is executed.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Learner
+        A calibrator of the class, parameters and state that were saved.
 
     Raises
     ------
     StateError
-        Where the file is damaged, or not one of `save`, or of a method this version does not have.
+        If the file is damaged, was not written by `save`, or names a method that this version does not have.
     OSError
-        Where the file cannot be read.
+        If the file cannot be read.
+
+    Notes
+    -----
+    Cost: O(size of the state). The file contains only data; loading executes none of it.
+
+    Examples
+    --------
+    >>> import tempfile, streamcal
+    >>> path = Path(tempfile.mkdtemp(), "state.json")
+    >>> streamcal.save(streamcal.Platt(), path)
+    >>> type(streamcal.load(path)).__name__
+    'Platt'
     """
     try:
         state = json.loads(Path(path).read_bytes())

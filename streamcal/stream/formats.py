@@ -1,4 +1,4 @@
-"""Which file format a name stands for."""
+"""File formats by file name."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ ENDINGS_ALLOWED = ".csv, .tsv, .jsonl, .ndjson (each also with .gz, .bz2, .zst),
 class FileKind:
     """How a file is written: its format, what compresses it, and of CSV the delimiter, where the name says it.
 
+    Examples
+    --------
     >>> FileKind.of("clicks.csv.gz")
     FileKind(format='csv', compression='gzip', delimiter=None)
     >>> FileKind.of("-", "jsonl")
@@ -42,7 +44,7 @@ class FileKind:
         """The kind by the ending of the name; `format` overrules the ending, but `.gz` and the like still count.
 
         Standard input and output ("-") are CSV unless `format` is given. `RecordError` for an unknown
-        ending or format.
+        extension or format.
         """
         name = os.fspath(path)
         if format is not None and format not in get_args(Format):
@@ -61,12 +63,12 @@ class FileKind:
 
     @property
     def on_standard_output(self) -> Format:
-        """The format in which rows of such a file go to standard output, which cannot be Parquet."""
+        """The format for rows of such a file on standard output: CSV for Parquet."""
         return "jsonl" if self.format == "jsonl" else "csv"
 
 
 def import_pyarrow(file: str) -> tuple[Any, Any]:
-    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra where they are not installed."""
+    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra if they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet

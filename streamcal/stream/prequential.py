@@ -1,4 +1,4 @@
-"""Prequential evaluation: predict, then learn, and keep score of the raw and of the calibrated probabilities."""
+"""Prequential evaluation: predict, then learn, and measure the raw and the calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamcal.parameters.types import Label, Time
 
 
 class Prediction(NamedTuple):
-    """What was predicted before the label was learned; the interval where the method has one."""
+    """A prediction made before its label was learned, with the interval if the method has one."""
 
     calibrated: float
     interval: tuple[float, float] | None
@@ -23,6 +23,8 @@ class Prediction(NamedTuple):
 class Scoreboard:
     """The measures of one stream of probabilities: log loss, Brier score, equal-mass ECE and calibration ratio.
 
+    Examples
+    --------
     >>> board = Scoreboard()
     >>> board.update(0.5, True)
     >>> round(board.log_loss.value, 3), board.brier.value
@@ -36,7 +38,7 @@ class Scoreboard:
         self.ratio = CalibrationRatio()
 
     def update(self, p: float, y: Label, w: float = 1.0) -> None:
-        """Score the probability `p` that was given to the label `y`."""
+        """Add the probability `p` predicted for the label `y`, with weight `w`."""
         self.update_checked(check_probability(p), check_label(y), check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
@@ -48,15 +50,17 @@ class Scoreboard:
 
 
 class Prequential:
-    """A calibrator at work on a stream: each outcome is predicted first and learned afterwards.
+    """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
 
     Attributes
     ----------
     raw, calibrated : Scoreboard
-        The measures before and after; `raw` is None where the score is no probability.
+        The measures before and after calibration; `raw` is None where scores are not probabilities.
     rows, positives : int
-        Observations seen, and how many of them were positive.
+        Number of observations, and of positive ones.
 
+    Examples
+    --------
     >>> from streamcal import OnlinePlatt
     >>> run = Prequential(OnlinePlatt())
     >>> round(run.step(0.8, True).calibrated, 12)
@@ -73,14 +77,14 @@ class Prequential:
         self._predict = _predictor(calibrator)
 
     def boards(self) -> dict[str, Scoreboard]:
-        """The scoreboards there are, by name."""
+        """The scoreboards by name; without "raw" where scores are not probabilities."""
         return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
 
     def step(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> Prediction:
-        """Predict, learn and keep score of one observation; on an error nothing was learned or scored."""
+        """Predict, learn and measure one observation; on an error nothing changes."""
         prediction = self._predict(score, t)
         self.calibrator.learn_one(score, y, w, t)
-        # It has checked its arguments: what follows cannot fail.
+        # `learn_one` has checked the arguments: what follows cannot fail.
         label, weight = (1.0 if y else 0.0), float(w)
         self.rows += 1
         self.positives += label == 1.0
@@ -91,13 +95,13 @@ class Prequential:
 
 
 class _WithInterval(Protocol):
-    """A calibrator that has an interval."""
+    """A calibrator with intervals."""
 
     def predict_with_interval_one(self, score: float, t: Time | None) -> tuple[float, tuple[float, float]]: ...
 
 
 def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
-    """How this calibrator predicts: with its interval, where it has one."""
+    """The prediction function of a calibrator, with intervals where it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)
     both = cast(_WithInterval, calibrator).predict_with_interval_one

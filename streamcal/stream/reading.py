@@ -22,15 +22,15 @@ from streamcal.stream.compression import GZIP_MAGIC, opened_to_read
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError, did_you_mean
 
-#: Rows held at a time. Larger chunks are not faster (measured), smaller ones cost more per row.
+#: Rows per chunk. Larger chunks are not faster (measured), smaller ones cost more per row.
 CHUNK_ROWS = 4096
-#: Bytes read at a time: what a pipe holds on Linux.
+#: Bytes read at a time: the capacity of a pipe on Linux.
 BLOCK_BYTES = 1 << 16
 #: What can stand between the fields of a CSV file without being named.
 DELIMITERS = (",", ";", "\t", "|")
 
 Row = dict[str, Any]
-#: Told of each row that cannot be read; reading goes on after it returns.
+#: Called for each row that cannot be read; reading continues when it returns.
 BadRowHandler = Callable[[RecordError], None]
 
 
@@ -38,7 +38,7 @@ BadRowHandler = Callable[[RecordError], None]
 class Chunk:
     """Consecutive rows: `rows[i]` is data row number `numbers[i]` of the file, counted from 1.
 
-    The numbers have gaps where rows could not be read and were handed to the handler of bad rows.
+    The numbers have gaps where rows could not be read and were passed to the handler of bad rows.
     """
 
     numbers: Sequence[int]
@@ -48,10 +48,10 @@ class Chunk:
 class RecordReader:
     """The records of a file as dict rows: iterate to get `Chunk`s.
 
-    Fields of CSV files are text, exactly as they stand in the file: bytes that are not UTF-8 come through
-    and are written back unchanged (surrogate escapes). Fields of JSON Lines and Parquet files are values.
-    Blank lines are passed over and not counted. A truncated gzip file gives all rows that can be read, then
-    the error. Rows of a pipe are given as they come: a chunk ends where the next row may have to be waited for.
+    Fields of CSV files are text, exactly as in the file: bytes that are not UTF-8 are preserved and written back
+    unchanged (surrogate escapes). Fields of JSON Lines and Parquet files are values. Blank lines are skipped and not
+    counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded as they
+    arrive: a chunk ends where reading the next row might block.
 
     Parameters
     ----------
@@ -65,13 +65,20 @@ class RecordReader:
         if it has one outside quotes, or else the most frequent of semicolon, tab and "|".
     on_bad_row
         Called with the `RecordError` of each row that cannot be read (a wrong number of fields, invalid
-        JSON), after which reading goes on. By default the error is raised, after the rows before it were
-        given.
+        JSON), after which reading continues. By default the error is raised, after the rows before it were
+        yielded.
     chunk_rows
-        Most rows per chunk: with `BLOCK_BYTES` the bound on memory.
+        Maximum number of rows per chunk; together with `BLOCK_BYTES` it bounds memory.
 
-    Raises `RecordError`, naming file, row and column: unreadable or empty file, header with a column twice,
-    and what `on_bad_row` says. Cost: about 1 µs per row for three columns of CSV.
+    Raises
+    ------
+    RecordError
+        With file, row and column: for an unreadable or empty file, a header with a duplicate column, and rows that
+        cannot be read, unless `on_bad_row` handles them.
+
+    Notes
+    -----
+    Cost: about 1 µs per row for three columns of CSV.
 
     Examples
     --------
@@ -102,13 +109,12 @@ class RecordReader:
         self._chunk_rows = chunk_rows
         self._on_bad_row = on_bad_row
         self._row = 0  # number of the data row being read
-        self._dry = False  # whether every complete line that has come was given
+        self._dry = False  # whether every complete line received was yielded
         self._share: Callable[[], float | None] = lambda: None
         self._closing = contextlib.ExitStack()
-        #: Names of the columns; of JSON Lines the keys of the first object, and later objects may have
-        #: others.
+        #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others.
         self.names: tuple[str, ...] = ()
-        #: Types of the columns of a Parquet file, for a writer to keep.
+        #: Types of the columns of a Parquet file, to be passed to a writer.
         self.types: dict[str, Any] = {}
         start = {"csv": self._start_csv, "jsonl": self._start_jsonl, "parquet": self._start_parquet}
         with self._closing, self._file_errors():
@@ -118,11 +124,11 @@ class RecordReader:
 
     @property
     def share(self) -> float | None:
-        """How much of the file has been read, in [0, 1]; None where its size is not known, as of a pipe."""
+        """The fraction of the file that has been read; None if its size is not known, as for a pipe."""
         return self._share()
 
     def require(self, *columns: str) -> None:
-        """`RecordError` listing the columns there are, unless all of `columns` are among them."""
+        """Raise `RecordError`, which lists the existing columns, unless all of `columns` exist."""
         for column in columns:
             if column not in self.names:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
@@ -131,7 +137,7 @@ class RecordReader:
                 raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Chunks until the file ends; on an error first the rows before it, then the error."""
+        """Yield chunks until the file ends; before an error, the rows that precede it."""
         more = True
         while more:
             numbers: list[int] = []
@@ -166,7 +172,7 @@ class RecordReader:
     # -- the common loop -----------------------------------------------------------------------------------------------
 
     def _fill(self, numbers: list[int], rows: list[Row]) -> bool:
-        """Append up to a chunk of rows, none of which had to be waited for but the first; False at the end."""
+        """Append rows up to a full chunk, blocking for the first one only; False at the end of the file."""
         with self._file_errors():
             for row in self._rows:
                 rows.append(row)
@@ -176,7 +182,7 @@ class RecordReader:
         return False
 
     def _bad_row(self, error: RecordError) -> None:
-        """Hand the error of the present row to the handler, or raise it."""
+        """Pass the error of the current row to the handler, or raise it."""
         error.at(self.path, self._row)
         if self._on_bad_row is None:
             raise error
@@ -184,7 +190,7 @@ class RecordReader:
 
     @contextlib.contextmanager
     def _file_errors(self) -> Iterator[None]:
-        """What the operating system, gzip and the decoders raise, as `RecordError` with the row it came after."""
+        """Convert errors of the operating system, gzip and decoders to `RecordError`, with the row."""
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -198,7 +204,7 @@ class RecordReader:
         except OSError as error:
             raise RecordError(f"cannot be read: {error.strerror or error}", file=self.path) from None
 
-    # -- formats: each start sets `names` and gives an iterator of rows that keeps `_row` ------------------------------
+    # -- formats: each start sets `names` and returns an iterator of rows that updates `_row` --------------------------
 
     def _open_bytes(self) -> BinaryIO:
         if self.path == STANDARD_STREAM:
@@ -220,13 +226,13 @@ class RecordReader:
         return cast(BinaryIO, raw)
 
     def _open_lines(self) -> Iterator[str]:
-        """The lines of the file with their ends, as the csv module wants them, and `_dry` after each.
+        """The lines of the file with their line ends, as the csv module needs them; sets `_dry` after each.
 
-        An `io.TextIOWrapper` gives the same lines, but does not say whether the next one has come already.
+        An `io.TextIOWrapper` yields the same lines, but cannot tell whether the next one is available without blocking.
         """
         file = self._open_bytes()
         decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
-        begun = ""  # a line whose end has not come
+        begun = ""  # an incomplete line
         while block := file.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
             lines = io.StringIO(begun + decoder.decode(block), newline="").readlines()
             begun = lines.pop() if lines and not lines[-1].endswith("\n") else ""
@@ -283,7 +289,7 @@ class RecordReader:
             reason = "no row of the file can be read" if self._row else "the file is empty"
             raise RecordError(reason, "a JSON object per line", file=self.path)
         self.names = tuple(first)
-        return itertools.chain((first,), rows)  # `_row` is its number, until the next is asked for
+        return itertools.chain((first,), rows)  # `_row` is its number until the next row is read
 
     def _jsonl_rows(self, lines: Iterator[str]) -> Iterator[Row]:
         for line in lines:

@@ -1,4 +1,4 @@
-"""Fields of a record: reading a score, a label, a weight or a time, and saying what is wrong with one."""
+"""Parsing the fields of a record (score, label, weight, time), with error messages."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _MINUS_ONE, _ZERO = ("-1", "-1.0"), ("0", "0.0")
 
 
 class RecordError(InputError):
-    """A record, or a file of records, that cannot be used: where it is, what came and what is allowed.
+    """A record, or a file of records, that cannot be used.
 
-    The message is one line, and every part of it is an attribute: `file`, `row` (data rows are counted from
-    1), `column`, `reason` (what came), `allowed`, and `record`, the text of a whole row that could not be
-    split.
+    The message is one line. Its parts are attributes: `file`, `row` (data rows are counted from 1), `column`, `reason`,
+    `allowed`, and `record`, the text of a whole row that could not be split into fields.
 
+    Examples
+    --------
     >>> print(RecordError("'abc' cannot be read", "a finite number").at("clicks.csv", 17, "score"))
     clicks.csv, row 17, column 'score': 'abc' cannot be read; allowed: a finite number
     """
@@ -64,7 +65,7 @@ class RecordError(InputError):
         self.record = record
 
     def at(self, file: str, row: int, column: str | None = None) -> Self:
-        """This error with its place filled in."""
+        """This error with its location filled in."""
         self.file, self.row, self.column = file, row, column
         return self
 
@@ -82,7 +83,7 @@ class RecordError(InputError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` is most like, as a question to be added to a message; empty where none is like it.
+    """A suggestion of the most similar known name, to be added to a message; empty if none is similar.
 
     >>> did_you_mean("clik", ["click", "score"]), did_you_mean("pctr", ["click", "score"])
     ("; did you mean 'click'?", '')
@@ -105,10 +106,10 @@ def parse_score(value: Any) -> float:
 
 
 def parse_probability(value: Any) -> float:
-    """The score in a field, where it has to be a probability. `RecordError` otherwise.
+    """The score in a field, which must be a probability. `RecordError` otherwise.
 
-    Nothing is forgiven, not even 1.0000000000000002: what is rounding in one model is an error in another, and a
-    file can be repaired before it is read.
+    There is no tolerance: 1.0000000000000002 is refused, since it may be a rounding error or another kind of score, and
+    the file can be corrected before it is read.
 
     >>> parse_probability("0.25")
     0.25
@@ -264,8 +265,8 @@ def parse_weight(value: Any) -> float:
 def parse_time(value: Any) -> float:
     """The time in a field: numbers as they are, in your units; ISO 8601 times as seconds since 1970 UTC.
 
-    A time without a zone is read as UTC, a date as its midnight. Text that is a number is a number:
-    "20260131" is 20260131.0, not a day. Seconds of our days are kept to 2.4e-7 (a double). `RecordError`
+    A time without a time zone is UTC, a date is its midnight. Text that can be read as a number is a number: "20260131"
+    is 20260131.0, not a date. Seconds of present-day times are accurate to 2.4e-7 (double precision). `RecordError`
     otherwise.
 
     >>> parse_time("12.5"), parse_time("1970-01-01T01:00:00+01:00"), parse_time("1970-01-02")
@@ -289,7 +290,7 @@ def _number_or_moment(text: str) -> float | datetime:
 
 
 def _number(value: Any, allowed: str) -> float:
-    """The number in a field; Python's own spellings `1_000` and `True` are not numbers in a file."""
+    """The number in a field; Python's `1_000` and `True` are not accepted as numbers."""
     try:
         if isinstance(value, str):
             if "_" not in value:
@@ -308,6 +309,6 @@ def _refused(value: Any, allowed: str) -> RecordError:
 
 
 def _shown(value: Any) -> str:
-    """The value as Python writes it, cut where it would fill the screen."""
+    """The `repr` of the value, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

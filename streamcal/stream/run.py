@@ -1,4 +1,4 @@
-"""The job of `streamcal run`: records in, calibrated records out, row by row, in bounded memory."""
+"""The job of `streamcal run`: reads records and writes calibrated records, row by row, in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from streamcal.stream.records import (
 )
 from streamcal.stream.writing import RecordWriter, to_json
 
-#: Columns that the output adds to those of the input.
+#: Columns that the output has in addition to those of the input.
 CALIBRATED, LOWER, UPPER = "calibrated", "lower", "upper"
 REJECT_COLUMNS = ("row", "column", "reason", "record")
-#: Rows between two reports of progress and two writes: a second's work at most, of the slowest method too.
+#: Rows between two progress reports and between two writes: at most a second of work, also for the slowest method.
 CHUNK_ROWS = 512
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; time and weight only where they are given."""
+    """Names of the columns to read; time and weight are optional."""
 
     score: str
     label: str
@@ -68,15 +68,15 @@ class Run:
     Parameters
     ----------
     calibrator : Calibrator
-        Goes on learning from where it stands; afterwards it holds all rows that were read.
+        Continues to learn from its current state.
     source, format : str
-        A file `RecordReader` can read.
+        A file that `RecordReader` can read.
     columns : Columns
     out : str or None
         A file for the input columns plus `calibrated`, and `lower` and `upper` where the method has an interval; "-"
         is standard output, in the format of the source (CSV for Parquet).
     skip : bool
-        Go on after a row that cannot be used, instead of raising its `RecordError`.
+        Continue after a row that cannot be used, instead of raising its `RecordError`.
     rejects : str or None
         A file for the rows skipped, each with its number, column and reason.
     delimiter : str or None
@@ -96,9 +96,9 @@ class Run:
     latest : float or None
         The latest time read.
     started : bool
-        Whether the files were opened and have the columns.
+        Whether the files were opened and contain the columns.
     seconds : float
-        How long the rows took, with reading and writing.
+        Elapsed time, with reading and writing.
     """
 
     calibrator: Calibrator
@@ -128,20 +128,20 @@ class Run:
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []
         self._reject_file: RecordWriter | None = None
-        #: Columns a row of the output can have; None where the reader sees to that (all formats but JSON Lines).
+        #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
         self._added = (CALIBRATED, LOWER, UPPER) if self.calibrator.has_interval else (CALIBRATED,)
-        # While rows are learned and written a request to end waits for the row boundary, so that the output and the
-        # calibrator hold the same rows; while input is waited for, nothing is half done and it is met at once.
+        # While rows are learned and written, an interrupt takes effect at the next row boundary, so that output and
+        # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
         self._interrupted = False
 
     def execute(self, progress: Callable[[int, float | None], None] = lambda rows, share: None) -> None:
         """Read to the end; `progress(rows, share of the file or None)` is called after each chunk.
 
-        Raises `RecordError` at the first row that cannot be used, unless `skip`, `SolverError` where no prediction was
-        found, and `KeyboardInterrupt` after an `interrupt`; rows before it are in the output and in the calibrator.
+        Raises `RecordError` at the first row that cannot be used, unless `skip`, `SolverError` if a solver fails, and
+        `KeyboardInterrupt` after an `interrupt`; the rows before are in the output and have been learned.
         """
         self._refuse_same_files()
         on_bad_row = self._reject_unread if self.skip else None
@@ -161,7 +161,7 @@ class Run:
                     progress(self.evaluation.rows + self.skipped, reader.share)
             finally:
                 self.seconds = time.perf_counter() - begun
-                self._write_rejected()  # those after which no good row came
+                self._write_rejected()  # those after the last good row
 
     @property
     def late(self) -> int:
@@ -176,11 +176,11 @@ class Run:
         """End the run with a `KeyboardInterrupt` at the next row boundary. For signal handlers."""
         self._interrupted = True
         if self._waiting:
-            self._waiting = False  # from here on files are closed
+            self._waiting = False  # the files are closed next
             raise KeyboardInterrupt
 
     def _chunks(self, reader: RecordReader) -> Iterator[Chunk]:
-        """The chunks of the reader; a request to end is met here."""
+        """The chunks of the reader; an interrupt takes effect here."""
         chunks = iter(reader)
         try:
             while True:
@@ -194,13 +194,13 @@ class Run:
             self._waiting = False
 
     def _wait(self) -> None:
-        """Nothing is half done from here on: a request to end is met at once, one that came before, now."""
+        """From here on an interrupt takes effect at once, as does one that is pending."""
         self._waiting = True
         if self._interrupted:
             raise KeyboardInterrupt
 
     def _take_all(self, chunk: Chunk, writer: RecordWriter | None) -> None:
-        """Take the rows of a chunk, up to the first that cannot be used or to a request to end, and write them."""
+        """Process and write the rows of a chunk, up to the first that cannot be used or an interrupt."""
         done: list[Row] = []
         try:
             for number, row in zip(chunk.numbers, chunk.rows, strict=True):
@@ -214,7 +214,7 @@ class Run:
                         self._advise(error, chunk.rows)
                         raise
                     self._reject(error, row)
-                except SolverError as error:  # a failure of the solver, not of the row: skipping it would not help
+                except SolverError as error:  # a failure of the solver, not of the row: never skipped
                     raise SolverError(f"{self.source}, row {number}: {error}") from None
                 else:
                     done.append(row)
@@ -256,7 +256,7 @@ class Run:
             error.allowed = f"{error.allowed}; {label_advice(row.get(self.columns.label) for row in rows)}"
 
     def _check_keys(self, row: Row) -> None:
-        """`RecordError` where a row of JSON Lines has a column that the output cannot take, or that it adds."""
+        """`RecordError` if a row of JSON Lines has a column that the output cannot have, or that it adds."""
         for name in row:
             if name in self._added:
                 raise RecordError("the output adds a column of this name", "other names", column=name)
@@ -266,7 +266,7 @@ class Run:
     # -- rows that cannot be used ------------------------------------------------------------------------------------
 
     def _reject_unread(self, error: RecordError) -> None:
-        """Reject a row the reader cannot split, all of it, before a request to end is met."""
+        """Reject a row that the reader cannot split, and only then let an interrupt take effect."""
         self._waiting = False
         self._reject(error, None)
         self._wait()
@@ -279,19 +279,19 @@ class Run:
         reason = error.reason + (f"; allowed: {error.allowed}" if error.allowed else "")
         values = (error.row, error.column, reason, record)
         self._rejected.append(dict(zip(REJECT_COLUMNS, values, strict=True)))
-        if len(self._rejected) >= CHUNK_ROWS:  # a long stretch of bad rows makes no chunk
+        if len(self._rejected) >= CHUNK_ROWS:  # many bad rows in succession yield no chunk
             self._write_rejected()
 
     def _write_rejected(self) -> None:
         if self._reject_file is not None:
-            self._rejected.sort(key=itemgetter("row"))  # the reader is ahead of the rows that are learned
+            self._rejected.sort(key=itemgetter("row"))  # the reader is ahead of the rows being learned
             _write(self._reject_file, self._rejected)
             self._rejected.clear()
 
     # -- files -------------------------------------------------------------------------------------------------------
 
     def _refuse_same_files(self) -> None:
-        """`RecordError` where one file would overwrite another."""
+        """`RecordError` if one file would overwrite another."""
         named = (("the input", self.source), ("--out", self.out), ("--rejects", self.rejects))
         given = [(what, file) for what, file in named if file is not None]
         for i, (what, file) in enumerate(given):
@@ -318,8 +318,10 @@ class Run:
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two names stand for one file (no device), by whatever links, also before it exists.
+    """Whether two names refer to the same file (devices excluded), links resolved, whether or not it exists.
 
+    Examples
+    --------
     >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
     (True, False, False)
     """
@@ -340,7 +342,7 @@ def _add(prediction: Prediction, row: Row) -> None:
 
 
 def _write(writer: RecordWriter | None, rows: list[Any]) -> None:
-    """Write rows and hand them over: whoever reads the file, or the pipe, has them."""
+    """Write rows and flush, so that readers of the file or pipe receive them."""
     if writer is not None and rows:
         writer.write(rows)
         writer.flush()

@@ -1,4 +1,4 @@
-"""Writing records, row after row, in the format that the name of the file asks for."""
+"""Writing records, row by row, in the format given by the file name."""
 
 from __future__ import annotations
 
@@ -17,35 +17,42 @@ from streamcal.stream.compression import opened_to_write
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError
 
-#: Rows of a row group of a Parquet file, at least: few rows to a group make a large and slow file.
+#: Minimum number of rows per row group of a Parquet file: small groups make files large and slow to read.
 GROUP_ROWS = 16_384
-#: How `_encode_surrogate` is known to the codecs.
+#: The name under which `_encode_surrogate` is registered with `codecs`.
 SURROGATES = "streamcal.surrogates"
 
 
 class RecordWriter:
-    """Writes dict rows to a file as they come; what was written before an error stays in the file.
+    """Writes dict rows to a file as they come; rows written before an error stay in the file.
 
-    Text goes through unchanged: a field read from CSV is the same text in the output, whatever the format
-    (quotes are set where they are needed, lines end in a line feed). Half a surrogate pair, which JSON can
-    hold and UTF-8 cannot, is written as its JSON escape. Numbers are written with all their digits. In CSV
-    a missing key or None is an empty field, and lists and dicts are written as JSON.
+    Text is not changed: a field read from CSV is the same text in the output, in every format (quotes are added where
+    needed, lines end in a line feed). A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its
+    JSON escape. Numbers are written with all their digits. In CSV a missing key or None is an empty field, and lists
+    and dicts are written as JSON.
 
     Parameters
     ----------
     path
-        Name by ending as for `RecordReader`, or "-", standard output. An existing file is replaced.
+        As for `RecordReader`; "-" is standard output. An existing file is replaced.
     names
         Columns in order; in JSON Lines each row keeps its own keys instead.
     format
-        "csv", "jsonl" or "parquet", where the name does not say it.
+        "csv", "jsonl" or "parquet", if the name does not determine it.
     types
         Parquet types by column, from `RecordReader.types`; others are taken from the first rows written.
     delimiter
         What stands between the fields of CSV; by default a tab in a .tsv and a comma in others.
 
-    Raises `RecordError`: the file cannot be written, a row has a column that is not in `names` (CSV and
-    Parquet), or a value does not fit its Parquet column. Cost: about 1.5 µs per row for four columns of CSV.
+    Raises
+    ------
+    RecordError
+        If the file cannot be written, a row has a column that is not in `names` (CSV and Parquet), or a value does not
+        fit its Parquet column.
+
+    Notes
+    -----
+    Cost: about 1.5 µs per row for four columns of CSV.
 
     Examples
     --------
@@ -72,7 +79,7 @@ class RecordWriter:
         self._known = frozenset(names)
         self._types = dict(types or {})
         self._table: Any = None  # the ParquetWriter, opened with the first rows
-        self._group: list[Any] = []  # Arrow tables: the row group begun
+        self._group: list[Any] = []  # Arrow tables of the current row group
         self._closing = contextlib.ExitStack()
         write = {"csv": self._write_csv, "jsonl": self._write_jsonl, "parquet": self._write_parquet}
         self._write = write[self.kind.format]
@@ -93,7 +100,7 @@ class RecordWriter:
             self._write(rows)
 
     def flush(self) -> None:
-        """Hand all rows written so far to the operating system (Parquet only when closed)."""
+        """Pass all rows written so far to the operating system (Parquet: only `close` does)."""
         with self._file_errors():
             if self.kind.format != "parquet":
                 self._text.flush()
@@ -160,7 +167,7 @@ class RecordWriter:
             self._group.clear()
 
     def _parquet_column(self, arrow: Any, name: str, values: list[Any]) -> Any:
-        """The values as an array of the column's type, which the first rows fix; all missing counts as text."""
+        """The values as an array of the column's type, which the first rows determine; if all are missing, text."""
         try:
             column = arrow.array(values, type=self._types.get(name))
             if arrow.types.is_null(column.type):
@@ -175,23 +182,23 @@ class RecordWriter:
         if not row.keys() <= self._known:
             column = next(name for name in row if name not in self._known)
             allowed = ", ".join(map(repr, self.names)) + "; JSON Lines can hold rows with different columns"
-            raise RecordError("a row has a column the output has not", allowed, file=self.path, column=column)
+            raise RecordError("a row has a column that is not in the output", allowed, file=self.path, column=column)
 
     @contextlib.contextmanager
     def _file_errors(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:  # the reader of standard output went away: not an error of the file
+        except BrokenPipeError:  # the reader of standard output has closed it: not an error of the file
             raise
         except OSError as error:
             raise RecordError(f"cannot be written: {error.strerror or error}", file=self.path) from None
 
 
 class _LineFeeds:
-    """Takes whole lines that end in `REPLACED` and ends them in a line feed.
+    """Accepts whole lines that end in `REPLACED`, and writes them with a line feed instead.
 
-    The csv module sets quotes around the characters of its line end. With a line feed alone, before Python 3.13, a
-    carriage return in a field would stand bare in the file, and readers take it for the end of the row.
+    The csv module quotes fields that contain characters of its line terminator. If that were a line feed alone, before
+    Python 3.13, a carriage return in a field would not be quoted, and readers would take it for the end of the row.
     """
 
     REPLACED = "\r\n"
@@ -204,10 +211,10 @@ class _LineFeeds:
 
 
 def _encode_surrogate(error: UnicodeError) -> tuple[str | bytes, int]:
-    """A byte that was not UTF-8 as it came; any other lone surrogate as its escape."""
+    """The original byte for one that was not UTF-8; the JSON escape for any other lone surrogate."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    error.end = error.start + 1  # one at a time: neighbours may be of the other kind
+    error.end = error.start + 1  # one at a time: the next one may be of the other kind
     try:
         return codecs.lookup_error("surrogateescape")(error)
     except UnicodeEncodeError:
@@ -218,7 +225,7 @@ codecs.register_error(SURROGATES, _encode_surrogate)
 
 
 def _csv_field(value: Any) -> Any:
-    """What the csv module should write for a value that is not text."""
+    """The CSV field for a value that is not text."""
     if value.__class__ is float:
         return value
     if value is True or value is False:
@@ -229,9 +236,9 @@ def _csv_field(value: Any) -> Any:
 
 
 def _json_value(value: Any) -> str:
-    """What JSON has no words for: times in ISO 8601, everything else (such as decimals) as its text."""
+    """Values that JSON cannot represent: times in ISO 8601, all others (such as decimals) as text."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-#: One encoder for all rows: `json.dumps` would build one per call.
+#: One encoder for all rows: `json.dumps` would construct one per call.
 to_json = json.JSONEncoder(ensure_ascii=False, default=_json_value).encode
