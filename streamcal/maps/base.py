@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamcal.maps import sql
 from streamcal.maps.portable import FORMAT
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -46,7 +47,7 @@ class CoordinateMap(CalibrationMap):
         return self.at(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
-        return self.at_many(self.scale.coordinates(check_scores(scores)))
+        return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
 
     @abstractmethod
     def at(self, x: float) -> float:

@@ -86,6 +86,8 @@ class PortableMap:
         return interval(self._coordinates(scores), self._content)
 
     def _coordinates(self, scores: npt.ArrayLike) -> Array:
+        if np.ma.is_masked(scores):
+            raise ValueError("scores are masked; give those that are not")
         s = np.asarray(scores, dtype=np.float64)
         if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")

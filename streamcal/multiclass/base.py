@@ -24,6 +24,7 @@ from streamcal.multiclass.labels import (
     shares_many,
 )
 from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
 
@@ -45,7 +46,8 @@ class MulticlassMap(ABC):
     def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """The probabilities of the labels, for scores of shape (n, K) with a column a label; shape (n, K)."""
         table = read_table(P, labels, self.sums_to_one)
-        return self.at_many(table.labels, table.scores)[:, table.columns]
+        names = [table.labels[column] for column in table.columns]
+        return like(P, self.at_many(table.labels, table.scores)[:, table.columns], names)
 
     def __call__(self, scores: ClassScores) -> dict[ClassLabel, float]:
         return self.predict_one(scores)
