@@ -665,7 +665,10 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "oops"], "--method 'oops' is unknown; known are identity, platt, temperature,"),
+        (
+            ["--method", "oops"],
+            "--method 'oops' is unknown; did you mean 'ops'? Known are identity, platt,",
+        ),
         (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
         (["--window", "5"], "method ops has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),

@@ -290,7 +290,7 @@ def test_it_refuses_what_is_no_classifier_or_calibrator():
     with pytest.raises(InputError, match="not a streamcal calibrator"):
         CalibratedClassifier(naive_bayes.GaussianNB(), Platt)
     with pytest.raises(InputError, match="not a streamcal calibrator"):
-        ScoreCalibrator("platt")
+        ScoreCalibrator(0.5)
 
 
 @pytest.mark.parametrize("wrapper", [CalibratedClassifier, CalibratedMulticlassClassifier])

@@ -22,6 +22,7 @@ from streamcal.app.report import scores_table
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.learners.choosing import known_names
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
@@ -370,7 +371,7 @@ def _choice(
 ) -> Choice:
     """The method named, and its parameters."""
     if method is not None and method not in REGISTRY:
-        fail(f"--method {method!r} is unknown; known are {', '.join(REGISTRY)}")
+        fail(f"--method {method!r} is unknown; {known_names(method, REGISTRY)}")
     parameters = _parameters(settings)
     by = "time" if timed else "count"
     policies: list[tuple[str, Callable[[], Any]]] = []

@@ -66,8 +66,8 @@ def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> 
         return result
     pandas: Any = sys.modules["pandas"]
     if result.ndim == 1:
-        return pandas.Series(result, index=given.index)  # type: ignore[no-any-return]
-    return pandas.DataFrame(result, index=given.index, columns=names)  # type: ignore[no-any-return]
+        return pandas.Series(result, index=given.index)
+    return pandas.DataFrame(result, index=given.index, columns=names)
 
 
 def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:

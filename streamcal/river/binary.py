@@ -29,9 +29,9 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base. Its labels are bools, or 0 and 1. It is taken as it is and learns on, as in every River wrapper.
-    calibrator : Calibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
-        `OnlinePlatt()`, which follows a base that goes on learning.
+    calibrator : str, Calibrator or None
+        A method, or its name, as in "auto". A clone of it learns, and is the attribute `calibrator`; the one given is
+        never changed. None is `OnlinePlatt()`, which follows a base that goes on learning.
 
     Notes
     -----
@@ -61,7 +61,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     1250.0
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: Calibrator | None = None) -> None:
+    def __init__(self, classifier: base.Classifier, calibrator: str | Calibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         self.classifier = classifier
@@ -109,7 +109,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base. Its clones learn, and are the attribute `classifiers`; the one given is never changed.
-    calibrator : CrossVennAbers or None
+    calibrator : CrossVennAbers, "cross-venn-abers" or None
         A clone of it learns, and is the attribute `calibrator`; its `folds`, at least 2, is K. None is
         `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
     id : str or None
@@ -138,17 +138,18 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     """
 
     def __init__(
-        self, classifier: base.Classifier, calibrator: CrossVennAbers | None = None, id: str | None = None
+        self, classifier: base.Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
-        calibrator = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
-        if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
-            raise InputError(f"calibrator={calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
+        given: Any = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
+        method = fresh(given) if isinstance(given, str) else given
+        if not isinstance(method, CrossVennAbers) or method.folds < 2:
+            raise InputError(f"calibrator={given!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         self.classifier = classifier
-        self.calibrator = calibrator.clone()
+        self.calibrator = method.clone()
         self.id = id
-        self.classifiers = [classifier.clone() for _ in range(calibrator.folds)]
+        self.classifiers = [classifier.clone() for _ in range(method.folds)]
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
         self._learned = 0
 
@@ -206,8 +207,9 @@ class ScoreCalibrator(base.Classifier):
 
     Parameters
     ----------
-    calibrator : Calibrator
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed.
+    calibrator : str or Calibrator
+        A method, or its name, as in "auto". A clone of it learns, and is the attribute `calibrator`; the one given is
+        never changed.
     on : str
         The feature that holds the score. `InputError` where x lacks it: no probability can be made of nothing.
 
@@ -220,7 +222,7 @@ class ScoreCalibrator(base.Classifier):
     0.663
     """
 
-    def __init__(self, calibrator: Calibrator, on: str = "score") -> None:
+    def __init__(self, calibrator: str | Calibrator, on: str = "score") -> None:
         self.calibrator = fresh(calibrator)
         self.on = on
 

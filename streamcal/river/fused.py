@@ -8,7 +8,8 @@ from typing import Any
 from river import base, linear_model, naive_bayes, preprocessing
 
 from streamcal.errors import InputError
-from streamcal.fusion import BernsteinFusion, Fusion
+from streamcal.fusion import METHODS, BernsteinFusion, Fusion
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_SCORE, both, score_of, taken_by_base, takes
@@ -25,8 +26,9 @@ class FusedClassifier(base.Classifier):
     ----------
     classifiers : list of river.base.Classifier
         The bases, at least one. Their clones learn, and are the attribute `models`; those given are never changed.
-    fusion : Fusion or None
-        A clone of it learns, and is the attribute `fusion`; its number of scores is that of the bases. None is
+    fusion : str, Fusion or None
+        A method, or its name, as in "mrmic". A clone of it learns, and is the attribute `fusion`; its number of scores
+        is that of the bases. None is
         `BernsteinFusion(n_scores=...)`; for bases that go on learning, give it a window or decay.
 
     Notes
@@ -50,15 +52,14 @@ class FusedClassifier(base.Classifier):
     1249.0
     """
 
-    def __init__(self, classifiers: list[base.Classifier], fusion: Fusion | None = None) -> None:
+    def __init__(self, classifiers: list[base.Classifier], fusion: str | Fusion | None = None) -> None:
         if not isinstance(classifiers, (list, tuple)) or not classifiers:
             raise InputError(f"classifiers={classifiers!r} is not possible; give a list of River classifiers")
         for classifier in classifiers:
             if not isinstance(classifier, base.Classifier):
                 raise InputError(f"{classifier!r} is not a River classifier, nor a pipeline that ends in one")
         fusion = BernsteinFusion(n_scores=len(classifiers)) if fusion is None else fusion
-        if not isinstance(fusion, Fusion):
-            raise InputError(f"fusion={fusion!r} is not a streamcal fusion; give one such as BernsteinFusion()")
+        fusion = chosen(fusion, Fusion, METHODS, "a streamcal fusion", "fusion", n_scores=len(classifiers))
         if fusion.n_scores != len(classifiers):
             raise InputError(f"{fusion!r} takes {fusion.n_scores} scores, and there are {len(classifiers)} classifiers")
         self.classifiers = classifiers

@@ -8,7 +8,8 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.errors import InputError
-from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
+from streamcal.learners.choosing import chosen
+from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
@@ -26,8 +27,9 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base. It is taken as it is and learns on, as in every River wrapper.
-    calibrator : MulticlassCalibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
+    calibrator : str, MulticlassCalibrator or None
+        A method of `streamcal.multiclass`, or its name, as in "vector". A clone of it learns, and is the attribute
+        `calibrator`; the one given is never changed. None is
         `OnlineVectorScaling()`, which follows a base that goes on learning.
 
     Notes
@@ -48,15 +50,11 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     0.584
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: MulticlassCalibrator | None = None) -> None:
+    def __init__(self, classifier: base.Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         calibrator = OnlineVectorScaling() if calibrator is None else calibrator
-        if not isinstance(calibrator, MulticlassCalibrator):
-            raise InputError(
-                f"calibrator={calibrator!r} is not one of many classes; give one of streamcal.multiclass, such as "
-                "OneVsRest('beta')"
-            )
+        calibrator = chosen(calibrator, MulticlassCalibrator, METHODS, "a calibrator of many classes")
         self.classifier = classifier
         self.calibrator = calibrator.clone()
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))

@@ -9,9 +9,10 @@ from typing import Any
 from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
-from streamcal.regression import CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
+from streamcal.regression import METHODS, CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
 from streamcal.river.bases import taken_by_base, takes, takes_to_predict
 
 
@@ -30,8 +31,9 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     ----------
     regressor : river.base.Regressor
         The base. It is taken as it is and learns on, as in every River wrapper.
-    calibrator : DistributionCalibrator or None
-        A clone of it learns, and is the attribute `calibrator`; the one given is never changed. None is
+    calibrator : str, DistributionCalibrator or None
+        A method, or its name, as in "conformal-predictive". A clone of it learns, and is the attribute `calibrator`;
+        the one given is never changed. None is
         `QuantileRecalibration(smoothing=1.0, resolution=64)`: fixed memory, and no support to be known.
     half_life : float or None
         Observations after which a squared residual counts half in the scale; None (default) counts all alike. A base
@@ -61,14 +63,13 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     def __init__(
         self,
         regressor: base.Regressor,
-        calibrator: DistributionCalibrator | None = None,
+        calibrator: str | DistributionCalibrator | None = None,
         half_life: float | None = None,
     ) -> None:
         if not isinstance(regressor, base.Regressor):
             raise InputError(f"regressor={regressor!r} is not a River regressor, nor a pipeline that ends in one")
         calibrator = QuantileRecalibration(1.0, resolution=64) if calibrator is None else calibrator
-        if not isinstance(calibrator, DistributionCalibrator):
-            raise InputError(f"calibrator={calibrator!r} does not calibrate distributions; see streamcal.regression")
+        calibrator = chosen(calibrator, DistributionCalibrator, METHODS, "a calibrator of distributions")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0.0 < half_life < math.inf):
             raise InputError(f"half_life={half_life!r} is not possible; give None or a finite number above 0")
         self.regressor = regressor
