@@ -17,13 +17,14 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
 
 
-class FusionMap(ABC):
+class FusionMap(Shown, ABC):
     """A pure function of M scores: an immutable snapshot, safe for any number of threads.
 
     It takes scores in the order of their indices, or in the order of their names where they are named.

@@ -16,13 +16,14 @@ from streamcal.maps.portable import FORMAT
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
 #: A map in pieces, for SQL: piece i holds where cuts[i−1] ≤ x < cuts[i], and makes of the SQL for x that of p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 
 
-class CalibrationMap(ABC):
+class CalibrationMap(Shown, ABC):
     """A pure function score → probability: an immutable snapshot, safe to hand to any number of threads."""
 
     @abstractmethod

@@ -60,6 +60,9 @@ class PortableMap:
         self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
         self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
 
+    def __repr__(self) -> str:
+        return f"PortableMap(kind={self._content['kind']!r}, scale={self._scale['kind']!r})"
+
     def __call__(self, score: float | Sequence[float]) -> float:
         return self.predict_one(score)
 

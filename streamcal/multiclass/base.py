@@ -26,10 +26,11 @@ from streamcal.multiclass.labels import (
 from streamcal.multiclass.observations import coordinate, coordinates
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time
 
 
-class MulticlassMap(ABC):
+class MulticlassMap(Shown, ABC):
     """A pure function of the scores of an observation: an immutable snapshot, safe for any number of threads."""
 
     #: Whether scores must sum to one.

@@ -48,6 +48,16 @@ def fresh(calibrator: str | Calibrator) -> Calibrator:
     return chosen(calibrator, Calibrator, REGISTRY).clone()
 
 
+class ShowsCalibrator:
+    """A wrapper whose `str` names the calibrator after the base: River's own names the base alone."""
+
+    calibrator: Any
+    _wrapped_model: Any
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._wrapped_model}, {self.calibrator})"
+
+
 def takes(estimator: base.Estimator, name: str) -> bool:
     """Whether `learn_one` has a parameter of this name, also inside pipelines, unions and wrappers.
 

@@ -15,10 +15,10 @@ from streamcal.calibrators.platt import Platt
 from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_SCORE, both, fresh, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
 
 
-class CalibratedClassifier(base.Wrapper, base.Classifier):
+class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first takes the base's score of x, as it is before it learns (x, y); the calibrator learns
@@ -97,7 +97,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         return both(NO_SCORE if score is None else self.calibrator.predict_one(score, t))
 
 
-class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
+class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """K clones of a binary River classifier, cross-fitted and calibrated online: cross Venn-Abers (CVAP) on a stream.
 
     `learn_one(x, y)` gives the observation to one of K folds. The clone of that fold scores x, and the calibrator
@@ -241,6 +241,9 @@ class ScoreCalibrator(base.Classifier):
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
         """{False: 1 − p, True: p}, p being the calibrated probability of True, as of time `t`. Changes nothing."""
         return both(self.calibrator.predict_one(self._score(x), t))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.calibrator}, on={self.on!r})"
 
     def _score(self, x: dict[Any, Any]) -> float:
         if self.on not in x:

@@ -67,6 +67,9 @@ class FusedClassifier(base.Classifier):
         self.models = [classifier.clone() for classifier in classifiers]
         self._for_models = [frozenset(name for name in ("w", "t") if takes(one, name)) for one in self.models]
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}([{', '.join(map(str, self.classifiers))}], {self.fusion})"
+
     @property
     def _multiclass(self) -> bool:
         return False

@@ -13,10 +13,10 @@ from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, Onlin
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import probabilities_of, taken_by_base, takes
+from streamcal.river.bases import ShowsCalibrator, probabilities_of, taken_by_base, takes
 
 
-class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
+class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A River classifier of any classes, or a pipeline that ends in one, its probabilities calibrated online.
 
     `learn_one(x, y)` first takes the base's probabilities of x, as it is before it learns (x, y); the calibrator

@@ -13,10 +13,10 @@ from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
-from streamcal.river.bases import taken_by_base, takes, takes_to_predict
+from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 
-class CalibratedRegressor(base.Wrapper, base.Regressor):
+class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     """A River regressor, or a pipeline that ends in one, with its predictive distribution calibrated online.
 
     The forecast of x is a normal distribution. Of a base whose `predict_one` has the option `with_dist`, such as
