@@ -6,7 +6,12 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from streamcal.app.doctor import kernel_form
+# Before NumPy is imported, here and by every worker: on cores that others use too, threads of BLAS wait for one another
+# and the small matrices of Gaussian processes take eight times the processor time.
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from streamcal.app.doctor import kernel_form  # noqa: E402 - it imports NumPy
 
 sys.path.append(str(Path(__file__).parents[1]))  # `benchmarks`; last, since a source tree holds no compiled kernels
 

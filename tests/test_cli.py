@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import inspect
 import io
 import json
 import os
@@ -29,13 +30,15 @@ from typer.testing import CliRunner
 import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
+from streamcal.app.cli import _new as calibrator_of
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
-from streamcal.errors import SolverError
+from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
@@ -483,10 +486,10 @@ BAD_FIELDS = [
     ("score", "1.0000000000000002", "'1.0000000000000002' cannot be used", PROBABILITY),
     ("score", "0,5", "'0,5' cannot be used", PROBABILITY),
     ("score", "", "the value is missing", PROBABILITY),
-    ("click", "2", "'2' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "yes", "'yes' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or true, false)"),
-    ("click", "", "the value is missing", "0 or 1 (or true, false)"),
+    ("click", "2", "'2' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "maybe", "'maybe' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "0.5", "'0.5' cannot be used", "0 or 1 (or false, true;"),
+    ("click", "", "the value is missing", "0 or 1 (or false, true;"),
     ("w", "-1", "'-1' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("w", "1e99", "'1e99' cannot be used", "0, or a number from 1e-60 to 1e+60"),
     ("t", "yesterday", "'yesterday' cannot be used", "a finite number or an ISO 8601 time"),
@@ -530,6 +533,27 @@ def test_the_ends_of_the_probability_scale_and_every_word_for_a_label(tmp_path: 
         assert "8 rows (4 positive)" in result.stdout
 
 
+def labelled(path: Path, negative: str, positive: str) -> Path:
+    """The stream of `made` with these two words for its labels."""
+    return save(path, [{**row, "click": positive if row["click"] else negative} for row in made()])
+
+
+@pytest.mark.parametrize(("negative", "positive"), [("no", "yes"), ("N", "Y"), ("f", "t"), ("-1", "1")])
+def test_pairs_of_labels_that_are_known(tmp_path: Path, stream: Path, negative: str, positive: str) -> None:
+    result = run(labelled(tmp_path / "in.csv", negative, positive))
+    assert result.stdout.splitlines()[1:5] == run(stream).stdout.splitlines()[1:5]
+
+
+def test_labels_in_other_words_need_to_be_told_which_is_positive(tmp_path: Path, stream: Path) -> None:
+    source = labelled(tmp_path / "in.csv", "noclick", "click")
+    line = the_line(run(source))
+    assert "the labels are 'noclick' and 'click': say which is positive, as in --positive noclick" in line
+    shown = run(source, "--positive", "click").stdout
+    assert shown.splitlines()[1:5] == run(stream).stdout.splitlines()[1:5]
+    line = the_line(run(source, "--positive", "clik"))
+    assert "'click' is a third label; allowed: 'clik' (--positive) or 'noclick'" in line
+
+
 def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> None:
     for option in ("--score", "--label", "--weight", "--time"):
         names = {"--score": "score", "--label": "click", option: "pctr"}
@@ -537,6 +561,8 @@ def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> 
         line = the_line(program("run", stream, *options, "--out", tmp_path / "out.csv"))
         assert line == f"{stream}, column 'pctr': there is no such column; allowed: 'id', 'score', 'click', 'w', 't'"
     assert not (tmp_path / "out.csv").exists()
+    line = the_line(program("run", stream, "--score", "Scores", "--label", "click"))
+    assert "column 'Scores': there is no such column; did you mean 'score'?; allowed: 'id', 'score'," in line
 
 
 @pytest.mark.parametrize(
@@ -650,6 +676,9 @@ def test_a_stream_of_bad_rows_only(tmp_path: Path) -> None:
         (["--method", "isotonic", "--window", "50"], "forgetting=Window(size=50, by='count')"),
         (["--method", "isotonic", "--half-life", "50"], "forgetting=Decay(half_life=50.0, by='count'"),
         (["--method", "isotonic", "--window", "50", "--time", "t"], "forgetting=Window(size=50, by='time')"),
+        (["--method", "isotonic", "--window", "24h", "--time", "t"], "forgetting=Window(size=86400, by='time')"),
+        (["--method", "isotonic", "--window", "0.5S", "--time", "t"], "forgetting=Window(size=0.5, by='time')"),
+        (["--method", "platt", "--half-life", "7d", "--time", "t"], "Decay(half_life=604800.0, by='time')"),
     ],
 )
 def test_parameters_of_every_type(stream: Path, options: list[str], printed: str) -> None:
@@ -665,10 +694,14 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ["--method", "oops"],
-            "--method 'oops' is unknown; did you mean 'ops'? Known are identity, platt,",
-        ),
+        (["--method", "isotnic"], "--method 'isotnic' is unknown; did you mean 'isotonic'?; known are identity,"),
+        (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
+        (["--set", "discont=1"], "method ops has no parameter 'discont'; its parameters are: discount; did you mean"),
+        (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, rpr"),
+        (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
+        (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
+        (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
+        (["--method", "oops"], "--method 'oops' is unknown; did you mean 'ops'?; known are identity, platt,"),
         (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
         (["--window", "5"], "method ops has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),
@@ -682,6 +715,12 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         (["--set", "discount"], "--set 'discount' is not of the form KEY=VALUE"),
         (["--set", "discount="], "--set 'discount=' is not of the form KEY=VALUE"),
         (["--set", "discount=1", "--set", "discount=1"], "--set discount is given twice"),
+        (
+            ["--method", "isotonic", "--window", "24h"],
+            "--window 24h is a span of time: name the column with --time",
+        ),
+        (["--method", "isotonic", "--half-life", "1.5w"], "--half-life 1.5w is a span of time"),
+        (["--method", "isotonic", "--window", "0h", "--time", "t"], "--window: size=0 is not possible"),
         (["--window", "5", "--half-life", "5"], "--window and --half-life exclude each other"),
         (["--method", "isotonic", "--window", "5", "--set", "forgetting=Forever()"], "--window and --set forgetting"),
         (["--method", "isotonic", "--window", "0"], "--window: size=0 is not possible"),
@@ -699,7 +738,9 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--window", "many"], "'--window': 'many' is not a number"),
+        (["--window", "many"], "'--window': 'many' is not a number, nor a time such as 90s,"),
+        (["--window", "h"], "'--window': 'h' is not a number"),
+        (["--half-life", "7y"], "'--half-life': '7y' is not a number"),
         (["--half-life", ""], "'--half-life': '' is not a number"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
@@ -710,6 +751,25 @@ def test_values_that_cannot_be_read(stream: Path, options: list[str], message: s
     assert result.exit_code == USAGE_ERROR
     assert message in result.stderr
     assert not re.search("(?i)pydantic|value error|input should|float", result.stderr)
+
+
+JUNK = ["x", "-1", "0", "2.5", "None", "True", "nan", "[1]", "{}", "(1, 2)", "''"]
+
+
+def test_messages_are_in_words_of_our_own() -> None:
+    """Whatever value a parameter of whatever method is given: not in those of a library, nor of Python's types."""
+    messages = []
+    for cls in REGISTRY.values():
+        for name in inspect.signature(cls).parameters:
+            for value in JUNK:
+                try:
+                    calibrator_of(cls, {name: parse(value)})
+                except InputError as error:
+                    messages.append(str(error))
+    assert len(messages) > len(REGISTRY)
+    for message in messages:
+        assert re.match(r"method [\w-]+: \w+=.* is not possible; give ", message)
+        assert not re.search("(?i)pydantic|input should|validation|expected|typer|argument", message)
 
 
 def test_every_setting_can_be_named_in_a_new_process(stream: Path) -> None:
@@ -824,6 +884,7 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
         assert max(map(len, shown.stdout.splitlines())) <= 80
         assert "..." not in shown.stdout.replace("[ARGS]...", ""), "no line is cut off"
     for option in (
+        "--positive",
         "--method",
         "--set",
         "--window",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import ROUNDED, assert_close, learned, through_json
 from laws.binary import assert_same, without_forgetting
@@ -524,6 +524,9 @@ def test_merging_decays_brings_the_earlier_one_up_to_date():
     st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.floats(0.0, 500.0)), min_size=1, max_size=20),
     st.integers(0, 20),
 )
+# One part spans more half-lives than pass before its weights are rescaled, the other does not.
+@example(rows=[(2, True, 0.0), (4, False, 400.0), (6, True, 480.0), (1, False, 390.0)], cut=2)
+@example(rows=[(6, True, 480.0), (1, False, 390.0), (2, True, 0.0), (4, False, 400.0)], cut=2)
 def test_merging_decays_of_any_age_is_concatenation(rows, cut):
     """Landmarks and rescalings differ between the parts; within 25 half-lives nothing is pruned."""
     stream = [(k / 8, y, 1.0, t) for k, y, t in rows]

@@ -20,9 +20,21 @@ from laws.binary import (
     rough_observations,
     solved_exactly,
     tolerance,
+    variants,
 )
 
-from streamcal import Decay, Forever, InputError, OnlinePlatt, Prior, RetractionError
+from streamcal import (
+    Calibrator,
+    CenteredIsotonic,
+    Decay,
+    Forever,
+    InputError,
+    MergeError,
+    OnlinePlatt,
+    Prior,
+    RetractionError,
+    SmoothIsotonic,
+)
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.online_platt import RADIUS
@@ -38,6 +50,16 @@ REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params(
 KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
 #: What a smooth map on its default grid may lose against the exact fit.
 GRID_LOSS = 1e-4
+
+
+def test_a_class_without_a_constructor_has_one_variant():
+    """So that a method which is being written does not keep the others from being tested."""
+
+    class Unwritten(Calibrator):
+        name = "unwritten"
+
+    assert variants(Unwritten) == [{}]
+    assert is_sequential(Unwritten)
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
@@ -222,13 +244,25 @@ def test_a_method_that_does_not_claim_to_be_monotone_is_not(case):
 
 @each(CASES)
 def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
-    """Measured on the state. The scores reach every cell of every grid and fill every window: uncompiled, long work."""
+    """Without forgetting, in every variant; uncompiled, in the first one alone."""
+    every = kernel_form() == "compiled" and case.policy in ("forever", None)
+    assert_bounded_or_growing(case, case.variants() if every else [{}])
+
+
+@pytest.mark.full
+@each(case for case in ADDITIVE if case.policy != "forever")
+def test_memory_is_bounded_in_every_variant(case):
+    assert_bounded_or_growing(case, case.variants()[1:])
+
+
+def assert_bounded_or_growing(case, variants):
+    """Measured on the state. The scores reach every cell of every grid and fill every window."""
     first = np.concatenate((1.0 / (1.0 + np.exp(-np.linspace(-16.5, 16.5, 20_000))), np.linspace(0.0, 1.0, 40_000)))
     if is_sequential(case.method):
         first = first[::16]  # has no cells, and windows of no more than 1,000
     # A half-life of one observation would leave 60 of them, and most cells empty.
     policy = {"forgetting": Decay(1_000)} if case.policy == "decay" else {}
-    for params in case.variants() if kernel_form() == "compiled" else [{}]:
+    for params in variants:
         cal = case.make(**params, **policy)
         if not cal.bounded_memory and case.policy != "forever":
             continue  # what forgets need not grow
@@ -313,6 +347,15 @@ def test_a_bad_question_is_refused(case):
         assert_refused(cal, value, lambda value=value: cal.predict_interval_one(0.5, value))
 
 
+def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():
+    cal, other = (learned(method(), [Observation(0.25, 1)]) for method in (SmoothIsotonic, CenteredIsotonic))
+    assert cal.params() == other.params()
+    before = cal.state_dict()
+    with pytest.raises(MergeError):
+        cal.merge(other)
+    assert cal.state_dict() == before
+
+
 # -- refreshing at intervals ---------------------------------------------------------------------------------------
 
 
@@ -332,12 +375,14 @@ def test_retractions_and_merges_count_towards_a_refresh(case):
 
 @each(REFRESHING)
 def test_a_merge_counts_what_was_learned_and_not_the_prior(case):
+    """What goes beyond a refresh counts towards the next."""
     seeded = "prior" in case.build().params() and case.policy != "time-decay"
-    cal, other = (case.make(refresh_every=8, **({"prior": Prior(1.0)} if seeded else {})) for _ in range(2))
-    for k in range(3):
-        other.learn_one(k / 4, k % 2, 1.0, 0.0)
-    cal.merge(other)
-    assert cal.state_dict()["learned"]["since"] == 3
+    for every, since in ((8, 3), (2, 1)):
+        cal, other = (case.make(refresh_every=every, **({"prior": Prior(1.0)} if seeded else {})) for _ in range(2))
+        for k in range(3):
+            other.learn_one(k / 4, k % 2, 1.0, 0.0)
+        cal.merge(other)
+        assert cal.state_dict()["learned"]["since"] == since
 
 
 @each(case for case in REFRESHING if case.policy == "time-window")

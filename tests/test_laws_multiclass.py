@@ -5,10 +5,21 @@ import math
 
 import numpy as np
 import pytest
-from laws import ROUNDED, Observation, each, learned, size_of, through_json
-from laws.multiclass import CASES, GOOD, LABELS, PROBES, SOLVED, VARIANTS
+from laws import ROUNDED, Observation, each, law, learned, size_of, through_json
+from laws.multiclass import CASES, GOOD, LABELS, OTHERS, PROBES, SOLVED, VARIANTS
 
-from streamcal import Beta, CrossVennAbers, Decay, Forever, InputError, Isotonic, OnlinePlatt, Prior, Window
+from streamcal import (
+    Beta,
+    CrossVennAbers,
+    Decay,
+    Forever,
+    InputError,
+    Isotonic,
+    OnlinePlatt,
+    Prior,
+    RetractionError,
+    Window,
+)
 from streamcal.multiclass import (
     Dirichlet,
     MulticlassVennAbers,
@@ -53,6 +64,14 @@ def test_before_anything_is_learned_the_scores_are_predicted(case):
     assert cal.predict_one({"new": 0.25, "newer": 0.75}) == pytest.approx({"new": 0.25, "newer": 0.75}) or isinstance(
         cal, TemperatureScaling
     )
+
+
+@law(CASES)
+def test_a_map_says_the_same_of_other_labels(case, draw):
+    cal = draw(case.calibrators())
+    learned(cal, draw(case.streams(cal)))
+    for scores in OTHERS:
+        assert cal.map()(scores) == pytest.approx(cal.predict_one(scores), abs=ROUNDED)
 
 
 @each(CASES)
@@ -184,3 +203,19 @@ def test_what_a_window_has_dropped_is_not_taken_from_another_observation():
     cal.unlearn_one(*dropped)
     assert cal.tally()["missed"] == 1
     assert cal.predict_one(dropped[0]) == before
+
+
+@pytest.mark.parametrize("method", [Isotonic(), CrossVennAbers(folds=2)], ids=repr)
+def test_a_refused_retraction_leaves_every_subproblem_as_it_was(method):
+    """Of label a such an observation is held, and of the others none: what was taken from a is given back."""
+    cal = OneVsRest(method)
+    for scores, y in (
+        ({"a": 0.5, "b": 0.5}, "a"),
+        ({"a": 0.5, "b": 0.25, "c": 0.25}, "a"),
+        ({"b": 0.75, "c": 0.25}, "b"),
+    ):
+        cal.learn_one(scores, y)
+    before = cal.state_dict()
+    with pytest.raises(RetractionError):
+        cal.unlearn_one({"a": 0.5, "b": 0.375, "c": 0.125}, "a")
+    assert cal.state_dict() == before  # sums of whole weights at binary fractions are exact

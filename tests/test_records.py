@@ -19,7 +19,7 @@ import pytest
 from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
-from streamcal.stream.records import RecordError, parse_label, parse_score, parse_time, parse_weight
+from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_time, parse_weight
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
 CSV = "id,score,click\n" + "".join(f"{r['id']},{r['score']},{r['click']}\n" for r in ROWS)
@@ -279,21 +279,58 @@ def test_values_that_are_no_scores(value: object) -> None:
     assert caught.value.allowed == "a finite number"
 
 
-@pytest.mark.parametrize("value", ["1", "1.0", "true", "TRUE", " True", True, 1, 1.0, np.True_, np.int64(1)])
+@pytest.mark.parametrize("value", ["1", "1.0", "true", " True", "YES", "y", "T", True, 1, 1.0, np.True_, np.int64(1)])
 def test_positive_labels(value: object) -> None:
     assert parse_label(value) is True
 
 
-@pytest.mark.parametrize("value", ["0", "0.0", "false", "False", "FALSE ", False, 0, 0.0, np.False_, np.float32(0)])
+@pytest.mark.parametrize(
+    "value",
+    ["0", "0.0", "false", "FALSE ", "No", "n", "f", "-1", -1, Decimal(-1), False, 0, 0.0, np.False_, np.float32(0)],
+)
 def test_negative_labels(value: object) -> None:
     assert parse_label(value) is False
 
 
-@pytest.mark.parametrize("value", ["", None, "yes", "2", "-1", "0.5", "01", "nan", 2, 0.5, -1, math.nan, [], "none"])
+@pytest.mark.parametrize("value", ["", None, "ja", "2", "-2", "0.5", "01", "nan", 2, 0.5, math.nan, [], "none"])
 def test_values_that_are_no_labels(value: object) -> None:
     with pytest.raises(RecordError) as caught:
         parse_label(value)
     assert "0 or 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("positive", "labels"),
+    [
+        (None, {"yes": True, "no": False}),
+        (None, {"1": True, "-1": False, " -1": False}),
+        (None, {1: True, 0: False}),
+        ("click", {"click": True, "noclick": False, " click ": True}),
+        ("2", {2.0: True, "1": False, 1: False}),
+        ("false", {False: True, True: False}),
+    ],
+)
+def test_the_two_labels_of_a_column(positive: str | None, labels: dict[object, bool]) -> None:
+    reader = LabelReader(positive)
+    assert [reader(value) for value in labels] == list(labels.values())
+
+
+@pytest.mark.parametrize(
+    ("positive", "values", "message"),
+    [
+        (None, ["1", "0", "-1"], "'-1' in a column that has '0'"),
+        (None, [-1, 1, 0], "'0' in a column that has '-1'"),
+        ("click", ["click", "noclick", "view"], "'view' is a third label; allowed: 'click' (--positive) or 'noclick'"),
+        ("click", ["click", " "], "the value is missing; allowed: 'click' or one other value"),
+    ],
+)
+def test_a_third_label_is_refused(positive: str | None, values: list[object], message: str) -> None:
+    reader = LabelReader(positive)
+    for value in values[:-1]:
+        reader(value)
+    with pytest.raises(RecordError) as caught:
+        reader(values[-1])
+    assert str(caught.value).startswith(message)
 
 
 def test_weights() -> None:

@@ -22,8 +22,8 @@ from streamcal.app.report import scores_table
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
-from streamcal.learners.choosing import known_names
 from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM, Format
@@ -54,12 +54,35 @@ STOP, SKIP = "stop", "skip"
 FORMATS = get_args(Format)
 
 
-def _number(text: str) -> float:
-    """The value of an option that is a number."""
+#: Seconds of the units in which a span of time can be given.
+UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A number of rows, or of units of time; `unit` where it was given as a time, and `size` is in seconds then."""
+
+    size: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.size / UNITS.get(self.unit, 1.0):g}{self.unit}"
+
+
+def _span(text: str) -> Span:
+    """The value of an option that is a number, or a span of time: a number and s, m, h, d or w.
+
+    >>> _span("5000"), str(_span("1.5h"))
+    (Span(size=5000.0, unit=''), '1.5h')
+    """
+    number = text.strip()
+    unit = number[-1:].lower()
+    if unit not in UNITS:
+        unit = ""
     try:
-        return float(text)
+        return Span(float(number.removesuffix(number[-1:]) if unit else number) * UNITS.get(unit, 1.0), unit)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number") from None
+        raise typer.BadParameter(f"{text!r} is not a number, nor a time such as 90s, 5m, 24h, 7d or 2w") from None
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -103,7 +126,10 @@ def run(
         typer.Argument(metavar="STREAM", help="CSV, JSON Lines (each also with .gz) or Parquet file, or - for stdin."),
     ],
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0 or 1, true or false.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
+    positive: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
     ] = None,
@@ -112,17 +138,19 @@ def run(
         typer.Option("--set", metavar="KEY=VALUE", help='Parameter, such as "scale=Logit(-8, 0)". Repeatable.'),
     ] = None,
     window: Annotated[
-        float | None,
+        Span | None,
         typer.Option(
-            metavar="N", parser=_number, help="Keep the last N rows, or with --time the last N units of time."
+            metavar="N",
+            parser=_span,
+            help="Keep the last N rows, or with --time the last N units of time, or a span such as 24h.",
         ),
     ] = None,
     half_life: Annotated[
-        float | None,
+        Span | None,
         typer.Option(
             metavar="N",
-            parser=_number,
-            help="Halve the weight of the past every N rows, or with --time every N units of time.",
+            parser=_span,
+            help="Halve the weight of the past every N rows; with --time, every N units of time or a span such as 7d.",
         ),
     ] = None,
     time_column: Annotated[
@@ -175,7 +203,7 @@ def run(
         calibrator = _calibrator(choice, state)
         if time_column is None and _reads_time(calibrator):
             fail(f"{calibrator!r} forgets by time: name the column with --time")
-        columns = Columns(score, label, time_column, weight)
+        columns = Columns(score, label, time_column, weight, positive)
         job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects)
         _check_state_file(state, (stream, out, rejects))
         console.print(summary())
@@ -367,19 +395,22 @@ def _reads_time(calibrator: Calibrator) -> bool:
 
 
 def _choice(
-    method: str | None, settings: list[str], window: float | None, half_life: float | None, *, timed: bool
+    method: str | None, settings: list[str], window: Span | None, half_life: Span | None, *, timed: bool
 ) -> Choice:
     """The method named, and its parameters."""
     if method is not None and method not in REGISTRY:
-        fail(f"--method {method!r} is unknown; {known_names(method, REGISTRY)}")
+        fail(f"--method {method!r} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
     by = "time" if timed else "count"
+    for option, span in (("--window", window), ("--half-life", half_life)):
+        if span is not None and span.unit and not timed:
+            fail(f"{option} {span} is a span of time: name the column with --time, or give a number of rows")
     policies: list[tuple[str, Callable[[], Any]]] = []
     if window is not None:
-        size = int(window) if window.is_integer() else window
+        size = int(window.size) if window.size.is_integer() else window.size
         policies.append(("--window", lambda: Window(size, by=by)))  # type: ignore[arg-type]
     if half_life is not None:
-        policies.append(("--half-life", lambda: Decay(half_life, by=by)))  # type: ignore[arg-type]
+        policies.append(("--half-life", lambda: Decay(half_life.size, by=by)))  # type: ignore[arg-type]
     names = [name for name, _ in policies] + ["--set forgetting"] * ("forgetting" in parameters)
     if len(names) > 1:
         fail(f"{' and '.join(names)} exclude each other")
@@ -440,11 +471,22 @@ def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
     for key in parameters:
         if key not in allowed:
             missing = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
-            raise InputError(f"method {cls.name} has no {missing}; its parameters are: {', '.join(allowed)}")
+            own = f"its parameters are: {', '.join(allowed) or 'none'}{did_you_mean(key, allowed)}"
+            raise InputError(f"method {cls.name} has no {missing}; {own}{_having(key)}")
     try:
         return cls(**parameters)
-    except (TypeError, ValueError) as error:
+    except StreamcalError as error:
         raise InputError(f"method {cls.name}: {error}") from None
+    except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
+        given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)
+        raise InputError(f"method {cls.name}: {given} is not possible; give values like {defaults}") from None
+
+
+def _having(parameter: str) -> str:
+    """Which methods have this parameter, to be added to a message; empty where none has it."""
+    names = [name for name, cls in REGISTRY.items() if parameter in inspect.signature(cls).parameters]
+    return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
 def _held(calibrator: Calibrator, state: Path | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -38,8 +38,9 @@ class Readers:
     def __init__(self, method: AdditiveCalibrator[Any], statistic: Subproblems, previous: Readers | None) -> None:
         self._method = method
         self._statistic = statistic
-        solved = previous is not None and not method.reads_statistic
-        self._starts: dict[Key, Any] = {**previous._starts, **previous._made} if solved else {}  # type: ignore[union-attr]
+        self._starts: dict[Key, Any] = {}
+        if previous is not None and not method.reads_statistic:
+            self._starts = {**previous._starts, **previous._made}
         self._made: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
@@ -147,6 +148,8 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
 
     def __init__(self, method: Calibrator, routing: Routing) -> None:
         self._method = method
+        #: The method, if it is a function of a statistic.
+        self._additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
         self._routing = routing
         self._readers: Readers | None = None
         self._readers_for: tuple[int, float] = (-1, 1.0)
@@ -154,40 +157,36 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         super().__init__(**{name: params[name] for name in ("forgetting", "refresh_every") if name in params})
 
     def new_statistic(self) -> Subproblems | SequentialSubproblems:
-        if not isinstance(self._method, AdditiveCalibrator):
+        method = self._additive
+        if method is None:
             return SequentialSubproblems(self._method, self._routing)
-        return Subproblems(
-            self._method.new_statistic, self._method.scale, self._routing, self._method.pseudo_observations()
-        )
+        return Subproblems(method.new_statistic, method.scale, self._routing, method.pseudo_observations())
 
     def pseudo_observations(self) -> PseudoObservations | None:
-        return self._method.pseudo_observations() if isinstance(self._method, AdditiveCalibrator) else None
-
-    @property
-    def _sequential(self) -> bool:
-        return not isinstance(self._method, AdditiveCalibrator)
+        return None if self._additive is None else self._additive.pseudo_observations()
 
     @property
     def merges(self) -> bool:
-        return not self._sequential and super().merges
+        return self._additive is not None and super().merges
 
     @property
     def unlearns(self) -> bool:
-        return not self._sequential and super().unlearns
+        return self._additive is not None and super().unlearns
 
     def _unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        if self._sequential:
+        if self._additive is None:
             raise CapabilityError(f"{self._method!r} depends on the order of its observations and cannot unlearn")
         super()._unlearn(x, y, w, t)
 
     def _readers_at(self, t: Time | None) -> Readers | SequentialSubproblems:
-        """The predictors of the subproblems as of `t`."""
+        """What predictions of the subproblems as of `t` are read from."""
         statistic = self._present(t)
-        if isinstance(statistic, SequentialSubproblems):
-            return statistic
+        if self._additive is None:
+            sequential: SequentialSubproblems = statistic
+            return sequential
         state = self._source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(self._method, statistic, self._readers)  # type: ignore[arg-type]
+            self._readers = Readers(self._additive, statistic, self._readers)
             self._readers_for = state
         return self._readers
 
@@ -195,4 +194,4 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         """The map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
-        return Readers(self._method, statistic, self._readers).all()  # type: ignore[arg-type]
+        return Readers(cast(AdditiveCalibrator[Any], self._additive), statistic, self._readers).all()

@@ -23,7 +23,7 @@ USES = {
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")
 #: Kernel → the kernels without whose compiled forms its own is not used.
-NEEDS = {**USES, **{name: TOGETHER for name in TOGETHER if name != "fast_path"}}
+NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | {name: used for name, used in USES.items() if name not in TOGETHER}
 FOLDER = Path(__file__).parent
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from streamcal.errors import InputError
 from streamcal.lazy import Methods
 from streamcal.learners.learner import Learner
+from streamcal.parameters.names import did_you_mean
 
 Method = TypeVar("Method", bound=Learner)
 
@@ -50,30 +49,19 @@ def chosen(
     'platt'
     >>> chosen("plat", Calibrator, {"platt": ..., "beta": ...})
     Traceback (most recent call last):
-    streamcal.errors.InputError: calibrator='plat' is unknown; did you mean 'platt'? Known are platt, beta
+    streamcal.errors.InputError: calibrator='plat' is unknown; did you mean 'platt'?; known are platt, beta
     """
     if isinstance(given, kind):
         return given
     if not isinstance(given, str):
         raise InputError(f"{parameter}={given!r} is not {what}; give one, or its name: {', '.join(methods)}")
     if given not in methods:
-        raise InputError(f"{parameter}={given!r} is unknown; {known_names(given, methods)}")
+        raise InputError(
+            f"{parameter}={given!r} is unknown{did_you_mean(given, methods)}; known are {', '.join(methods)}"
+        )
     cls = methods[given]
     declared = inspect.signature(cls).parameters
     needed = [name for name, one in declared.items() if one.default is one.empty and name not in parameters]
     if needed:
         raise InputError(f"{parameter}={given!r} needs {' and '.join(needed)}: give {cls.__name__}({needed[0]}=...)")
     return cls(**{name: value for name, value in parameters.items() if name in declared})
-
-
-def known_names(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, if one is near, and all of them.
-
-    Examples
-    --------
-    >>> known_names("isotnic", ["isotonic", "platt"]), known_names("xyz", ["platt"])
-    ("did you mean 'isotonic'? Known are isotonic, platt", 'known are platt')
-    """
-    names = list(known)
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1)
-    return f"did you mean {near[0]!r}? Known are {', '.join(names)}" if near else f"known are {', '.join(names)}"

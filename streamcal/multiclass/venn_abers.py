@@ -92,7 +92,7 @@ class MulticlassVennAbers(BinarySubproblems):
         return found
 
     def predict_interval_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, tuple[float, float]]:
-        """(p₀, p₁) for each label of `scores`, before dividing by the sum; `predict_one` divides, and may lie outside.
+        """(p₀, p₁) for each label of `scores` before dividing by the sum; `predict_one`, after it, can lie outside.
 
         `"ovr"`: the multiprobability of its predictor. `"ovo"`: the ends of its pairs, coupled like the probabilities;
         coupling is increasing in every pair, so that the label's own probability, before dividing, lies between.

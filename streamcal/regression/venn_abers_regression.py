@@ -77,15 +77,15 @@ class VennAbersRegression(MedianCalibrator):
     ) -> None:
         self.point = point
         self.resolution = resolution
-        scale = Interval(*check_support(support))
-        method = VennAbers(point, scale=scale, forgetting=forgetting, resolution=resolution)
+        self._scale = Interval(*check_support(support))
+        method = VennAbers(point, scale=self._scale, forgetting=forgetting, resolution=resolution)
         super().__init__(method, thresholds, support)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         streams = self._live_streams(t)
         if streams is None:
             return self.empty_map().predict_one(distribution)
-        x = self._method.scale.coordinate(median(distribution))  # type: ignore[attr-defined]
+        x = self._scale.coordinate(median(distribution))
         return between(self._edges, [stream.interval_at(x) for stream in streams], self.point)
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
+from streamcal.parameters.names import did_you_mean
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
 from streamcal.stream.records import RecordError
 
@@ -112,9 +113,8 @@ class RecordReader:
         """`RecordError` listing the columns there are, unless all of `columns` are among them."""
         for column in columns:
             if column not in self.names:
-                raise RecordError(
-                    "there is no such column", ", ".join(map(repr, self.names)), file=self.path, column=column
-                )
+                reason = f"there is no such column{did_you_mean(column, self.names)}"
+                raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Chunks until the file ends; on an error first the rows before it, then the error."""

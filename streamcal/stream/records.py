@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
@@ -13,11 +15,20 @@ from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_l
 
 SCORE_ALLOWED = "a finite number"
 PROBABILITY_ALLOWED = "a number from 0 to 1; other scores need a method with a scale, such as Interval(-5, 5)"
-LABEL_ALLOWED = "0 or 1 (or true, false)"
+LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --positive VALUE"
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
-_LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+#: The reason where a field is empty or not there.
+MISSING = "the value is missing"
+
+#: Words for a label, in any case, and what they mean.
+_LABELS = {
+    **dict.fromkeys(("0", "0.0", "false", "no", "n", "f", "-1", "-1.0"), False),
+    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "t"), True),
+}
+#: Both are words for a negative label, but not in one column: there one of the two stands for something else.
+_MINUS_ONE, _ZERO = ("-1", "-1.0"), ("0", "0.0")
 
 
 class RecordError(InputError):
@@ -95,11 +106,11 @@ def parse_probability(value: Any) -> float:
 
 
 def parse_label(value: Any) -> bool:
-    """The label in a field: 0, 1, 0.0, 1.0, true or false in any case, as text or as a value.
+    """The label in a field, as text in any case or as a value: 0/1, -1/1, false/true, no/yes, n/y or f/t.
 
     `RecordError` otherwise.
 
-    >>> parse_label("1"), parse_label("False"), parse_label(0.0)
+    >>> parse_label("1"), parse_label("No"), parse_label(0.0)
     (True, False, False)
     """
     if isinstance(value, str):
@@ -109,10 +120,93 @@ def parse_label(value: Any) -> bool:
         if label is None:
             raise _refused(value, LABEL_ALLOWED)
         return label
+    if isinstance(value, (Real, Decimal)) and value == -1:
+        return False
     try:
         return check_label(value) == 1.0
     except InputError:
         raise _refused(value, LABEL_ALLOWED) from None
+
+
+class LabelReader:
+    """Reads the labels of one column, which holds two values.
+
+    Parameters
+    ----------
+    positive : str or None
+        The value that is positive; the first other one is the negative. None: the words that `parse_label` knows.
+
+    Notes
+    -----
+    Calls raise `RecordError` for a missing value and for one that is neither of the two: -1 and 0 in one column, or a
+    third value beside `positive` and the negative. Cost: O(1) for a label.
+
+    Examples
+    --------
+    >>> read = LabelReader("click")
+    >>> read("click"), read("noclick")
+    (True, False)
+    """
+
+    def __init__(self, positive: str | None = None) -> None:
+        self.positive = None if positive is None else positive.strip()
+        self._negative: str | None = None
+
+    def __call__(self, value: Any) -> bool:
+        return self._known(value) if self.positive is None else self._chosen(value)
+
+    def _known(self, value: Any) -> bool:
+        """A word of `parse_label`."""
+        label = parse_label(value)
+        if not label and value != self._negative:
+            word = label_text(value)
+            self._negative = self._negative or word
+            if (word in _MINUS_ONE and self._negative in _ZERO) or (word in _ZERO and self._negative in _MINUS_ONE):
+                raise RecordError(f"{word!r} in a column that has {self._negative!r}", "one of the two beside 1")
+        return label
+
+    def _chosen(self, value: Any) -> bool:
+        """`positive`, or the one other value."""
+        word = label_text(value)
+        if not word:
+            raise _refused(None, f"{self.positive!r} or one other value")
+        if word == self.positive:
+            return True
+        self._negative = self._negative or word
+        if word != self._negative:
+            raise RecordError(
+                f"{_shown(word)} is a third label", f"{self.positive!r} (--positive) or {self._negative!r}"
+            )
+        return False
+
+
+def label_text(value: Any) -> str:
+    """The text by which labels are compared: without spaces around it, a whole number without a point, None empty.
+
+    >>> label_text(" yes "), label_text(2.0), label_text(True), label_text(None)
+    ('yes', '2', 'true', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def label_advice(values: Iterable[Any]) -> str:
+    """What to give where these values of a label column cannot be read: one of them, as `--positive`.
+
+    >>> label_advice(["click", "noclick", "click"])
+    "the labels are 'click' and 'noclick': say which is positive, as in --positive click"
+    """
+    words = list(dict.fromkeys(filter(None, map(label_text, values))))
+    if len(words) > 2:
+        shown = ", ".join(map(_shown, words[:3])) + ("" if len(words) == 3 else ", …")
+        return f"the labels are {shown}: give a column with two values"
+    one = shlex.quote(words[0]) if words else "VALUE"
+    return f"the labels are {' and '.join(map(_shown, words))}: say which is positive, as in --positive {one}"
 
 
 def parse_weight(value: Any) -> float:
@@ -169,7 +263,7 @@ def _number(value: Any, allowed: str) -> float:
 
 def _refused(value: Any, allowed: str) -> RecordError:
     if value is None or (isinstance(value, str) and not value.strip()):
-        return RecordError("the value is missing", allowed)
+        return RecordError(MISSING, allowed)
     return RecordError(f"{_shown(value)} cannot be used", allowed)
 
 

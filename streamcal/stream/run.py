@@ -17,8 +17,10 @@ from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import Chunk, RecordReader, Row
 from streamcal.stream.records import (
+    MISSING,
+    LabelReader,
     RecordError,
-    parse_label,
+    label_advice,
     parse_probability,
     parse_score,
     parse_time,
@@ -41,6 +43,8 @@ class Columns:
     label: str
     time: str | None = None
     weight: str | None = None
+    #: The label that is positive, where the words for it are others than those of `parse_label`.
+    positive: str | None = None
 
     def used(self) -> list[str]:
         """The names given."""
@@ -102,6 +106,7 @@ class Run:
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
         self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
+        self._parse_label = LabelReader(self.columns.positive)
         self._rejected: list[dict[str, Any]] = []
         self._reject_file: RecordWriter | None = None
         #: Columns a row of the output can have; None where the reader sees to that (all formats but JSON Lines).
@@ -176,6 +181,7 @@ class Run:
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
+                        self._advise(error, chunk.rows)
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: skipping it would not help
@@ -203,7 +209,7 @@ class Run:
         w, t = 1.0, None
         try:
             score = self._parse_score(row.get(column := columns.score))
-            y = parse_label(row.get(column := columns.label))
+            y = self._parse_label(row.get(column := columns.label))
             if columns.weight is not None:
                 w = parse_weight(row.get(column := columns.weight))
             if columns.time is not None:
@@ -212,6 +218,11 @@ class Run:
             error.column = column
             raise
         return Observation(score, y, w, t)
+
+    def _advise(self, error: RecordError, rows: list[Row]) -> None:
+        """Add to the error of a label that is no known word which labels there are, and what to give."""
+        if error.column == self.columns.label and self.columns.positive is None and error.reason != MISSING:
+            error.allowed = f"{error.allowed}; {label_advice(row.get(self.columns.label) for row in rows)}"
 
     def _check_keys(self, row: Row) -> None:
         """`RecordError` where a row of JSON Lines has a column that the output cannot take, or that it adds."""

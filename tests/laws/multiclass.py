@@ -119,6 +119,13 @@ PROBES = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [0.3, 0.
 OTHERS = [{"b": 0.25, "a": 0.75}, {3: 1.0}, {"z": 0.5, "a": 0.5}, {"z": 1.0}]
 
 
+def is_vacuous(cal: Any, scores: dict[Any, float]) -> bool:
+    """Whether the answer is one by rounding: for an interval of 0 and 1 the self-consistent point is 0/0, and ½ only
+    where that is exact."""
+    pairs = cal.predict_intervals_one(scores).values() if cal.has_interval else []
+    return any(1.0 - upper + lower <= ROUNDED for lower, upper in pairs)
+
+
 @dataclass(frozen=True)
 class ClassesCase(Case):
     """A method of several classes, in one variant, or a sequential one. Places are rows of scores of LABELS."""
@@ -202,7 +209,8 @@ class ClassesCase(Case):
         assert p.sum(axis=1) == pytest.approx(1.0, abs=ROUNDED)
         for scores in OTHERS:
             found = cal.predict_one(scores)
-            assert cal.map()(scores) == pytest.approx(found, abs=ROUNDED)
+            if not is_vacuous(cal, scores):
+                assert cal.map()(scores) == pytest.approx(found, abs=ROUNDED)
             assert list(found) == list(scores)
             assert all(type(q) is float and 0.0 <= q <= 1.0 for q in found.values())
             assert math.fsum(found.values()) == pytest.approx(1.0, abs=ROUNDED)

@@ -1,0 +1,203 @@
+"""Whether the tests notice when the code is wrong: sixty edits of the package, one after the other.
+
+    python tests/mutants.py                      # every mutant against the files of the default run that concern it
+    python tests/mutants.py --full --write       # survivors: wider, then with -m full; the table in docs/testing.md
+    python tests/mutants.py --only window-off-by-one
+
+A mutant is an edit of `mutant_edits.py` in a copy of the source tree. It is killed by the first test that fails under
+it and passes without it: every such test is run once more on the unedited copy. A run that does not end within the time
+limit is no kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from mutant_edits import MUTANTS, WIDER, Mutant
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "testing.md"
+BEGIN, END = "<!-- mutants: written by tests/mutants.py -->", "<!-- end of mutants -->"
+HEAD = "| mutant | file | what goes wrong | noticed by | on |\n|---|---|---|---|---|\n"
+#: Seconds for one call of pytest.
+LIMIT = 600
+NOT_COPIED = shutil.ignore_patterns(".git", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "dist", "*.egg-info")
+FULL, NOBODY, NO_END = "-m full: ", "nobody", "no end"
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant: the test that failed, after `FULL` if it is none of the default run; or why none did."""
+
+    mutant: Mutant
+    by: str
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        return self.by not in (NOBODY, NO_END)
+
+
+def failing_tests(copy: Path, tests: list[str], *options: str) -> list[str]:
+    """The tests that fail in a copy of the tree, `NO_END` alone if time runs out."""
+    report = copy / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no"]
+    try:
+        ran = subprocess.run(
+            [*command, f"--junitxml={report}", *options, *tests],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return [NO_END]
+    if ran.returncode in (0, 5):  # passed, or nothing of these files is in this part of the suite
+        return []
+    failed = [
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        for case in (ET.parse(report).iter("testcase") if report.exists() else ())
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    if not failed:
+        raise SystemExit(f"pytest ended with {ran.returncode} and no failing test:\n{ran.stdout}{ran.stderr}")
+    return failed
+
+
+def first_failing(copy: Path, tests: list[str], *options: str) -> str | None:
+    """The first test that fails, if one does."""
+    return next(iter(failing_tests(copy, tests, "-x", *options)), None)
+
+
+@contextmanager
+def edited(copy: Path, mutant: Mutant) -> Iterator[None]:
+    """The copy with the edit in it. Bytecode of the file goes: an edit may keep the size and the second of writing."""
+    path = copy / "streamcal" / mutant.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: {mutant.old!r} is {source.count(mutant.old)} times in {mutant.file}")
+
+    def write(text: str) -> None:
+        path.write_text(text, encoding="utf-8")
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    write(source.replace(mutant.old, mutant.new))
+    try:
+        yield
+    finally:
+        write(source)
+
+
+def outcome(copy: Path, mutant: Mutant, full: bool) -> Outcome:
+    """Try a mutant: on the files that concern it; if it survives and `full` is asked for, wider and with -m full."""
+    begun = time.perf_counter()
+    own = files(mutant.tests)
+    with edited(copy, mutant):
+        by = first_failing(copy, own)
+        if by is None and full:
+            wider = [file for file in files(WIDER[mutant.file.split("/")[0]]) if file not in own]
+            by = first_failing(copy, wider) if wider else None
+            if by is None:
+                by = first_failing(copy, [*own, *wider], "-m", "full")
+                by = FULL + by if by not in (None, NO_END) else by
+    return Outcome(mutant, by or NOBODY, time.perf_counter() - begun)
+
+
+def files(stems: str) -> list[str]:
+    return [f"tests/{stem}.py" for stem in stems.split()]
+
+
+def confirmed(copy: Path, outcomes: list[Outcome]) -> list[Outcome]:
+    """The outcomes, without the kills by tests that fail on the unedited source too."""
+    failing: set[str] = set()
+    for options, tests in (
+        ((), {one.by for one in outcomes if one.killed and not one.by.startswith(FULL)}),
+        (("-m", "full"), {one.by.removeprefix(FULL) for one in outcomes if one.by.startswith(FULL)}),
+    ):
+        failing.update(failing_tests(copy, sorted(tests), *options) if tests else ())
+    for test in sorted(failing):
+        print(f"fails on the unedited source, and is no kill: {test}")
+    return [one._replace(by=NOBODY) if one.by.removeprefix(FULL) in failing else one for one in outcomes]
+
+
+def tried(mutants: list[Mutant], full: bool, jobs: int) -> list[Outcome]:
+    """The outcomes of these mutants, told as they come; `jobs` at a time, each in a copy of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for job in range(jobs):
+            copies.put(Path(shutil.copytree(ROOT, Path(folder) / f"copy{job}", ignore=NOT_COPIED)))
+
+        def one(mutant: Mutant) -> Outcome:
+            copy = copies.get()
+            try:
+                found = outcome(copy, mutant, full)
+            finally:
+                copies.put(copy)
+            print(f"{found.seconds:6.1f} s  {mutant.name:32} {found.by}", flush=True)
+            return found
+
+        with ThreadPoolExecutor(jobs) as pool:
+            outcomes = list(pool.map(one, mutants))
+        return confirmed(copies.get(), outcomes)
+
+
+def summary(by: list[str]) -> str:
+    """The totals of a list of `Outcome.by`."""
+    by_default = sum(one not in (NOBODY, NO_END) and not one.startswith(FULL) for one in by)
+    by_full = sum(one.startswith(FULL) for one in by)
+    return (
+        f"{len(by)} mutants: {by_default} are killed by the default run, {by_full} by `-m full` alone, "
+        f"{len(by) - by_default - by_full} by neither (equivalent, or not tested)."
+    )
+
+
+def write(outcomes: list[Outcome]) -> None:
+    """Put these rows into the table of the page, beside those of the mutants that were not tried now."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    table, after = rest.split(END)
+    rows = {match[1]: match[0] for match in re.finditer(r"^\| `([\w-]+)` \|.*$", table, re.MULTILINE)}
+    today = date.today().isoformat()
+    for mutant, by, _ in outcomes:
+        shown = f"`{by.replace('tests/', '').replace('|', '¦')}`" if "::" in by else by
+        rows[mutant.name] = f"| `{mutant.name}` | `{mutant.file}` | {mutant.breaks} | {shown} | {today} |"
+    kept = [rows[mutant.name] for mutant in MUTANTS if mutant.name in rows]
+    noticed = [row.split(" | ")[3].strip("`") for row in kept]
+    text = f"{before}{BEGIN}\n{summary(noticed)}\n\n{HEAD}" + "\n".join(kept) + f"\n{END}{after}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
+    parser.add_argument("--full", action="store_true", help="try survivors wider, and with -m full")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="write the rows into docs/testing.md")
+    arguments = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if mutant.name in arguments.only]
+    outcomes = tried(chosen, arguments.full, arguments.jobs)
+    print(summary([one.by for one in outcomes]))
+    if arguments.write:
+        write(outcomes)
+
+
+if __name__ == "__main__":
+    main()
