@@ -20,7 +20,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray
 
@@ -40,9 +42,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     ----------
     estimator : classifier
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
-    calibrator : Calibrator
-        The calibrator; it is cloned. For a `decision_function` its scale must accept margins, such as
-        `Interval(lo, hi)`. It cannot forget by time, since scikit-learn passes no times.
+    calibrator : str or Calibrator
+        The calibrator, which is cloned, or its name such as "auto". For a `decision_function` its scale must accept
+        margins, such as `Interval(lo, hi)`. It cannot forget by time, since scikit-learn passes no times.
     chunk_size : int
         Number of rows per chunk in `fit`, at least 1, default 100; ignored if the base is cross-fitted.
     cv : int, splitter or None
@@ -91,7 +93,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     (300.0, (400, 2))
     """
 
-    def __init__(self, estimator: Any, calibrator: Calibrator, *, chunk_size: int = 100, cv: Any = None) -> None:
+    def __init__(self, estimator: Any, calibrator: str | Calibrator, *, chunk_size: int = 100, cv: Any = None) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.chunk_size = chunk_size
@@ -150,7 +152,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         p = self.predict_proba(X)
         return self.classes_[np.argmax(p, axis=1)]
 
-    @available_if(lambda self: self.calibrator.has_interval)
+    @available_if(lambda self: _has_interval(self.calibrator))
     def predict_interval(self, X: Any) -> FloatArray:
         """The interval (p₀, p₁) of `classes_[1]`, shape (n, 2), if the calibrator has intervals."""
         check_is_fitted(self)
@@ -178,11 +180,12 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Initialise: an unfitted base, unless it is frozen, and an empty calibrator."""
         if len(classes) != 2:
             raise ValueError(f"two classes are needed; {classes.tolist()} came, {len(classes)} class(es)")
-        _check_pair(self.estimator, self.calibrator)
+        calibrator = chosen(self.calibrator, Calibrator, REGISTRY)
+        _check_pair(self.estimator, calibrator)
         frozen = isinstance(self.estimator, FrozenEstimator)
         self.classes_ = classes
         self.estimator_ = clone(self.estimator)
-        self.calibrator_ = self.calibrator.clone()
+        self.calibrator_ = calibrator.clone()
         # FrozenEstimator passes partial_fit on to the model it should protect.
         self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
         self._base_is_ready = frozen
@@ -248,7 +251,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
     estimator : classifier
         The base classifier; it is cloned K times. Its scores are as in `StreamingCalibratedClassifier`. A
         `FrozenEstimator` is not possible, since the clones must differ.
-    calibrator : CrossVennAbers
+    calibrator : CrossVennAbers or "cross-venn-abers"
         The calibrator; it is cloned. Its `folds`, at least 2, is K. For a `decision_function` its scale must accept
         margins.
     chunk_size : int
@@ -305,15 +308,16 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
 
     def _start(self, classes: npt.NDArray[Any]) -> None:
         """Initialise: K unfitted bases and an empty calibrator."""
-        if not isinstance(self.calibrator, CrossVennAbers) or self.calibrator.folds < 2:
+        calibrator = chosen(self.calibrator, Calibrator, REGISTRY)
+        if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
             raise InputError(f"calibrator={self.calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         if isinstance(self.estimator, FrozenEstimator):
             raise InputError(
                 "a FrozenEstimator cannot be cross-fitted; use StreamingCalibratedClassifier and VennAbers"
             )
         super()._start(classes)
-        self.estimators_ = [clone(self.estimator) for _ in range(self.calibrator.folds)]
-        self._has_learned = np.zeros(self.calibrator.folds, dtype=bool)
+        self.estimators_ = [clone(self.estimator) for _ in range(calibrator.folds)]
+        self._has_learned = np.zeros(calibrator.folds, dtype=bool)
         self._rows_seen = 0
         del self.estimator_
 
@@ -405,10 +409,14 @@ def _fitted(estimator: Any, sample: _Sample) -> Any:
     return estimator.fit(sample.X, sample.y, **_weights(estimator.fit, sample.w))
 
 
-def _check_pair(estimator: Any, calibrator: Any) -> None:
+def _has_interval(calibrator: Any) -> bool:
+    """Whether a calibrator, or the method of this name, has one."""
+    method = REGISTRY.get(calibrator) if isinstance(calibrator, str) else calibrator
+    return bool(getattr(method, "has_interval", False))
+
+
+def _check_pair(estimator: Any, calibrator: Calibrator) -> None:
     """`InputError` for a calibrator that cannot take the scores of this base."""
-    if not isinstance(calibrator, Calibrator):
-        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
     if getattr(getattr(calibrator, "forgetting", None), "timed", False):
         raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):

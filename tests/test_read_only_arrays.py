@@ -45,6 +45,19 @@ def column(array: np.ndarray) -> Any:
     return pandas.Series(array) if array.ndim == 1 else pandas.DataFrame(array)
 
 
+def polars_column(array: np.ndarray) -> Any:
+    """A polars Series, or a DataFrame."""
+    polars = pytest.importorskip("polars")
+    return polars.Series(array) if array.ndim == 1 else polars.DataFrame(array)
+
+
+def arrow_column(array: np.ndarray) -> Any:
+    """An Arrow array in two chunks, or a table."""
+    arrow = pytest.importorskip("pyarrow")
+    chunked = lambda one: arrow.chunked_array([one[:5], one[5:]], arrow.float64())  # noqa: E731
+    return chunked(array) if array.ndim == 1 else arrow.table({str(i): chunked(one) for i, one in enumerate(array.T)})
+
+
 FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "read-only": read_only,
     "strided": strided,
@@ -54,6 +67,9 @@ FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "float32": lambda array: array.astype(np.float32),
     "big-endian": lambda array: array.astype(">f8"),
     "pandas": column,
+    "polars": polars_column,
+    "Arrow": arrow_column,
+    "masked, nothing masked": np.ma.array,
 }
 #: These hold whole numbers only, and bools 0 and 1.
 WHOLE_FORMS: dict[str, Callable[[np.ndarray], Any]] = {

@@ -290,7 +290,7 @@ def test_it_refuses_what_is_no_classifier_or_calibrator():
     with pytest.raises(InputError, match="not a streamcal calibrator"):
         CalibratedClassifier(naive_bayes.GaussianNB(), Platt)
     with pytest.raises(InputError, match="not a streamcal calibrator"):
-        ScoreCalibrator("platt")
+        ScoreCalibrator(0.5)
 
 
 @pytest.mark.parametrize("wrapper", [CalibratedClassifier, CalibratedMulticlassClassifier])
@@ -326,7 +326,7 @@ def test_clone_pickle_repr_and_drawing():
     model.learn_one(*ROWS[0])
     assert back.predict_proba_one(ROWS[1][0]) == model.predict_proba_one(ROWS[1][0])
     assert "Platt(scale=Logit(" in repr(model)
-    assert str(model) == "CalibratedClassifier(StandardScaler | LogisticRegression)"
+    assert str(model).startswith("CalibratedClassifier(StandardScaler | LogisticRegression, ")
     assert "StandardScaler" in model._repr_html_()
 
 
@@ -456,7 +456,7 @@ def test_what_a_cross_calibrated_classifier_refuses_and_keeps():
     for twin in (back, model):
         twin.learn_one(*ROWS[0])
     assert back.predict_proba_one(ROWS[1][0]) == model.predict_proba_one(ROWS[1][0])
-    assert str(model) == "CrossCalibratedClassifier(StandardScaler | LogisticRegression)"
+    assert str(model).startswith("CrossCalibratedClassifier(StandardScaler | LogisticRegression, CrossVennAbers(")
 
 
 # -- the Brier metric --------------------------------------------------------------------------------------------------

@@ -24,11 +24,12 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.formats import STANDARD_STREAM, Format
-from streamcal.stream.records import PARSED_AS_PROBABILITY, did_you_mean
+from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import Columns, Run, same_file
 
 app = typer.Typer(

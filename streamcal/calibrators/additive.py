@@ -12,6 +12,7 @@ from streamcal.kernels.fast_path import CHECK, IN_RANGE, fast_case
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
+from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import (
     check_batch,
@@ -112,7 +113,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         x = self.scale.coordinates(check_scores(scores))
         # On a grid the map has the value of every cell.
-        return (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x)
+        return like(scores, (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x))
 
     def reader(self, statistic: Held, start: ScaledMap | None) -> CoordinateMap:
         """What `solve` says, until the next change of the statistic: the map, or the statistic read without one."""

@@ -14,6 +14,7 @@ from streamcal.errors import CapabilityError, InputError, RetractionError
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
+from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
@@ -204,7 +205,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """The merged probabilities at scores of shape (n, K), a column for each fold, or (n,), used for all folds."""
         probabilities: FloatArray = self._merge(*self._pairs_many(scores, 1.0, t))
-        return probabilities
+        return like(scores, probabilities)
 
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
@@ -226,7 +227,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> tuple[FloatArray, FloatArray]:
         """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
         one, other = self._pair(*self._pairs_many(scores, positive_weight(w), t))
-        return np.minimum(one, other), np.maximum(one, other)
+        return like_both(scores, (np.minimum(one, other), np.maximum(one, other)))
 
     def fold_intervals_one(
         self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.maps.base import ScaledMap
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -56,7 +57,7 @@ class SequentialCalibrator(Calibrator):
         return self.map().at(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        return self.map().at_many(self.scale.coordinates(check_scores(scores)))
+        return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
     @abstractmethod
     def map(self) -> ScaledMap: ...

@@ -12,6 +12,7 @@ from streamcal.errors import InputError
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap
 from streamcal.maps.points import POINTS
+from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
@@ -108,7 +109,7 @@ class VennAbers(TreeCalibrator):
     ) -> tuple[FloatArray, FloatArray]:
         """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
-        return self._present(t).intervals(x, positive_weight(w))
+        return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))

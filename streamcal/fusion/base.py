@@ -13,16 +13,18 @@ from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
+from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
 
 
-class FusionMap(ABC):
+class FusionMap(Shown, ABC):
     """A pure function of M scores: an immutable snapshot, safe for any number of threads.
 
     It takes scores in the order of their indices, or in the order of their names where they are named.
@@ -43,7 +45,8 @@ class FusionMap(ABC):
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
         """The probabilities at scores of shape (n, M), shape (n,)."""
-        return self.at_many(coordinates(self.scales, check_scores_matrix(scores, len(self.scales))))
+        x = coordinates(self.scales, check_scores_matrix(scores, len(self.scales)))
+        return like(scores, self.at_many(x))
 
     def __call__(self, scores: Sequence[float]) -> float:
         return self.predict_one(scores)
@@ -195,7 +198,8 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         return self._map_at(t).at(self._coordinate(self._read(scores)[0]))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        return self._map_at(t).at_many(coordinates(self._scales, check_scores_matrix(scores, self.n_scores)))
+        x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
+        return like(scores, self._map_at(t).at_many(x))
 
     def empty_map(self) -> FusionMap:
         return MeanMap(self._scales)

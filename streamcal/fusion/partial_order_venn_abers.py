@@ -11,6 +11,7 @@ from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
 from streamcal.maps.points import POINTS
+from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_scores_matrix
 from streamcal.parameters.scales import Probability, Scale
@@ -103,7 +104,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         """The multiprobabilities of scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
         x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
-        return map.intervals_at(x, positive_weight(w))
+        return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         return PartialOrderMap(self._scales, statistic, self.point)

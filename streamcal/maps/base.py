@@ -13,15 +13,17 @@ import numpy.typing as npt
 
 from streamcal.maps import sql
 from streamcal.maps.portable import FORMAT
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
 #: A piecewise map, for SQL: piece i applies where cuts[i−1] ≤ x < cuts[i], and turns the SQL for x into the SQL for p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 
 
-class CalibrationMap(ABC):
+class CalibrationMap(Shown, ABC):
     """A pure function score → probability: an immutable, thread-safe snapshot of a calibrator.
 
     Notes
@@ -51,7 +53,7 @@ class CoordinateMap(CalibrationMap):
         return self.at(self.scale.coordinate(check_score(score)))
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
-        return self.at_many(self.scale.coordinates(check_scores(scores)))
+        return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
 
     @abstractmethod
     def at(self, x: float) -> float:

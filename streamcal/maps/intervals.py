@@ -13,6 +13,7 @@ import numpy.typing as npt
 from streamcal.maps.base import Pieces, ScaledMap, frozen
 from streamcal.maps.points import MERGES, POINTS
 from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -113,7 +114,7 @@ class CrossIntervalMap(ScaledMap):
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
         columns = check_fold_scores_many(scores, len(self.folds))
-        return self._merged_many([self.scale.coordinates(column) for column in columns])
+        return like(scores, self._merged_many([self.scale.coordinates(column) for column in columns]))
 
     def at(self, x: float) -> float:
         return self._merged([x] * len(self.folds))

@@ -82,6 +82,9 @@ class PortableMap:
         self._coordinate = SCALES_ONE[self._scale["kind"]](self._scale)
         self._at = KINDS_ONE[self._content["kind"]](self._content, self._scale)
 
+    def __repr__(self) -> str:
+        return f"PortableMap(kind={self._content['kind']!r}, scale={self._scale['kind']!r})"
+
     def __call__(self, score: float | Sequence[float]) -> float:
         return self.predict_one(score)
 
@@ -108,6 +111,8 @@ class PortableMap:
         return interval(self._coordinates(scores), self._content)
 
     def _coordinates(self, scores: npt.ArrayLike) -> Array:
+        if np.ma.is_masked(scores):
+            raise ValueError("scores are masked; give those that are not")
         s = np.asarray(scores, dtype=np.float64)
         if s.ndim != 1 and (s.ndim != 2 or self._content["kind"] != "cross-interval"):
             raise ValueError(f"scores have shape {s.shape}; give shape (n,), or (n, K) to a map of K folds")

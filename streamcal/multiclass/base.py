@@ -24,11 +24,13 @@ from streamcal.multiclass.labels import (
     shares_many,
 )
 from streamcal.multiclass.observations import coordinate, coordinates
+from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time
 
 
-class MulticlassMap(ABC):
+class MulticlassMap(Shown, ABC):
     """A pure function of the scores of an observation: an immutable snapshot, safe for any number of threads."""
 
     #: Whether scores must sum to one.
@@ -45,7 +47,8 @@ class MulticlassMap(ABC):
     def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """The probabilities of the labels, for scores of shape (n, K) with a column a label; shape (n, K)."""
         table = read_table(P, labels, self.sums_to_one)
-        return self.at_many(table.labels, table.scores)[:, table.columns]
+        names = [table.labels[column] for column in table.columns]
+        return like(P, self.at_many(table.labels, table.scores)[:, table.columns], names)
 
     def __call__(self, scores: ClassScores) -> dict[ClassLabel, float]:
         return self.predict_one(scores)

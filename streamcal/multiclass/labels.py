@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
+from streamcal.parameters.columns import as_array
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.types import FloatArray
 
@@ -105,7 +106,7 @@ def read_labels(labels: Any) -> list[ClassLabel]:
 
 def _listed(labels: Any, what: str, allowed: str) -> list[ClassLabel]:
     """The labels in a list, a tuple or whatever numpy reads as an array of shape (n,)."""
-    given = np.asarray(labels) if hasattr(labels, "__array__") else labels
+    given = as_array(labels, what) if hasattr(labels, "__array__") else labels
     flat = given.ndim == 1 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
     if not flat or isinstance(given, (str, bytes)):
         raise InputError(f"{what}={labels!r} is not a list; give {allowed}, shape (n,)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
-from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.strategies import OneAgainstRest
 
@@ -45,12 +45,6 @@ class OneVsRest(BinarySubproblems):
     summary = "any binary method for each label, renormalised"
 
     def __init__(self, calibrator: str | Calibrator = "beta") -> None:
-        if isinstance(calibrator, str) and calibrator in REGISTRY:
-            template: Calibrator = REGISTRY[calibrator]()
-        elif isinstance(calibrator, Calibrator):
-            template = calibrator = calibrator.clone()
-        else:
-            known = ", ".join(map(repr, REGISTRY))
-            raise InputError(f"calibrator={calibrator!r} is not possible; give a binary calibrator or one of {known}")
-        self.calibrator = calibrator
+        template = chosen(calibrator, Calibrator, REGISTRY, "a binary calibrator").clone()
+        self.calibrator = calibrator if isinstance(calibrator, str) else template
         super().__init__(template, OneAgainstRest())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.kernels import fast_path
+from streamcal.parameters.columns import as_array, as_objects
 from streamcal.parameters.types import FloatArray, Time
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = fast_path.SMALLEST_WEIGHT, fast_path.LARGEST_WEIGHT
@@ -94,7 +95,7 @@ def check_fold_scores_many(scores: npt.ArrayLike, folds: int) -> list[FloatArray
         return [check_scores(scores)] * folds
     if shape[1] != folds:
         raise InputError(f"scores has shape {shape}; give shape (n,), or (n, {folds}): a column a fold")
-    return [check_scores(column) for column in np.asarray(scores).T]
+    return [check_scores(column) for column in as_array(scores, "scores").T]
 
 
 def check_fold(fold: Any, folds: int) -> int:
@@ -144,16 +145,13 @@ def none_is_zero(weights: FloatArray) -> bool:
 
 def check_scores_matrix(scores: npt.ArrayLike, width: int) -> FloatArray:
     """A float array of shape (n, width), all finite; `InputError` naming the first bad place otherwise."""
-    try:
-        given = np.asarray(scores)
-    except ValueError as error:
-        raise InputError(f"scores cannot be read as an array: {error}") from None
+    given = as_array(scores, "scores")
     if given.ndim < 3 and given.shape[:1] == (0,):
         return np.empty((0, width))
     if given.ndim != 2 or given.shape[1] != width:
         raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
     if given.dtype.kind not in "biuf":
-        columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(np.asarray(scores, dtype=object).T)]
+        columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(as_objects(scores).T)]
         given = np.column_stack(columns)
     matrix = np.ascontiguousarray(given, dtype=np.float64)
     bad = ~np.isfinite(matrix)
@@ -180,7 +178,7 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
         times = given.astype(np.float64)
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
     else:
-        items = given if given.dtype.kind == "M" else _one_dimension(np.asarray(t, dtype=object), "t")
+        items = given if given.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
         times = np.array([check_time(item) for item in items], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
@@ -192,16 +190,13 @@ def _as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
-    items = _one_dimension(np.asarray(values, dtype=object), what)  # as they came: a text would make all of them texts
+    items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
     return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(items)], dtype=np.float64)
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     """An array of shape (n,) of whatever type."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{what} cannot be read as an array: {error}") from None
+    array = as_array(values, what)
     if array.ndim != 1:
         raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,)")
     return array

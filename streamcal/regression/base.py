@@ -17,12 +17,13 @@ from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Coordinate, Held
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.reading import check_distributions
 
 
-class DistributionMap(ABC):
+class DistributionMap(Shown, ABC):
     """A pure function distribution → calibrated distribution: an immutable snapshot, safe for any number of threads."""
 
     @abstractmethod

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from streamcal.errors import InputError
+from streamcal.parameters.columns import as_array
 from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -384,10 +385,7 @@ def _column(values: npt.ArrayLike, what: str) -> FloatArray:
 
 def _as_floats(values: Any, what: str) -> FloatArray:
     """A float array; text is not a number."""
-    try:
-        given = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{what} cannot be read as an array: {error}") from None
+    given = as_array(values, what)
     if given.size and given.dtype.kind not in "biuf":
         raise InputError(f"{what} {values!r} is not a number nor an array of numbers")
     return given.astype(np.float64)

@@ -13,6 +13,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
@@ -143,12 +144,7 @@ class EmpiricalDensityMap(DistributionMap):
 
 def check_binary(calibrator: Any) -> Calibrator:
     """A binary method by its name in the registry, or a clone of one; `InputError` for one that cannot learn masses."""
-    if isinstance(calibrator, str):
-        if calibrator not in REGISTRY:
-            raise InputError(f"calibrator={calibrator!r} is not a method; known are {', '.join(REGISTRY)}")
-        calibrator = REGISTRY[calibrator]()
-    if not isinstance(calibrator, Calibrator):
-        raise InputError(f"calibrator={calibrator!r} is not possible; give a name such as 'beta', or a calibrator")
+    calibrator = chosen(calibrator, Calibrator, REGISTRY, "a binary calibrator")
     if isinstance(calibrator, CrossVennAbers):
         raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
     if calibrator.params().get("prior") is not None:

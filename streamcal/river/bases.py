@@ -8,7 +8,9 @@ from typing import Any
 from river import base, compose
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.types import Time
 
 #: The prediction if the base returns no probabilities ({}), as some models do before they have learned.
@@ -41,11 +43,19 @@ def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, 
     return {name: value for name, value in given.items() if name in names}
 
 
-def fresh(calibrator: Calibrator) -> Calibrator:
-    """A clone; `InputError` for anything but a calibrator."""
-    if not isinstance(calibrator, Calibrator):
-        raise InputError(f"calibrator={calibrator!r} is not a streamcal calibrator; give one such as Platt()")
-    return calibrator.clone()
+def fresh(calibrator: str | Calibrator) -> Calibrator:
+    """A clone, or a new one of this name; `InputError` for anything but a calibrator or its name."""
+    return chosen(calibrator, Calibrator, REGISTRY).clone()
+
+
+class ShowsCalibrator:
+    """A wrapper whose `str` names the calibrator after the base: River's own names the base alone."""
+
+    calibrator: Any
+    _wrapped_model: Any
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._wrapped_model}, {self.calibrator})"
 
 
 def takes(estimator: base.Estimator, name: str) -> bool:

@@ -15,10 +15,10 @@ from streamcal.calibrators.platt import Platt
 from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_SCORE, both, fresh, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
 
 
-class CalibratedClassifier(base.Wrapper, base.Classifier):
+class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
@@ -29,9 +29,9 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
-    calibrator : Calibrator or None
-        The calibrator to clone; the clone is the attribute `calibrator`. None stands for `OnlinePlatt()`, which adapts
-        to a base that continues to learn.
+    calibrator : str, Calibrator or None
+        The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
+        `OnlinePlatt()`, which adapts to a base that continues to learn.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
     1250.0
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: Calibrator | None = None) -> None:
+    def __init__(self, classifier: base.Classifier, calibrator: str | Calibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         self.classifier = classifier
@@ -103,7 +103,7 @@ class CalibratedClassifier(base.Wrapper, base.Classifier):
         return both(NO_SCORE if score is None else self.calibrator.predict_one(score, t))
 
 
-class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
+class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """K clones of a binary River classifier, cross-fitted and calibrated online: cross Venn-Abers (CVAP) on a stream.
 
     `learn_one(x, y)` assigns the observation to one of K folds. The clone of that fold predicts a score, and the
@@ -115,7 +115,7 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base model to clone; the clones are the attribute `classifiers`.
-    calibrator : CrossVennAbers or None
+    calibrator : CrossVennAbers, "cross-venn-abers" or None
         The calibrator to clone; the clone is the attribute `calibrator`. Its `folds`, at least 2, is K. None stands for
         `CrossVennAbers(resolution=4096)`: five folds in fixed memory.
     id : str or None
@@ -148,17 +148,18 @@ class CrossCalibratedClassifier(base.Wrapper, base.Classifier):
     """
 
     def __init__(
-        self, classifier: base.Classifier, calibrator: CrossVennAbers | None = None, id: str | None = None
+        self, classifier: base.Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
-        calibrator = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
-        if not isinstance(calibrator, CrossVennAbers) or calibrator.folds < 2:
-            raise InputError(f"calibrator={calibrator!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
+        given: Any = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
+        method = fresh(given) if isinstance(given, str) else given
+        if not isinstance(method, CrossVennAbers) or method.folds < 2:
+            raise InputError(f"calibrator={given!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         self.classifier = classifier
-        self.calibrator = calibrator.clone()
+        self.calibrator = method.clone()
         self.id = id
-        self.classifiers = [classifier.clone() for _ in range(calibrator.folds)]
+        self.classifiers = [classifier.clone() for _ in range(method.folds)]
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
         self._learned = 0
 
@@ -216,8 +217,8 @@ class ScoreCalibrator(base.Classifier):
 
     Parameters
     ----------
-    calibrator : Calibrator
-        The calibrator to clone; the clone is the attribute `calibrator`.
+    calibrator : str or Calibrator
+        The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`.
     on : str
         The name of the feature that holds the score.
 
@@ -241,7 +242,7 @@ class ScoreCalibrator(base.Classifier):
     0.663
     """
 
-    def __init__(self, calibrator: Calibrator, on: str = "score") -> None:
+    def __init__(self, calibrator: str | Calibrator, on: str = "score") -> None:
         self.calibrator = fresh(calibrator)
         self.on = on
 
@@ -260,6 +261,9 @@ class ScoreCalibrator(base.Classifier):
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
         """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
         return both(self.calibrator.predict_one(self._score(x), t))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.calibrator}, on={self.on!r})"
 
     def _score(self, x: dict[Any, Any]) -> float:
         if self.on not in x:

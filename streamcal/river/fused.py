@@ -8,7 +8,8 @@ from typing import Any
 from river import base, linear_model, naive_bayes, preprocessing
 
 from streamcal.errors import InputError
-from streamcal.fusion import BernsteinFusion, Fusion
+from streamcal.fusion import METHODS, BernsteinFusion, Fusion
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_SCORE, both, score_of, taken_by_base, takes
@@ -25,9 +26,10 @@ class FusedClassifier(base.Classifier):
     ----------
     classifiers : list of river.base.Classifier
         The base models to clone, at least one; the clones are the attribute `models`.
-    fusion : Fusion or None
-        The fusion to clone; the clone is the attribute `fusion`. Its number of scores is the number of bases. None
-        stands for `BernsteinFusion(n_scores=...)`; for bases that continue to learn, use one with a window or decay.
+    fusion : str, Fusion or None
+        The fusion to clone, or its name such as "mrmic"; the clone is the attribute `fusion`. Its number of scores is
+        the number of bases. None stands for `BernsteinFusion(n_scores=...)`; for bases that continue to learn, use one
+        with a window or decay.
 
     Raises
     ------
@@ -55,21 +57,23 @@ class FusedClassifier(base.Classifier):
     1249.0
     """
 
-    def __init__(self, classifiers: list[base.Classifier], fusion: Fusion | None = None) -> None:
+    def __init__(self, classifiers: list[base.Classifier], fusion: str | Fusion | None = None) -> None:
         if not isinstance(classifiers, (list, tuple)) or not classifiers:
             raise InputError(f"classifiers={classifiers!r} is not possible; give a list of River classifiers")
         for classifier in classifiers:
             if not isinstance(classifier, base.Classifier):
                 raise InputError(f"{classifier!r} is not a River classifier, nor a pipeline that ends in one")
         fusion = BernsteinFusion(n_scores=len(classifiers)) if fusion is None else fusion
-        if not isinstance(fusion, Fusion):
-            raise InputError(f"fusion={fusion!r} is not a streamcal fusion; give one such as BernsteinFusion()")
+        fusion = chosen(fusion, Fusion, METHODS, "a streamcal fusion", "fusion", n_scores=len(classifiers))
         if fusion.n_scores != len(classifiers):
             raise InputError(f"{fusion!r} takes {fusion.n_scores} scores, and there are {len(classifiers)} classifiers")
         self.classifiers = classifiers
         self.fusion = fusion.clone()
         self.models = [classifier.clone() for classifier in classifiers]
         self._for_models = [frozenset(name for name in ("w", "t") if takes(one, name)) for one in self.models]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}([{', '.join(map(str, self.classifiers))}], {self.fusion})"
 
     @property
     def _multiclass(self) -> bool:

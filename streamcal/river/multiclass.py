@@ -8,14 +8,15 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.errors import InputError
-from streamcal.multiclass import MulticlassCalibrator, OneVsRest, OnlineVectorScaling
+from streamcal.learners.choosing import chosen
+from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import probabilities_of, taken_by_base, takes
+from streamcal.river.bases import ShowsCalibrator, probabilities_of, taken_by_base, takes
 
 
-class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
+class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A multiclass River classifier, or a pipeline that ends in one, with its probabilities calibrated online.
 
     `learn_one(x, y)` first predicts the probabilities of x with the base; the calibrator learns (probabilities, y);
@@ -26,9 +27,9 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
-    calibrator : MulticlassCalibrator or None
-        The calibrator to clone; the clone is the attribute `calibrator`. None stands for `OnlineVectorScaling()`, which
-        adapts to a base that continues to learn.
+    calibrator : str, MulticlassCalibrator or None
+        The calibrator to clone, or its name such as "vector"; the clone is the attribute `calibrator`. None stands for
+        `OnlineVectorScaling()`, which adapts to a base that continues to learn.
 
     Raises
     ------
@@ -54,15 +55,11 @@ class CalibratedMulticlassClassifier(base.Wrapper, base.Classifier):
     0.584
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: MulticlassCalibrator | None = None) -> None:
+    def __init__(self, classifier: base.Classifier, calibrator: str | MulticlassCalibrator | None = None) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         calibrator = OnlineVectorScaling() if calibrator is None else calibrator
-        if not isinstance(calibrator, MulticlassCalibrator):
-            raise InputError(
-                f"calibrator={calibrator!r} is not one of many classes; give one of streamcal.multiclass, such as "
-                "OneVsRest('beta')"
-            )
+        calibrator = chosen(calibrator, MulticlassCalibrator, METHODS, "a calibrator of many classes")
         self.classifier = classifier
         self.calibrator = calibrator.clone()
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))

@@ -9,13 +9,14 @@ from typing import Any
 from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
-from streamcal.regression import CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
-from streamcal.river.bases import taken_by_base, takes, takes_to_predict
+from streamcal.regression import METHODS, CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
+from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 
-class CalibratedRegressor(base.Wrapper, base.Regressor):
+class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     """A River regressor, or a pipeline that ends in one, with its predictive distribution calibrated online.
 
     The forecast of x is a normal distribution. If `predict_one` of the base has the option `with_dist`, as in
@@ -30,9 +31,10 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     ----------
     regressor : river.base.Regressor
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
-    calibrator : DistributionCalibrator or None
-        The calibrator to clone; the clone is the attribute `calibrator`. None stands for
-        `QuantileRecalibration(smoothing=1.0, resolution=64)`, which has fixed memory and needs no support.
+    calibrator : str, DistributionCalibrator or None
+        The calibrator to clone, or its name such as "conformal-predictive"; the clone is the attribute `calibrator`.
+        None stands for `QuantileRecalibration(smoothing=1.0, resolution=64)`, which has fixed memory and needs no
+        support.
     half_life : float or None
         Half-life, in observations, of squared residuals in the mean squared error; None (default) weights all alike.
         Recommended if the base starts with large errors, or the stream drifts. Not used with `with_dist`.
@@ -68,14 +70,13 @@ class CalibratedRegressor(base.Wrapper, base.Regressor):
     def __init__(
         self,
         regressor: base.Regressor,
-        calibrator: DistributionCalibrator | None = None,
+        calibrator: str | DistributionCalibrator | None = None,
         half_life: float | None = None,
     ) -> None:
         if not isinstance(regressor, base.Regressor):
             raise InputError(f"regressor={regressor!r} is not a River regressor, nor a pipeline that ends in one")
         calibrator = QuantileRecalibration(1.0, resolution=64) if calibrator is None else calibrator
-        if not isinstance(calibrator, DistributionCalibrator):
-            raise InputError(f"calibrator={calibrator!r} does not calibrate distributions; see streamcal.regression")
+        calibrator = chosen(calibrator, DistributionCalibrator, METHODS, "a calibrator of distributions")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0.0 < half_life < math.inf):
             raise InputError(f"half_life={half_life!r} is not possible; give None or a finite number above 0")
         self.regressor = regressor

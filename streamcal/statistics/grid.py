@@ -12,10 +12,11 @@ from streamcal.errors import InputError
 from streamcal.kernels.grid_cells import CellFinder
 from streamcal.kernels.logistic import sigmoids
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
+from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
 
-class Grid:
+class Grid(Shown):
     """`cells` cells over the coordinate of `scale`; cell i holds edges[i−1] ≤ x < edges[i].
 
     On the probability scale the edges are equally spaced in log-odds between ±16, for the sake of rare events; on the

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_label, check_weight
@@ -52,6 +54,11 @@ class Scoreboard:
 class Prequential:
     """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
 
+    Parameters
+    ----------
+    calibrator : str or Calibrator
+        It learns itself, not a clone; a name, as in "auto", makes a new one.
+
     Attributes
     ----------
     raw, calibrated : Scoreboard
@@ -67,8 +74,8 @@ class Prequential:
     0.8
     """
 
-    def __init__(self, calibrator: Calibrator) -> None:
-        self.calibrator = calibrator
+    def __init__(self, calibrator: str | Calibrator) -> None:
+        self.calibrator = calibrator = chosen(calibrator, Calibrator, REGISTRY)
         reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
+from streamcal.parameters.names import did_you_mean
 from streamcal.stream.compression import GZIP_MAGIC, opened_to_read
 from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
-from streamcal.stream.records import RecordError, did_you_mean
+from streamcal.stream.records import RecordError
 
 #: Rows per chunk. Larger chunks are not faster (measured), smaller ones cost more per row.
 CHUNK_ROWS = 4096

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import shlex
 from collections.abc import Callable, Iterable
@@ -80,17 +79,6 @@ class RecordError(InputError):
             if part is not None
         )
         return (f"{place}: " if place else "") + self.reason + (f"; allowed: {self.allowed}" if self.allowed else "")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion of the most similar known name, to be added to a message; empty if none is similar.
-
-    >>> did_you_mean("clik", ["click", "score"]), did_you_mean("pctr", ["click", "score"])
-    ("; did you mean 'click'?", '')
-    """
-    by_lower_case = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
 def parse_score(value: Any) -> float:

@@ -1,0 +1,110 @@
+"""Columns of pandas, polars, Arrow and torch, and masked arrays: read as NumPy arrays, without importing any of these.
+
+Whose object it is shows in the name of the module of its class. `as_array` is the one way in, `like` the one way out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.parameters.types import FloatArray
+
+#: Types that can hold no null and are no column of a library: read at once.
+PLAIN = (np.ndarray, list, tuple, float, int)
+
+
+def as_array(values: Any, what: str) -> npt.NDArray[Any]:
+    """The values as a NumPy array of any shape and type, a copy only where needed; beside that, O(n) to look for nulls.
+
+    Raises
+    ------
+    InputError
+        Where entries are null or masked: their number and the first place. Where a tensor requires a gradient, or lies
+        on another device, and for lists of different lengths.
+    """
+    if type(values) not in PLAIN:
+        nulls = _nulls(values)
+        if nulls is not None and nulls.any():
+            raise InputError(_message(nulls, what))
+        if getattr(values, "requires_grad", False) is True:
+            raise InputError(f"{what} requires a gradient, which calibration does not give; give {what}.detach()")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{what} cannot be read as an array: {error}") from None
+
+
+def as_objects(values: Any) -> npt.NDArray[Any]:
+    """The values as they came, of whatever types; for what `as_array` could read."""
+    return np.asarray(values, dtype=object)
+
+
+def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
+    """The result of a method as the caller had the scores: with the index of a pandas object, else as it is.
+
+    Parameters
+    ----------
+    given : array-like
+        The scores, one row for each row of the result.
+    result : ndarray of shape (n,) or (n, K)
+        With a pandas `Series` or `DataFrame` given it becomes a Series, or a DataFrame of K columns.
+    names : sequence or None
+        The names of the K columns.
+
+    Examples
+    --------
+    >>> like([0.25], np.array([0.5]))
+    array([0.5])
+    """
+    if type(given) in PLAIN or _library(given) != "pandas" or not hasattr(given, "iloc"):
+        return result
+    pandas: Any = sys.modules["pandas"]
+    if result.ndim == 1:
+        return pandas.Series(result, index=given.index)
+    return pandas.DataFrame(result, index=given.index, columns=names)
+
+
+def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """`like` of the lower and of the upper ends of intervals."""
+    lower, upper = ends
+    return like(given, lower), like(given, upper)
+
+
+def _library(values: Any) -> str | None:
+    """The library of the class of an object, or of one that it inherits from, if it is one of those known here."""
+    for cls in type(values).__mro__:
+        library = cls.__module__.partition(".")[0]
+        if library in ("pandas", "polars", "pyarrow"):
+            return library
+    return None
+
+
+def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
+    """Where a masked array is masked, or a column or table is null; None for anything else."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.getmaskarray(values)
+    library = _library(values)
+    if library == "pandas" and hasattr(values, "isna"):
+        return np.asarray(values.isna(), dtype=np.bool_)
+    if library in ("polars", "pyarrow"):
+        if hasattr(values, "is_null"):
+            return np.asarray(values.is_null(), dtype=np.bool_)
+        if hasattr(values, "columns"):  # a table: names of columns in polars, columns in Arrow
+            columns = values.get_columns() if library == "polars" else values.columns
+            flags = [np.asarray(column.is_null(), dtype=np.bool_) for column in columns]
+            return np.column_stack(flags) if flags else None
+    return None
+
+
+def _message(nulls: npt.NDArray[np.bool_], what: str) -> str:
+    """The number of nulls and the first place, as in `scores[3]`, or `scores[3, 1]` of a table."""
+    count = int(nulls.sum())
+    first = ", ".join(str(int(place)) for place in np.argwhere(nulls)[0])
+    counted = "1 null" if count == 1 else f"{count} nulls"
+    return f"{what} has {counted} in {len(nulls)} rows, the first at {what}[{first}]; drop those observations"

@@ -1,0 +1,75 @@
+"""`Shown`: a `repr` made of the constructor's arguments, with long arrays abbreviated."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+#: Entries of a sequence that are shown at its start; of longer ones besides only the last.
+ENTRIES = 3
+#: A longer repr of a parameter is made again from its fields.
+LONGEST = 60
+
+
+class Shown:
+    """An object whose `repr` names the arguments of its constructor that it keeps, as `x` or as `_x`.
+
+    Numbers have six digits. Arguments that have their default are left out, and "..." stands for those that the object
+    does not keep.
+
+    Examples
+    --------
+    >>> from streamcal import Platt
+    >>> Platt().map()
+    IdentityMap(scale=Logit(lo=-16.0, hi=16.0))
+    """
+
+    def __repr__(self) -> str:
+        parts, kept_all = [], True
+        for name, one in inspect.signature(type(self)).parameters.items():
+            kept = [key for key in (name, f"_{name}") if hasattr(self, key)]
+            if not kept:
+                kept_all = False
+            elif (value := getattr(self, kept[0])) is not one.default:
+                parts.append(f"{name}={_shown(value)}")
+        return f"{type(self).__name__}({', '.join(parts if kept_all else [*parts, '...'])})"
+
+
+def _shown(value: Any) -> str:
+    """An argument in few words."""
+    if isinstance(value, (float, np.floating)):
+        return repr(float(f"{value:.6g}"))
+    if isinstance(value, (np.ndarray, list)):
+        return f"[{_abbreviated(value, _entry)}]"
+    if inspect.isfunction(value):
+        return value.__name__
+    if hasattr(value, "_fields"):  # a named tuple, of what a solver left
+        return f"{type(value).__name__}(...)"
+    if isinstance(value, tuple):
+        return f"({_abbreviated(value, _entry)}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Mapping):
+        entries = _abbreviated(list(value.items()), lambda pair: f"{pair[0]!r}: {_entry(pair[1])}")
+        return f"{{{entries}}}"
+    if type(value).__repr__ is object.__repr__:  # a class and an address
+        return f"{type(value).__name__}(...)"
+    text = repr(value)
+    if len(text) > LONGEST and dataclasses.is_dataclass(value):
+        fields = [f"{one.name}={_shown(getattr(value, one.name))}" for one in dataclasses.fields(value)]
+        return f"{type(value).__name__}({', '.join(fields)})"
+    return text
+
+
+def _abbreviated(values: Any, show: Callable[[Any], str]) -> str:
+    """The entries, or the first of them and the last."""
+    if len(values) <= ENTRIES + 2:
+        return ", ".join(map(show, values))
+    return ", ".join([*map(show, values[:ENTRIES]), "...", show(values[-1])])
+
+
+def _entry(value: Any) -> str:
+    """An entry of a sequence: of objects that have many parts the name alone."""
+    return f"{type(value).__name__}(...)" if isinstance(value, Shown) else _shown(value)

@@ -1,0 +1,188 @@
+"""Columns of pandas, polars and Arrow, masked arrays and tensors, at every verb of every kind of method.
+
+That their numbers are read as those of lists is in `test_read_only_arrays.py`; here are what comes back, and nulls.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import streamcal
+from streamcal import InputError, Platt, fusion, multiclass, regression
+from streamcal.maps.portable import load_map
+from streamcal.metrics import Brier
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+ROWS = 24
+SCORES = (np.arange(ROWS) % 8 + 0.5) / 8.0
+LABELS = (np.arange(ROWS) * 5 % 7 < 3).astype(np.float64)
+INDEX = pd.Index([f"row {i}" for i in range(ROWS)], name="request")
+CLASSES = ["fox", "cat", "dog"]
+
+
+class Tensor:
+    """What of a tensor of torch counts here: it requires a gradient, and then refuses to be an array."""
+
+    def __init__(self, values, requires_grad):
+        self.values = values
+        self.requires_grad = requires_grad
+
+    def __array__(self, dtype=None, copy=None):
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return np.asarray(self.values, dtype=dtype)
+
+
+class DeviceTensor:
+    """A tensor that lies on another device."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+
+def assert_same_index(given, plain, columns=None):
+    """A Series, or a DataFrame, with the index of the scores and the numbers that arrays are answered with."""
+    assert type(given) is (pd.Series if plain.ndim == 1 else pd.DataFrame)
+    pd.testing.assert_index_equal(given.index, INDEX)
+    np.testing.assert_array_equal(given.to_numpy(), plain)
+    assert columns is None or list(given.columns) == columns
+
+
+def assert_verbs_keep_the_index(cal, frame, array, **named):
+    """`predict_many` and `predict_interval_many` of the method and of its map."""
+    columns = named.get("labels")
+    for one in (cal, cal.map()):
+        assert_same_index(one.predict_many(frame, **named), one.predict_many(array, **named), columns)
+        if hasattr(one, "predict_interval_many"):
+            for given, plain in zip(one.predict_interval_many(frame), one.predict_interval_many(array), strict=True):
+                assert_same_index(given, plain)
+
+
+@pytest.mark.parametrize("name", streamcal.REGISTRY)
+def test_binary_methods_keep_the_index(name):
+    cal = streamcal.REGISTRY[name]()
+    series = pd.Series(SCORES, index=INDEX)
+    assert_verbs_keep_the_index(cal, series, SCORES)
+    cal.learn_many(series, pd.Series(LABELS, index=INDEX))
+    assert_verbs_keep_the_index(cal, series, SCORES)
+
+
+def test_scores_of_folds_keep_the_index():
+    cal = streamcal.CrossVennAbers(folds=2)
+    cal.learn_many(SCORES, LABELS, fold=np.arange(ROWS) % 2)
+    columns = np.column_stack((SCORES, SCORES[::-1]))
+    assert_verbs_keep_the_index(cal, pd.DataFrame(columns, index=INDEX), columns)
+
+
+@pytest.mark.parametrize("name", fusion.METHODS)
+def test_fusion_methods_keep_the_index(name):
+    cal = fusion.METHODS[name](3) if name == "bernstein-fusion" else fusion.METHODS[name]()
+    columns = np.column_stack((SCORES, SCORES[::-1]))
+    frame = pd.DataFrame(columns, index=INDEX)
+    cal.learn_many(frame, LABELS)
+    assert_verbs_keep_the_index(cal, frame, columns)
+
+
+@pytest.mark.parametrize("name", multiclass.METHODS)
+def test_multiclass_methods_keep_the_index_and_name_the_columns(name):
+    cal = multiclass.METHODS[name]()
+    P = np.column_stack((SCORES / 2.0, SCORES / 2.0, 1.0 - SCORES))
+    frame = pd.DataFrame(P, index=INDEX, columns=CLASSES)
+    cal.learn_many(frame, pd.Series(CLASSES * (ROWS // 3), index=INDEX), labels=CLASSES)
+    assert_verbs_keep_the_index(cal, frame, P, labels=CLASSES)
+
+
+@pytest.mark.parametrize(
+    "column", [pl.Series(SCORES), pa.array(SCORES), np.ma.array(SCORES), pd.Index(SCORES), SCORES.tolist()], ids=type
+)
+def test_anything_else_comes_back_as_an_array(column):
+    assert type(Platt().predict_many(column)) is np.ndarray
+
+
+#: Two nulls each, the first at place 1.
+NULLS = {
+    "pandas": lambda: pd.Series([0.5, None, 0.25, None]),
+    "pandas, nullable": lambda: pd.Series([0.5, None, 0.25, None], dtype="Float64"),
+    "pandas, Arrow": lambda: pd.Series([0.5, None, 0.25, None], dtype="double[pyarrow]"),
+    "polars": lambda: pl.Series([0.5, None, 0.25, None]),
+    "Arrow": lambda: pa.array([0.5, None, 0.25, None]),
+    "Arrow, chunks": lambda: pa.chunked_array([[0.5], [None, 0.25, None]]),
+    "masked": lambda: np.ma.array([0.5, 7.0, 0.25, 7.0], mask=[False, True, False, True]),
+}
+
+
+@pytest.mark.parametrize("form", NULLS)
+@pytest.mark.parametrize("argument", ["scores", "y", "w", "t"])
+def test_nulls_are_counted_and_the_first_is_named(form, argument):
+    arguments = {name: [0.0, 1.0, 1.0, 1.0] for name in ("scores", "y", "w", "t")}
+    arguments[argument] = NULLS[form]()
+    cal = streamcal.VennAbers(forgetting=streamcal.Window(2.0, by="time"))
+    with pytest.raises(InputError, match=rf"{argument} has 2 nulls in 4 rows, the first at {argument}\[1\]"):
+        cal.learn_many(**arguments)
+    assert cal.n == 0.0
+
+
+@pytest.mark.parametrize("form", NULLS)
+def test_nulls_at_the_other_verbs(form):
+    cal = streamcal.VennAbers()
+    for verb in (cal.predict_many, cal.predict_interval_many, cal.map().predict_many, regression.Sample):
+        with pytest.raises(InputError, match=r"2 nulls in 4 rows, the first at \w+\[1\]"):
+            verb(NULLS[form]())
+    with pytest.raises(InputError, match="y has 2 nulls"):
+        regression.QuantileRecalibration().learn_many([regression.Normal(0.0, 1.0)] * 4, NULLS[form]())
+    with pytest.raises(InputError, match="2 nulls"):
+        Brier().update_many([0.5] * 4, NULLS[form]())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda rows: pd.DataFrame(rows, dtype="Float64"),
+        lambda rows: pl.DataFrame(rows, orient="row"),
+        lambda rows: pa.table([pa.array(column) for column in zip(*rows, strict=True)], names=["a", "b"]),
+        lambda rows: np.ma.array(
+            [[one or 7.0 for one in row] for row in rows], mask=[[not x for x in r] for r in rows]
+        ),
+    ],
+)
+def test_nulls_of_tables(table):
+    rows = [[0.5, 0.25], [0.5, None], [0.5, 0.25]]
+    with pytest.raises(InputError, match=r"scores has 1 null in 3 rows, the first at scores\[1, 1\]"):
+        fusion.MRMIC().learn_many(table(rows), [0, 1, 1])
+    with pytest.raises(InputError, match=r"the first at scores\[1, 1\]"):
+        multiclass.OneVsRest().predict_many(table(rows), labels=["a", "b"])
+    with pytest.raises(InputError, match=r"the first at scores\[1, 1\]"):
+        streamcal.CrossVennAbers(folds=2).predict_many(table(rows))
+
+
+@pytest.mark.parametrize("column", [pd.Series(["a", None]), pl.Series(["a", None]), pa.array(["a", None])], ids=type)
+def test_nulls_among_class_labels(column):
+    with pytest.raises(InputError, match=r"y has 1 null in 2 rows, the first at y\[1\]"):
+        multiclass.OneVsRest().learn_many([[0.5, 0.5]] * 2, column, labels=["a", "b"])
+
+
+def test_a_served_map_refuses_masked_scores():
+    with pytest.raises(ValueError, match="masked"):
+        load_map(Platt().map().to_json()).predict_many(NULLS["masked"]())
+
+
+def test_tensors():
+    cal = Platt()
+    assert cal.predict_many(Tensor([0.5, 0.25], requires_grad=False)).tolist() == cal.predict_many([0.5, 0.25]).tolist()
+    with pytest.raises(InputError, match=r"scores requires a gradient.*give scores\.detach\(\)"):
+        cal.predict_many(Tensor([0.5], requires_grad=True))
+    with pytest.raises(InputError, match=r"y requires a gradient"):
+        cal.learn_many([0.5], Tensor([1.0], requires_grad=True))
+    with pytest.raises(InputError, match="scores cannot be read as an array: can't convert cuda:0"):
+        cal.predict_many(DeviceTensor())
+
+
+def test_none_of_these_libraries_is_imported():
+    code = "import sys, streamcal; streamcal.Identity().predict_many([0.5]); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"'pandas'", "'polars'", "'pyarrow'", "'torch'"} & set(done.stdout.strip("[]\n").split(", "))

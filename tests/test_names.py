@@ -1,0 +1,126 @@
+"""The name of a method stands for the method wherever a calibrator is taken; an unknown name brings the nearest."""
+
+import numpy as np
+import pytest
+from river import linear_model, naive_bayes
+from sklearn.naive_bayes import GaussianNB
+
+import streamcal.sklearn
+from streamcal import REGISTRY, Auto, CrossVennAbers, InputError, OnlinePlatt, VennAbers, fusion, multiclass, regression
+from streamcal.multiclass import OneVsRest
+from streamcal.regression import EmpiricalDensity
+from streamcal.river import (
+    CalibratedClassifier,
+    CalibratedMulticlassClassifier,
+    CalibratedRegressor,
+    CrossCalibratedClassifier,
+    FusedClassifier,
+    ScoreCalibrator,
+)
+from streamcal.stream.prequential import Prequential
+
+X = np.random.default_rng(0).normal(size=(120, 2))
+Y = (X[:, 0] > 0.0).astype(int)
+
+
+def fitted(calibrator, wrapper=streamcal.sklearn.StreamingCalibratedClassifier):
+    return wrapper(GaussianNB(), calibrator, chunk_size=30).fit(X, Y)
+
+
+def classifier():
+    return linear_model.LogisticRegression()
+
+
+#: What takes a calibrator of one score → the calibrator that then learns.
+BINARY = {
+    "river": lambda given: CalibratedClassifier(classifier(), given).calibrator,
+    "river, a score": lambda given: ScoreCalibrator(given).calibrator,
+    "scikit-learn": lambda given: fitted(given).calibrator_,
+    "stream": lambda given: Prequential(given).calibrator,
+    "one against the rest": lambda given: OneVsRest(given)._method,
+    "segments": lambda given: EmpiricalDensity(given, support=(0.0, 1.0))._method,
+}
+#: What takes another kind → (its methods, the names that need more than a name).
+OTHERS = {
+    "many classes": (
+        lambda given: CalibratedMulticlassClassifier(naive_bayes.GaussianNB(), given).calibrator,
+        multiclass.METHODS,
+        (),
+    ),
+    "regression": (
+        lambda given: CalibratedRegressor(linear_model.LinearRegression(), given).calibrator,
+        regression.METHODS,
+        ("empirical-density", "isotonic-distributional", "venn-abers-regression", "gaussian-process-cdf"),
+    ),
+    "fusion": (lambda given: FusedClassifier([classifier(), classifier()], given).fusion, fusion.METHODS, ()),
+}
+
+
+@pytest.mark.parametrize("place", BINARY)
+@pytest.mark.parametrize("name", ["ops", "auto"])
+def test_names_of_binary_methods(place, name):
+    if place in ("scikit-learn", "one against the rest", "segments") and name == "auto":
+        name = "platt"  # Auto is slower, and takes the same way
+    assert type(BINARY[place](name)) is REGISTRY[name]
+
+
+@pytest.mark.parametrize("place", BINARY)
+def test_unknown_names_of_binary_methods(place):
+    with pytest.raises(InputError, match=r"'isotnic' is unknown; did you mean 'isotonic'\?; known are identity, platt"):
+        BINARY[place]("isotnic")
+    with pytest.raises(InputError, match="calibrator='zzz' is unknown; known are identity, platt"):
+        BINARY[place]("zzz")
+    with pytest.raises(InputError, match=r"calibrator=3 is not a .*calibrator; give one, or its name: identity"):
+        BINARY[place](3)
+
+
+@pytest.mark.parametrize(("place", "name"), [(place, name) for place in OTHERS for name in OTHERS[place][1]])
+def test_names_of_other_methods(place, name):
+    made, methods, need_more = OTHERS[place]
+    if name in need_more:
+        with pytest.raises(InputError, match=rf"needs support: give {methods[name].__name__}\(support=\.\.\.\)"):
+            made(name)
+    else:
+        assert type(made(name)) is methods[name]
+
+
+@pytest.mark.parametrize("place", OTHERS)
+def test_unknown_names_of_other_methods(place):
+    made, methods, _ = OTHERS[place]
+    nearest = list(methods)[1]
+    with pytest.raises(InputError, match=rf"is unknown; did you mean '{nearest}'\?; known are {', '.join(methods)}"):
+        made(nearest.upper()[:-1])
+
+
+def test_a_fusion_made_from_its_name_takes_as_many_scores_as_there_are_classifiers():
+    model = FusedClassifier([classifier(), classifier(), classifier()], "mrmic")
+    assert model.fusion.n_scores == 3
+
+
+def test_cross_fitting_by_name():
+    assert type(CrossCalibratedClassifier(classifier(), "cross-venn-abers").calibrator) is CrossVennAbers
+    assert len(fitted("cross-venn-abers", streamcal.sklearn.CrossCalibratedClassifier).estimators_) == 5
+    for wrapper in (
+        lambda given: CrossCalibratedClassifier(classifier(), given),
+        lambda given: fitted(given, streamcal.sklearn.CrossCalibratedClassifier),
+    ):
+        with pytest.raises(InputError, match="has no folds"):
+            wrapper("venn-abers")
+        with pytest.raises(InputError, match="did you mean 'cross-venn-abers'"):
+            wrapper("cross_venn_aber")
+
+
+def test_scikit_learn_keeps_the_name_as_its_parameter():
+    model = fitted("venn-abers")
+    assert model.get_params(deep=False)["calibrator"] == "venn-abers"
+    np.testing.assert_array_equal(model.predict_proba(X), fitted(VennAbers()).predict_proba(X))
+    assert model.predict_interval(X).shape == (len(X), 2)
+    assert not hasattr(fitted("ops"), "predict_interval")
+    assert not hasattr(streamcal.sklearn.StreamingCalibratedClassifier(GaussianNB(), "zzz"), "predict_interval")
+
+
+def test_an_object_that_a_stream_is_given_learns_itself_and_wrappers_clone_it():
+    cal = OnlinePlatt()
+    assert Prequential(cal).calibrator is cal
+    assert CalibratedClassifier(classifier(), cal).calibrator is not cal
+    assert type(CalibratedClassifier(classifier(), Auto()).calibrator) is Auto
