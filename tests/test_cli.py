@@ -44,7 +44,7 @@ from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import CHUNK_ROWS, Columns, Run
 
-PROGRAM = [sys.executable, "-c", "from streamcal.app.cli import main; main()"]
+PROGRAM = [sys.executable, "-P", "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300
 #: Longest wait for another process; only a failure waits that long.
 PATIENCE = 60.0
@@ -522,7 +522,7 @@ def test_a_kill_while_saving_leaves_the_old_state_or_the_new(tmp_path: Path) -> 
         "while True:\n    durable.save(two, sys.argv[1])\n    durable.save(one, sys.argv[1])\n"
     )
     for wait in (0.05, 0.11, 0.17):
-        with subprocess.Popen([sys.executable, "-c", script, str(state)], stdout=subprocess.PIPE) as process:
+        with subprocess.Popen([sys.executable, "-P", "-c", script, str(state)], stdout=subprocess.PIPE) as process:
             line_of(process.stdout)
             time.sleep(wait)
             process.kill()
@@ -1038,7 +1038,9 @@ def test_version() -> None:
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "streamcal", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "streamcal", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"streamcal {streamcal.__version__}\n"
 
 

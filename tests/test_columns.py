@@ -184,5 +184,5 @@ def test_tensors():
 
 def test_none_of_these_libraries_is_imported():
     code = "import sys, streamcal; streamcal.Identity().predict_many([0.5]); print(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert not {"'pandas'", "'polars'", "'pyarrow'", "'torch'"} & set(done.stdout.strip("[]\n").split(", "))

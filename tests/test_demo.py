@@ -27,7 +27,15 @@ WITHIN = 0.01
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the program prints, and the picture it saves."""
     picture = tmp_path_factory.mktemp("demo") / "diagrams.png"
-    command = [sys.executable, "-c", "from streamcal.app.cli import main; main()", "demo", "--picture", str(picture)]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "from streamcal.app.cli import main; main()",
+        "demo",
+        "--picture",
+        str(picture),
+    ]
     environment = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stderr == ""  # no terminal, no bar

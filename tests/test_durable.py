@@ -97,7 +97,7 @@ def test_a_new_process_loads_what_it_has_not_imported(cal, tmp_path):
     streamcal.save(cal, tmp_path / "state.json")
     code = "import sys, streamcal; print(repr(streamcal.load(sys.argv[1])))"
     run = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "state.json"], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", code, tmp_path / "state.json"], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == repr(cal)
 

@@ -155,7 +155,7 @@ def test_kernels_need_nothing_but_numpy_and_cython():
 def loaded_by(statement):
     """The modules in a new interpreter after `statement`."""
     code = f"import sys; {statement}; print(sorted(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     return set(ast.literal_eval(run.stdout))
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import streamcal
+
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +29,10 @@ def run(module, *arguments, data=DATA, cache=None):
     for variable, folder in (("STREAMCAL_DATA", data), ("XDG_CACHE_HOME", cache)):
         if folder is not None:
             environment[variable] = str(folder)
-    command = [sys.executable, "-m", module, *arguments]
+    # The streamcal of these tests, compiled or not, and not the source tree that the scripts are in.
+    here = Path(streamcal.__file__).parents[1]
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (here, ROOT)))
+    command = [sys.executable, "-P", "-m", module, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
