@@ -55,7 +55,7 @@ def _learn_each(cal: Calibrator, scores: list[float], labels: list[bool]) -> Non
 def _grid_bytes(cells: int, size: int, seed: int) -> int:
     """Bytes of a calibrator on a grid in which every cell is in use, as far as Python's allocators see them."""
     scores, labels = Stream(size, 1, seed).start()
-    VennAbers(resolution=cells).predict_one(0.5)  # modules are imported when they are first used
+    VennAbers(resolution=cells).learn_many(scores[:2], labels[:2])  # modules are imported when they are first used
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     cal = VennAbers(resolution=cells)
