@@ -157,9 +157,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         s, label, weight, time = self._checked(score, y, w, t)
         x = self.scale.coordinate(s)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
-        if weight > 0.0:
-            self._memory.learn(x, outcome(label, place), weight, time)
-            self._note(self.scale.clamps(s))
+        self._learn(x, outcome(label, place), weight, time, self.scale.clamps(s))
 
     def learn_many(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.learners.sequential import SequentialLearner
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_score, check_scores, check_weight
@@ -15,15 +16,10 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 
 
-class SequentialCalibrator(Calibrator):
-    """A calibrator that takes one step per observation. It neither merges nor unlearns; time is not read.
-
-    An observation of weight 2 is one step of double size; weight 0 is no step. Forgetting is a parameter of the step.
-    """
+class SequentialCalibrator(SequentialLearner, Calibrator):
+    """A calibrator that takes one step per observation. It neither merges nor unlearns; time is not read."""
 
     noted = "clamped"
-    merges = False
-    unlearns = False
     bounded_memory = True
     scale: Scale
 

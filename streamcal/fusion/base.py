@@ -162,11 +162,10 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         s, names = self._read(scores)
         label, weight, time = check_label(y), check_weight(w), self._time(t)
-        x = self._coordinate(s)
+        clamped = sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True))
+        self._learn(self._coordinate(s), label, weight, time, clamped)
         if weight > 0.0:
-            self._learn(x, label, weight, time)
             self._names = names
-            self._note(sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True)))
 
     def learn_many(
         self,

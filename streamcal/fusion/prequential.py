@@ -13,6 +13,7 @@ from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.learners.additive import require
+from streamcal.learners.sequential import SequentialLearner
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 
@@ -23,7 +24,7 @@ DEGREES = (1, 2, 3, 5)
 REFRESH = 32
 
 
-class PrequentialFusion(Fusion):
+class PrequentialFusion(SequentialLearner, Fusion):
     """The candidate with the smallest loss so far, L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is
     learned.
 
@@ -62,8 +63,6 @@ class PrequentialFusion(Fusion):
     summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
-    merges = False
-    unlearns = False
 
     def __init__(self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0) -> None:
         given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates

@@ -118,11 +118,12 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def _learn(self, x: Any, y: float, w: float, t: float) -> None:
-        """Learn one checked observation."""
+    def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
+        """Learn one checked observation, and note something of it."""
         if w > 0.0:
             self._memory.learn(x, y, w, t)
             self._changed(1)
+            self._note(noted)
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Learn checked arrays: coordinates of shape (n,) or (n, M), outcomes, weights and times."""

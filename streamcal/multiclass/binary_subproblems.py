@@ -83,10 +83,8 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def _learn(self, x: Any, y: float, w: float, t: float) -> None:
-        super()._learn(x, y, w, t)
-        if self._clamps and w > 0.0:
-            self._note(sum(map(self._scale.clamps, x[-1])))
+    def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
+        super()._learn(x, y, w, t, sum(map(self._scale.clamps, x[-1])) if self._clamps else 0)
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         super()._learn_many(x, y, w, t)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.errors import InputError
 from streamcal.kernels.online_softmax import OnlineSoftmax
+from streamcal.learners.sequential import SequentialLearner
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores, with_label
 from streamcal.multiclass.softmax import ScaledLogsMap, log_scores
@@ -17,7 +18,7 @@ from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
 
 
-class OnlineVectorScaling(MulticlassCalibrator):
+class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     """Vector scaling, p_L proportional to exp(a_L ln s_L + b_L), updated by one online Newton step per outcome.
 
     With g the gradient of the weighted log loss in all (a, b):  A ← A + g gᵀ,  (a, b) ← Π_A((a, b) − A⁻¹ g / γ), where
@@ -57,8 +58,6 @@ class OnlineVectorScaling(MulticlassCalibrator):
     name = "online-vector"
     summary = "a slope and an offset for each class, by online Newton steps"
     sums_to_one = True
-    merges = False
-    unlearns = False
     bounded_memory = True
 
     def __init__(self, *, discount: float = 1.0) -> None:

@@ -116,9 +116,7 @@ class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], Dis
     def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
         x, label, outside = self._read(distribution, outcome)
-        if weight > 0.0:
-            self._learn(x, label, weight, time)
-            self._note(outside)
+        self._learn(x, label, weight, time, outside)
 
     def learn_many(
         self,
