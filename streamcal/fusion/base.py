@@ -177,7 +177,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         observation = self._checked(scores, y, w, t)
         self._learn(*observation)
         if observation[2] > 0.0 and isinstance(scores, Mapping):
-            self._names = tuple(sorted(scores))
+            self._names = names_of(scores)
 
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         s = self._read(scores)
@@ -223,7 +223,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         if isinstance(scores, Mapping):
             if not all(isinstance(name, str) for name in scores):
                 raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
-            names = tuple(sorted(scores))
+            names = names_of(scores)
             if self._names not in (None, names):
                 raise InputError(
                     f"the scores are named {', '.join(names)}; those learned were {', '.join(self._names)}"
@@ -247,6 +247,11 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     def _restore(self, state: dict[str, Any]) -> None:
         self._names = None if state["names"] is None else tuple(map(str, state["names"]))
         super()._restore(state)
+
+
+def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:
+    """The names of scores given as a dict, in the order in which the scores are read."""
+    return tuple(sorted(scores))
 
 
 def coordinates(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:
