@@ -145,3 +145,15 @@ def test_what_is_no_state_is_refused_with_the_name_of_the_file(content, reason, 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         streamcal.load(tmp_path / "none.json")
+
+
+def test_saving_and_loading_are_logged(tmp_path, caplog):
+    cal = Platt()
+    cal.learn_one(0.3, True)
+    with caplog.at_level("DEBUG", logger="streamcal"):
+        streamcal.save(cal, tmp_path / "state.json")
+        streamcal.load(tmp_path / "state.json")
+    saved, loaded = [record.getMessage() for record in caplog.records]
+    size = (tmp_path / "state.json").stat().st_size
+    assert saved == f"saved Platt of weight 1, {size} bytes, to {tmp_path / 'state.json'}"
+    assert loaded == f"loaded Platt of weight 1 from {tmp_path / 'state.json'}"
