@@ -38,7 +38,7 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
-from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
@@ -236,8 +236,8 @@ def test_a_live_pipe_gets_each_row_promptly(tmp_path: Path) -> None:
 
 def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
     rows = made()
-    result = run(stream, "--weight", "w")
-    heading, *lines = result.stdout.splitlines()[2:6]
+    result = run(stream, "--method", "ops", "--weight", "w")
+    heading, *lines = result.stdout.splitlines()[2:7]
     assert re.split(r"  +", heading.strip()) == ["log loss", "Brier", "ECE", "calibration ratio"]
     labels, weights = [row["click"] for row in rows], [float(row["w"]) for row in rows]
     cal, calibrated = OnlinePlatt(), []
@@ -248,11 +248,68 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
         measures = (LogLoss(), Brier(), EqualMassECE(), CalibrationRatio())
         for measure in measures:
             measure.update_many(p, labels, weights)
-        shown = line.split()
+        expected = [*(measure.value for measure in measures), *measures[-1].interval()]
+        shown = line.replace("[", "").replace(",", "").replace("]", "").split()
         assert shown[0] == name
-        for text, measure in zip(shown[1:], measures, strict=True):
-            assert float(text) == pytest.approx(measure.value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
-    assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", lines[-1])
+        for text, value in zip(shown[1:], expected, strict=True):
+            assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
+    assert lines[2].endswith(" Each row is counted once here, whatever its weight.")
+    assert lines[3].startswith("Calibration ratio: raw predicts ")
+    last = result.stdout.splitlines()[-1]
+    assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", last)
+
+
+def biased(tmp_path: Path, score: float, rows: int = 4_000) -> Path:
+    """A stream of one score, every other label of which is positive."""
+    return save(tmp_path / f"{score}.csv", [{"score": score, "click": i % 2} for i in range(rows)])
+
+
+@pytest.mark.parametrize(
+    ("score", "method", "verdict", "ratios"),
+    [
+        (0.8, "platt", "Calibration is better: ", "raw predicts too many positives; calibrated agrees with the labels"),
+        (0.2, "platt", "Calibration is better: ", "raw predicts too few positives; calibrated agrees with the labels"),
+        (0.5, "ops", "Undecided whether calibration is better: ", "raw agrees with the labels; calibrated agrees with"),
+        (0.5, "always 0.9", "Calibration is worse: ", "raw agrees with the labels; calibrated predicts too many positives"),
+    ],
+)
+def test_it_says_whether_calibration_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, score: float, method: str, verdict: str, ratios: str
+) -> None:
+    if method == "always 0.9":
+        method = "identity"
+        monkeypatch.setattr(REGISTRY["identity"], "predict_one", lambda self, score, t=None: 0.9)
+    lines = run(biased(tmp_path, score), "--method", method).stdout.splitlines()
+    said = next(line for line in lines if line.startswith(verdict))
+    assert "95 % confidence sequence: " in said
+    assert f"Calibration ratio: {ratios}" in lines[lines.index(said) + 1]
+
+
+def test_the_verdict_is_that_of_the_confidence_sequence(stream: Path) -> None:
+    rows = made()
+    difference = LogLossDifference()
+    scores, labels = [row["score"] for row in rows], [row["click"] for row in rows]
+    difference.update_many(loop(OnlinePlatt(), rows), scores, labels)
+    (line,) = (x for x in run(stream, "--method", "ops").stdout.splitlines() if "confidence sequence" in x)
+    figures = [(-1 if side == "lower" else 1) * float(x) for x, side in re.findall(r"([\d.]+) (lower|higher)", line)]
+    # two significant digits
+    assert figures == pytest.approx([difference.value, *difference.interval], rel=0.06)
+
+
+def test_a_loss_is_not_rounded_away(tmp_path: Path) -> None:
+    """Raw and calibrated log loss of a stream on which `ops` loses a little differ in what is shown."""
+    draw = np.random.default_rng(0)
+    scores = draw.beta(1, 20, 3_000).tolist()
+    rows = [{"score": p, "click": int(draw.random() < p)} for p in scores]
+    lines = run(save(tmp_path / "in.csv", rows), "--method", "ops").stdout.splitlines()
+    raw, calibrated = (next(line for line in lines if line.startswith(name)).split()[1] for name in ("raw", "calib"))
+    cal, losses = OnlinePlatt(), (LogLoss(), LogLoss())
+    for row in rows:
+        losses[0].update(row["score"], row["click"])
+        losses[1].update(cal.predict_one(row["score"]), row["click"])
+        cal.learn_one(row["score"], row["click"])
+    gap = losses[1].value - losses[0].value
+    assert float(calibrated) - float(raw) == pytest.approx(gap, rel=0.06)  # two significant digits
 
 
 def test_scores_that_are_no_probabilities_have_no_raw_row(tmp_path: Path) -> None:

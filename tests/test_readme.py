@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from streamcal import REGISTRY, fusion, multiclass, regression
+from streamcal.app.cli import app
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf8")
@@ -18,6 +21,16 @@ BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"block {k}" for k in range(len(BLOCKS))])
 def test_the_code_runs(block):
     exec(compile(block, str(README), "exec"), {})
+
+
+def test_the_sample_of_a_run_is_what_it_prints():
+    if "STREAMCAL_DATA" not in os.environ:
+        pytest.skip("needs the folder of data STREAMCAL_DATA")
+    stream = Path(os.environ["STREAMCAL_DATA"], "ipinyou_2997_test.csv.gz")
+    (sample,) = (block for block in re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL) if "log loss" in block)
+    options = ["--method", "ops"]
+    result = CliRunner().invoke(app, ["run", str(stream), "--score", "pctr", "--label", "click", *options])
+    assert sample in result.stdout
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
-from streamcal.app.report import scores_table
+from streamcal.app.report import conclusions, scores_table
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -566,9 +566,11 @@ def _title(stream: str) -> str:
 
 
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
-    """The closing table, raw against calibrated, what was read, and what was odd about it."""
+    """The closing table, raw against calibrated, what follows from it, what was read, and what was odd about it."""
     evaluation = job.evaluation
     console.print(scores_table(evaluation.boards()))
+    for line in conclusions(evaluation):
+        console.print(line)
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")

@@ -7,8 +7,6 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import gammainc, gammaln
 
 from streamcal.errors import InputError, MergeError
 from streamcal.metrics.base import check_probability
@@ -119,7 +117,15 @@ class LogLossDifference:
         InputError
             Where an argument is invalid; nothing is changed then.
         """
-        self._add(check_probability(p), check_probability(q), check_label(y))
+        self.update_checked(check_probability(p), check_probability(q), check_label(y))
+
+    def update_checked(self, p: float, q: float, y: float) -> None:
+        """`update` for floats that are checked already: p and q in [0, 1], y 0.0 or 1.0."""
+        delta = capped_log_loss(p, y, self._cap) - capped_log_loss(q, y, self._cap)
+        deviation = delta - self._sum / self._count if self._count else delta
+        self._count += 1
+        self._sum += delta
+        self._squares += deviation * deviation
 
     def update_many(self, p: npt.ArrayLike, q: npt.ArrayLike, y: npt.ArrayLike) -> None:
         """Add n outcomes in their order: the same state as a loop of `update`.
@@ -143,7 +149,7 @@ class LogLossDifference:
             if outside.any():
                 check_probability(float(probabilities[np.argmax(outside)]))
         for row in zip(first.tolist(), second.tolist(), labels.tolist(), strict=True):
-            self._add(*row)
+            self.update_checked(*row)
 
     def merge(self, other: Self) -> None:
         """Add all that `other` holds; `other` is not changed.
@@ -165,19 +171,14 @@ class LogLossDifference:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(confidence={self.confidence!r}, clip={self.clip!r})"
 
-    def _add(self, p: float, q: float, y: float) -> None:
-        delta = capped_log_loss(p, y, self._cap) - capped_log_loss(q, y, self._cap)
-        deviation = delta - self._sum / self._count if self._count else delta
-        self._count += 1
-        self._sum += delta
-        self._squares += deviation * deviation
-
 
 def boundary(v: float, c: float, alpha: float) -> float:
     """The level that a sub-exponential process of scale c and variance v ever exceeds with probability at most alpha.
 
     It is the s > 0 at which `log_mixture`, which increases with s, is log(1/alpha).
     """
+    from scipy.optimize import brentq  # not at the top: importing it takes longer than most runs that end with it
+
     # Howard and others, §3.5: nearly the ρ whose boundary is lowest at this variance.
     twice = 2.0 * math.log(1.0 / alpha)
     rho = TIGHTEST_AT / (twice + math.log1p(twice))
@@ -194,6 +195,8 @@ def log_mixture(s: float, v: float, c: float, rho: float) -> float:
     b^b / (Γ(b) P(b, b)) ⋅ Γ(a) P(a, z) / z^a ⋅ exp(s/c + v/c²); P is the regularised lower incomplete gamma function,
     and at least about ½ where s ≥ 0.
     """
+    from scipy.special import gammainc, gammaln
+
     b, a = rho / (c * c), (v + rho) / (c * c)
     z = a + s / c
     prior = b * math.log(b) - gammaln(b) - math.log(gammainc(b, b))
