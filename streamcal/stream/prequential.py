@@ -84,7 +84,7 @@ class Prequential:
         reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()
-        self.difference = LogLossDifference()
+        self.difference = LogLossDifference(adaptive=True)
         self.weighted = False
         self.rows = 0
         self.positives = 0
