@@ -32,6 +32,7 @@ import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
 from streamcal.app.cli import _new as calibrator_of
+from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
@@ -138,7 +139,7 @@ def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, sourc
     if target == "-":
         out.write_bytes(result.stdout_bytes)
     written = read(out)
-    assert [float(row["calibrated"]) for row in written] == loop(OnlinePlatt(), rows)
+    assert [float(row["calibrated"]) for row in written] == loop(Auto(), rows)
     for row, given in zip(written, rows, strict=True):
         assert list(row) == ["id", "score", "click", "w", "t", "calibrated"]
         assert all(str(row[name]) == str(given[name]) for name in given)
@@ -146,7 +147,7 @@ def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, sourc
 
 def test_json_lines_on_standard_input() -> None:
     result = run("-", "--format", "jsonl", "--out", "-", stdin=as_jsonl(made()))
-    assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(OnlinePlatt(), made())
+    assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(Auto(), made())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_delimiters(tmp_path: Path, stream: Path, source: str, between: str, tar
         out.write_bytes(result.stdout_bytes)
     with RecordReader(out, delimiter=written) as reader:
         rows = [row for chunk in reader for row in chunk.rows]
-    assert [float(row["calibrated"]) for row in rows] == loop(OnlinePlatt(), made())
+    assert [float(row["calibrated"]) for row in rows] == loop(Auto(), made())
 
 
 def test_gzip_on_standard_input() -> None:
@@ -455,7 +456,7 @@ def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
 
 def test_time_that_nothing_reads(stream: Path) -> None:
     (line,) = warnings_of(run(stream, "--time", "t"))
-    assert line.startswith("--time has no effect: method ops does not forget by time")
+    assert line.startswith("--time has no effect: method auto does not forget by time")
     (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
     assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
     assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
@@ -626,7 +627,7 @@ def test_what_nohup_started_outlives_its_terminal() -> None:
 
 def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
-        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"OnlinePlatt")
+        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"Auto")
         until(lambda: process.poll() is not None or waits(process))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == INTERRUPTED
@@ -669,14 +670,14 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
 def test_a_solver_that_gives_up_names_the_row(
     stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: str
 ) -> None:
-    predict = OnlinePlatt.predict_one
+    predict = Auto.predict_one
 
-    def giving_up(self: OnlinePlatt, score: float, t: float | None = None) -> float:
+    def giving_up(self: Auto, score: float, t: float | None = None) -> float:
         if self.n == 7.0:
             raise SolverError("it ended with status 'cycling'")
         return predict(self, score, t)
 
-    monkeypatch.setattr(OnlinePlatt, "predict_one", giving_up)
+    monkeypatch.setattr(Auto, "predict_one", giving_up)
     out, state = tmp_path / "out.csv", tmp_path / "state.json"
     line = the_line(run(stream, "--on-error", on_error, "--out", out, "--state", state))
     assert line == f"{stream}, row 8: it ended with status 'cycling'"
@@ -894,8 +895,17 @@ def test_parameters_of_every_type(stream: Path, options: list[str], printed: str
     assert printed in result.stdout.splitlines()[1]
 
 
-def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
-    assert "OnlinePlatt(discount=1.0)" in run(stream).stdout
+def test_auto_is_the_method_where_none_is_named(stream: Path) -> None:
+    assert "Auto(delay=0)" in run(stream).stdout
+    help_text = " ".join(program("run", "--help").stdout.split())
+    assert "auto takes some 25 µs a row, ops a microsecond. [default: auto]" in help_text
+
+
+def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, tmp_path: Path) -> None:
+    run(stream, "--method", "ops", "--state", tmp_path / "s.json")
+    result = run(stream, "--state", tmp_path / "s.json")
+    assert result.exit_code == 0
+    assert "OnlinePlatt(discount=1.0), going on from" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -903,14 +913,17 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
     [
         (["--method", "isotnic"], "--method 'isotnic' is unknown; did you mean 'isotonic'?; known are identity,"),
         (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
-        (["--set", "discont=1"], "method ops has no parameter 'discont'; its parameters are: discount; did you mean"),
+        (
+            ["--method", "ops", "--set", "discont=1"],
+            "method ops has no parameter 'discont'; its parameters are: discount; did you mean",
+        ),
         (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, rpr"),
         (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
         (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
         (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
         (["--method", "oops"], "--method 'oops' is unknown; did you mean 'ops'?; known are identity, platt,"),
-        (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
-        (["--window", "5"], "method ops has no --window and no --half-life"),
+        (["--set", "degree=3"], "method auto has no parameter 'degree'; its parameters are: delay"),
+        (["--window", "5"], "method auto has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),
         (["--method", "bernstein", "--set", "degree=x"], "method bernstein: degree='x' is not possible"),
         (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
@@ -930,7 +943,7 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         (["--method", "isotonic", "--window", "0h", "--time", "t"], "--window: size=0 is not possible"),
         (
             ["--scale", "margin"],
-            "method ops has no parameter 'scale'; its parameters are: discount; methods that have it",
+            "method auto has no parameter 'scale'; its parameters are: delay; methods that have it",
         ),
         (["--scale", "margin", "--method", "bernstein"], "give finite lo and hi, as in --scale margin:-8,8"),
         (

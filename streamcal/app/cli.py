@@ -21,7 +21,7 @@ from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.report import conclusions, scores_table
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
@@ -40,8 +40,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-#: The default method of `streamcal run`: O(1) per row, fixed memory, adapts to drift, suitable for rare events.
-DEFAULT_METHOD = "ops"
 #: Descriptions of the counts of `Calibrator.tally`.
 TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
@@ -168,7 +166,12 @@ def run(
         str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes some 25 µs a row, ops a microsecond.  "
+            f"[default: {DEFAULT_METHOD}]",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
