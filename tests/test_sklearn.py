@@ -37,6 +37,7 @@ from streamcal import (
     VennAbers,
     Window,
 )
+from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.multiclass import OneVsRest
 from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier
 
@@ -114,6 +115,14 @@ def test_weights_reach_calibrator_and_base_and_weight_zero_is_no_row():
     assert not np.array_equal(without.estimator_.theta_, unweighted.estimator_.theta_)
     with pytest.raises(ValueError, match="non-zero"):
         model.fit(X, Y, np.zeros(len(Y)))
+
+
+def test_without_a_calibrator_it_is_the_default_of_the_race():
+    assert type(StreamingCalibratedClassifier(GaussianNB()).fit(X, Y).calibrator_).name == DEFAULT_METHOD == "auto"
+    copies = CrossCalibratedClassifier(GaussianNB()).fit(X, Y)
+    assert (copies.calibrator_.name, len(copies.estimators_)) == ("cross-venn-abers", 5)
+    with pytest.raises(InputError, match="choose a method and a scale for margins"):
+        StreamingCalibratedClassifier(LinearSVC()).fit(X, Y)
 
 
 def test_a_single_chunk_warns_that_nothing_is_calibrated():
