@@ -17,6 +17,7 @@ from streamcal.fusion import BernsteinFusion, CopulaFusion, PrequentialFusion
 from streamcal.learners.learner import Learner
 from streamcal.multiclass import OneVsRest
 from streamcal.regression import Normal
+from streamcal.states import signed
 
 SIZE = 60
 #: Two scores a row.
@@ -127,9 +128,11 @@ def test_a_method_defined_elsewhere_can_be_saved_too(tmp_path):
         (json.dumps({"streamcal": 1, "class": "dict", "params": {}, "learned": {}}).encode(), "'dict', which is not"),
         (json.dumps({"streamcal": 1, "class": "Calibrator"}).encode(), "'Calibrator', which is not"),
         (json.dumps({**Platt().state_dict(), "streamcal": 99}).encode(), "version 99"),
-        (json.dumps({**Platt().state_dict(), "learned": {}}).encode(), "damaged"),
+        (json.dumps(signed({**Platt().state_dict(), "learned": {}})).encode(), "damaged"),
         (
-            json.dumps({**OneVsRest(Platt()).state_dict(), "params": {"calibrator": {"learner": "No"}}}).encode(),
+            json.dumps(
+                signed({**OneVsRest(Platt()).state_dict(), "params": {"calibrator": {"learner": "No"}}})
+            ).encode(),
             "'No', which is not",
         ),
     ],

@@ -38,6 +38,7 @@ from laws import (
 
 import streamcal
 from streamcal import CapabilityError, InputError, MergeError, Prior, StateError
+from streamcal.states import signed
 
 ROOMS = {
     "one score": (binary.CASES, streamcal.REGISTRY),
@@ -373,14 +374,18 @@ def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
 
 
 def damaged(state):
-    """The state with one thing missing or wrong, in turn."""
-    yield from ({key: value for key, value in state.items() if key != name} for name in state)
+    """The state with one thing missing or wrong, in turn; the checksum is right, but where it is what is missing."""
+    yield {key: value for key, value in state.items() if key != "check"}
+    yield {key: value for key, value in state.items() if key != "streamcal"}
+    for name in ("class", "params", "learned"):
+        yield signed({key: value for key, value in state.items() if key != name})
     yield {**state, "streamcal": 999}
-    yield {**state, "class": "Stranger"}
-    yield {**state, "learned": None}
-    yield {**state, "params": {**state["params"], "stranger": 1}}
+    yield signed({**state, "class": "Stranger"})
+    yield signed({**state, "learned": None})
+    yield signed({**state, "learned": {**state["learned"], "stranger": 1}})
+    yield signed({**state, "params": {**state["params"], "stranger": 1}})
     for name in state["learned"]:
-        yield {**state, "learned": {key: value for key, value in state["learned"].items() if key != name}}
+        yield signed({**state, "learned": {key: value for key, value in state["learned"].items() if key != name}})
     yield from (None, [], "state", {})
 
 

@@ -138,7 +138,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def new_statistic(self) -> FoldedTrees:
-        return FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
+        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        return FoldedTrees(self.folds, grid, self.scale)
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""

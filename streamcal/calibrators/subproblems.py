@@ -16,6 +16,7 @@ from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import Fields, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Routing, Subproblems
@@ -129,12 +130,23 @@ class SequentialSubproblems(Statistic):
         calibrators = [[key, one._state()] for key, one in self.calibrators.items()]
         return {"totals": self._totals.state(), "sown": 0.0, "calibrators": calibrators}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._totals.restore(state["totals"])
-        self.calibrators.clear()
-        for key, saved in state["calibrators"]:
-            # JSON has made a list of a tuple of labels.
-            self._calibrator_of(tuple(key) if isinstance(key, list) else key)._restore(saved)
+    def fields(self) -> Fields:
+        return {"totals": unread, "sown": number(0.0, 0.0), "calibrators": listed(row(self._routing.key, unread))}
+
+    def _load(self, totals: Any, sown: float, calibrators: list[tuple[Key, Any]]) -> None:
+        read = Totals()
+        read.restore(totals)
+        parts: dict[Key, Calibrator] = {}
+        for key, saved in calibrators:
+            ensure(key not in parts, f"subproblem {key!r} occurs twice")
+            parts[key] = self._calibrator.clone()
+            parts[key]._restore(saved)
+        if self._routing.constant and read.count:
+            ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
+        self._totals, self.calibrators = read, parts
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._routing.require_possible(x, y)
 
     def _calibrator_of(self, key: Key) -> Calibrator:
         calibrator = self.calibrators.get(key)

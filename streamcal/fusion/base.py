@@ -19,9 +19,13 @@ from streamcal.parameters.inputs import check_label, check_score, check_scores_m
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import Reader, ensure, listed, maybe, text
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
+
+#: Of the name of a score in a state, in characters.
+LONGEST_NAME = 100_000
 
 
 class FusionMap(Shown, ABC):
@@ -244,9 +248,13 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         names = None if self._names is None else list(self._names)
         return {"names": names, **super()._state()}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._names = None if state["names"] is None else tuple(map(str, state["names"]))
-        super()._restore(state)
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
+
+    def _load(self, *, names: list[str] | None, **fields: Any) -> None:
+        ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
+        super()._load(**fields)
+        self._names = None if names is None else tuple(names)
 
 
 def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import Reader, unread
 
 #: The immutable map that is fitted to the statistic.
 Map = TypeVar("Map")
@@ -186,11 +187,15 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
         return {**super()._state(), "memory": self._memory.state(), **refreshed}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._memory.restore(state["memory"])
+    def _state_fields(self) -> dict[str, Reader]:
+        refreshed = dict.fromkeys(("since", "basis"), unread) if self.refresh_every > 1 else {}
+        return {**super()._state_fields(), "memory": unread, **refreshed}
+
+    def _load(self, *, memory: Any, since: Any = None, basis: Any = None, **fields: Any) -> None:
+        super()._load(**fields)
+        self._memory.restore(memory)
         if self.refresh_every > 1:
-            self._refreshing.restore(state)
+            self._refreshing.restore({"since": since, "basis": basis})
 
     # -- checks --------------------------------------------------------------------------------------------------
 
