@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
@@ -45,6 +45,10 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     Learning costs an update of the statistic; a prediction after a change costs a `solve`, other predictions only the
     evaluation of the map. Constructors of subclasses set the parameters that `new_statistic` and `pseudo_observations`
     read, and then call this one.
+
+    A prediction does not fail because a solver does: where `solve` raises `SolverError`, the last map that was solved
+    is served until the next change, or the empty map if there is none (a loaded state has none), and
+    `tally()["unsolved"]` counts one. This count is all that a prediction changes.
     """
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
@@ -63,6 +67,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] = (-1, 1.0)
+        self._unsolved = 0  # how many solves have failed
 
     @abstractmethod
     def new_statistic(self) -> Held:
@@ -73,7 +78,8 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         """The map fitted to a non-empty statistic whose weights are in units of a new observation.
 
         A pure function of the statistic and the parameters. `start`, the previous map or None, is a warm start for
-        iterative solvers: it changes the result by no more than the solver's tolerance.
+        iterative solvers: it changes the result by no more than the solver's tolerance. `SolverError` where the solver
+        does not succeed.
         """
 
     @abstractmethod
@@ -112,9 +118,11 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         """Counts of observations handled without an error.
 
         These are the count that the class calls `noted` (such as scores clamped by the scale), `missed` (retractions of
-        observations that were already forgotten) and `late` (observations that arrived too late to be kept).
+        observations that were already forgotten), `late` (observations that arrived too late to be kept) and `unsolved`
+        (maps for which the solver failed, so that predictions were made by the last one that it found).
         """
-        return {**super().tally(), "missed": self._memory.missed, "late": self._memory.late}
+        memory = self._memory
+        return {**super().tally(), "missed": memory.missed, "late": memory.late, "unsolved": self._unsolved}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -150,6 +158,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._memory.merge(other._memory)
         self._changed(other._memory.count)
         self._note(other._noted)
+        self._unsolved += other._unsolved
 
     def _changed(self, number: int) -> None:
         """Count changed observations; the map is refreshed after every r-th."""
@@ -167,13 +176,24 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
-        """The map as of `t`, solved anew only if the statistic has changed."""
+        """The map as of `t`, solved anew only if the statistic has changed; if that fails, the last one solved."""
         statistic = self._present(t)
         state = self._source.version, 1.0 if self.by_ratios else statistic.unit
         if self._solved is None or self._solved_for != state:
-            self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
+            self._solved = self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
             self._solved_for = state
         return self._solved
+
+    def _solved_or_last(self, statistic: Held) -> Map:
+        """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""
+        try:
+            return self.solve(statistic, self._solved)
+        except SolverError:
+            self._count_unsolved()
+            return self.empty_map() if self._solved is None else self._solved
+
+    def _count_unsolved(self) -> None:
+        self._unsolved += 1
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
@@ -185,10 +205,12 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _state(self) -> dict[str, Any]:
         self._memory.as_of(None)
         refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
-        return {**super()._state(), "memory": self._memory.state(), **refreshed}
+        unsolved = {"unsolved": self._unsolved} if self._unsolved else {}
+        return {**super()._state(), "memory": self._memory.state(), **refreshed, **unsolved}
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
+        self._unsolved = int(state.get("unsolved", 0))
         self._memory.restore(state["memory"])
         if self.refresh_every > 1:
             self._refreshing.restore(state)
