@@ -661,12 +661,12 @@ def test_an_array_of_dates_is_as_good_as_a_list():
 def test_the_counts_survive_saving_and_add_up_in_a_merge():
     cal = learned(exact(forgetting=Window(10.0, by="time")), [(0.5, 1, 1.0, 50.0), (0.25, 1, 1.0, 0.0)])
     cal.unlearn_one(0.25, 1, 1.0, 0.0)
-    assert cal.tally() == {"clamped": 0, "missed": 1, "late": 1}
+    assert cal.tally() == {"clamped": 0, "missed": 1, "late": 1, "unsolved": 0}
     read = through_json(cal)
     assert read.tally() == cal.tally()
     read.merge(cal)
-    assert read.tally() == {"clamped": 0, "missed": 2, "late": 2}
-    assert cal.clone().tally() == {"clamped": 0, "missed": 0, "late": 0}
+    assert read.tally() == {"clamped": 0, "missed": 2, "late": 2, "unsolved": 0}
+    assert cal.clone().tally() == {"clamped": 0, "missed": 0, "late": 0, "unsolved": 0}
 
 
 # -- memories without a method -----------------------------------------------------------------------------------

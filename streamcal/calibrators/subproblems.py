@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import Any, Self, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import CapabilityError, MergeError
+from streamcal.errors import CapabilityError, MergeError, SolverError
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
@@ -33,12 +33,21 @@ class Readers:
     statistic : Subproblems
         Read until its next change.
     previous : Readers or None
-        The previous ones, as warm starts of solvers.
+        The previous ones, as warm starts of solvers; where a solver fails, they are served instead.
+    failed : callable
+        Called for each subproblem whose solver fails.
     """
 
-    def __init__(self, method: AdditiveCalibrator[Any], statistic: Subproblems, previous: Readers | None) -> None:
+    def __init__(
+        self,
+        method: AdditiveCalibrator[Any],
+        statistic: Subproblems,
+        previous: Readers | None,
+        failed: Callable[[], None],
+    ) -> None:
         self._method = method
         self._statistic = statistic
+        self._failed = failed
         self._starts: dict[Key, Any] = {}
         if previous is not None and not method.reads_statistic:
             self._starts = {**previous._starts, **previous._made}
@@ -51,23 +60,24 @@ class Readers:
             part = self._statistic.part(key)
             if part is None:
                 return None
-            made = reader_of(self._method, part, self._starts.get(key))
+            made = self._solved(key, part, self._method.reader)
             self._made[key] = made
         return made
 
     def all(self) -> dict[Key, CalibrationMap]:
         """The maps of all subproblems with observations: immutable, whatever changes later."""
-        return {key: map_of(self._method, part, self._starts.get(key)) for key, part in self._statistic.parts.items()}
+        return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
 
-
-def reader_of(method: AdditiveCalibrator[Any], part: Statistic, start: Any) -> CalibrationMap:
-    """What a binary method predicts from a statistic, until its next change."""
-    return method.reader(part, start) if part.n > 0.0 else method.empty_map()
-
-
-def map_of(method: AdditiveCalibrator[Any], part: Statistic, start: Any) -> CalibrationMap:
-    """The map of a binary method for a statistic."""
-    return method.solve(part, start) if part.n > 0.0 else method.empty_map()
+    def _solved(self, key: Key, part: Statistic, solve: Callable[[Any, Any], CalibrationMap]) -> CalibrationMap:
+        """What the method predicts from a part; where its solver fails, the previous predictor, or the empty map."""
+        if part.n <= 0.0:
+            return self._method.empty_map()
+        start = self._starts.get(key)
+        try:
+            return solve(part, start)
+        except SolverError:
+            self._failed()
+            return self._method.empty_map() if start is None else start
 
 
 class SequentialSubproblems(Statistic):
@@ -198,7 +208,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
             return sequential
         state = self._source.version, statistic.unit
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(self._additive, statistic, self._readers)
+            self._readers = Readers(self._additive, statistic, self._readers, self._count_unsolved)
             self._readers_for = state
         return self._readers
 
@@ -206,4 +216,5 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         """The map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
-        return Readers(cast(AdditiveCalibrator[Any], self._additive), statistic, self._readers).all()
+        method = cast(AdditiveCalibrator[Any], self._additive)
+        return Readers(method, statistic, self._readers, self._count_unsolved).all()

@@ -178,11 +178,15 @@ class Learner(ABC):
 
     def _restore(self, state: Any) -> None:
         """Load the result of `_state` into a new clone; `StateError` unless it can be one."""
-        self._load(**record(self._state_fields())(state))
+        self._load(**record(self._state_fields(), self._optional_fields())(state))
 
     def _state_fields(self) -> dict[str, Reader]:
         """The fields of `_state`, each with what reads it; extended by subclasses."""
         return {} if self.noted is None else {self.noted: whole()}
+
+    def _optional_fields(self) -> dict[str, Reader]:
+        """Fields that earlier versions did not write; None where they are absent."""
+        return {}
 
     def _load(self, **fields: Any) -> None:
         """Take over fields as they were read; `StateError` if one contradicts another. Extended by subclasses."""
