@@ -129,7 +129,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Fit on one more chunk: first the calibrator, on the scores of the current base, then the base.
 
         The first call requires the two `classes`, and only fits the base if it has `partial_fit`. A base without
-        `partial_fit` is cross-fitted by the first call, or by `fit`; later calls only update the calibrator.
+        `partial_fit`, such as a `RandomForestClassifier`, is cross-fitted by the first call, or by `fit`; later calls
+        only update the calibrator, of which the first `partial_fit` warns.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
@@ -140,6 +141,13 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         unknown = np.setdiff1d(sample.y, self.classes_)
         if len(unknown):
             raise ValueError(f"y holds the classes {unknown.tolist()}, which are not in {self.classes_.tolist()}")
+        if self._base_stays:
+            self._base_stays = False  # said once
+            warnings.warn(
+                f"{type(self.estimator).__name__} has no partial_fit: it is fitted once, and partial_fit then only "
+                "updates the calibrator. Give a base with partial_fit, or FrozenEstimator(fitted base) to mean this",
+                stacklevel=2,
+            )
         if not (self._base_learns or self._base_is_ready):
             return self._cross_fit(sample)
         return self._learn(sample.take(sample.weighty()))
@@ -192,6 +200,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         # FrozenEstimator passes partial_fit on to the model it should protect.
         self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
         self._base_is_ready = frozen
+        #: Whether `partial_fit` still has to say that it does not update the base.
+        self._base_stays = not (self._base_learns or frozen)
 
     def _learn(self, chunk: _Sample) -> Self:
         """Score the chunk, update the calibrator, then the base."""

@@ -161,7 +161,8 @@ def test_rows_in_no_test_part_do_not_reach_the_calibrator():
 
 def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():
     model = StreamingCalibratedClassifier(LogisticRegression(), Platt())
-    model.partial_fit(X[:300], Y[:300], classes=[0, 1])
+    with pytest.warns(UserWarning, match="LogisticRegression has no partial_fit: it is fitted once"):
+        model.partial_fit(X[:300], Y[:300], classes=[0, 1])
     coefficients = model.estimator_.coef_.copy()
     assert np.array_equal(coefficients, LogisticRegression().fit(X[:300], Y[:300]).coef_)
     model.partial_fit(X[300:], Y[300:], sample_weight=W[300:])

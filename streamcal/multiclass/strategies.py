@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from streamcal.multiclass.labels import ClassLabel
+from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.multiclass.observations import read_back
 from streamcal.parameters.types import FloatArray
+from streamcal.states import listed
+from streamcal.statistics.class_table import require_classes
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing
 
 #: A binary subproblem, positive if the last of these labels occurred; (L,), or (I, J) for outcomes I and J only.
@@ -20,6 +22,9 @@ Subproblem: TypeAlias = tuple[ClassLabel, ...]
 
 class Strategy(Routing):
     """Labels are in order, so that a subproblem and its orientation do not depend on the order of arrival."""
+
+    #: Number of labels of a subproblem.
+    size: ClassVar[int]
 
     @abstractmethod
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
@@ -39,6 +44,12 @@ class Strategy(Routing):
             rows = present[:, own].all(axis=1) & concerned[outcome]
             if rows.any():
                 yield key, rows, self.score_many(key, given)[rows], outcome[rows] == own[-1]
+
+    def key(self, plain: Any) -> Subproblem:
+        return tuple(listed(check_class, length=self.size)(plain))
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_classes(x, y)
 
     @abstractmethod
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
@@ -68,6 +79,8 @@ class Strategy(Routing):
 class OneAgainstRest(Strategy):
     """A subproblem (L,) for each label L, with the binary label y = L. Every observation is part of those of all its
     labels."""
+
+    size = 1
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         return [(label,) for label in labels]
@@ -100,6 +113,8 @@ class OneAgainstOne(Strategy):
     where the predictions are those of one probability vector (Price, Knerr, Personnaz and Dreyfus 1994). Where both
     scores are 0 the score of the pair is ½.
     """
+
+    size = 2
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         return [(first, second) for i, first in enumerate(labels) for second in labels[i + 1 :]]
