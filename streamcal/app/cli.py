@@ -347,7 +347,7 @@ def demo(
         "streamcal-demo.png"
     ),
 ) -> None:
-    """Calibrate two online models on a real stream, through drift and a late correction.
+    """Calibrate two online models on a real stream that drifts.
 
     The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
     some 20 seconds. The picture needs matplotlib.

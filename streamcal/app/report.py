@@ -118,9 +118,9 @@ def _sided(difference: float) -> str:
     Examples
     --------
     >>> _sided(-0.000214), _sided(12.5), _sided(0.0)
-    ('0.00021 lower', '12 higher', '0 higher')
+    ('0.00021 lower', '12 higher', 'the same')
     """
-    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}"
+    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
 
 
 def _plain(value: float) -> str:
