@@ -60,7 +60,7 @@ NEEDS = (
     Need("the order of the scores kept", lambda name, _: REGISTRY[name].monotone),
     Need("an interval", lambda name, _: REGISTRY[name].has_interval),
 )
-RARE = "rare events: clicks, fraud"
+RARE = "rare events, such as clicks"
 
 
 class Advice(NamedTuple):
