@@ -369,24 +369,25 @@ def doctor() -> None:
 
 @app.command()
 def demo(
-    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the reliability diagrams.")] = Path(
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the picture.")] = Path(
         "streamcal-demo.png"
     ),
 ) -> None:
-    """Calibrate two online models on a real stream.
+    """Calibrate two online models on a real stream that drifts.
 
     The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
-    less than a minute.
+    some 20 seconds. The picture needs matplotlib.
     """
     from streamcal.app import demo as show
+    from streamcal.app import demo_report
 
     console = Console(highlight=False)
     _check_place(picture, "picture")
     with failing():
         with progress_bar("bank marketing") as tell:
             result = show.run(tell)
-        show.report(result, console)
-        show.save_picture(result, picture, console)
+        demo_report.report(result, console)
+        demo_report.save_picture(result, picture, console)
     console.print("\nThe same on your own file:", soft_wrap=True)
     console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
 
