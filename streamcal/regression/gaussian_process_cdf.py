@@ -84,6 +84,9 @@ class RBF(Setting):
 #: The default kernels: small and large variance, with long, medium and short lengths.
 KERNELS = (RBF(2.0, 0.5, 0.3), RBF(2.0, 0.25, 0.15), RBF(16.0, 0.5, 0.3), RBF(16.0, 0.25, 0.15), RBF(16.0, 0.15, 0.07))
 
+#: Knots of a calibrated distribution.
+MOST_POINTS = 2**16
+
 
 class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
     """P(Y ≤ t | q) = 1/(1 + exp(−m − g)) with a Gaussian process g over (u, t): u the predicted q(t) on a scale, and t.
@@ -174,8 +177,8 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
             if value not in allowed:
                 raise InputError(f"{name}={value!r} is not possible; give {' or '.join(map(repr, allowed))}")
-        if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-            raise InputError(f"points={points!r} is not possible; give a whole number of at least 2")
+        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
+            raise InputError(f"points={points!r} is not possible; give a whole number from 2 to {MOST_POINTS:,}")
         require(scale, Scale, "scale", "Logit(lo, hi) or Probability()")
         if scale.domain != (0.0, 1.0):
             raise InputError(f"scale={scale!r} is not possible: it is read with probabilities; give Logit(lo, hi)")
