@@ -141,6 +141,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
+        self._memory.require_times(t)  # before a first part is learned
         for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))

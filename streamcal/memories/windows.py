@@ -10,7 +10,16 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Held, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.memories.memory import (
+    Coordinate,
+    Held,
+    Memory,
+    columns,
+    coordinates,
+    never_learned,
+    require_jumps,
+    saved_columns,
+)
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
@@ -154,9 +163,12 @@ class TimeWindow(Memory[Held]):
 
     steady = False
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: float) -> None:
+    def __init__(
+        self, statistic: Held, prior: PseudoObservations | None, size: float, max_jump: float = math.inf
+    ) -> None:
         super().__init__(statistic, prior)
         self._size = size
+        self._max_jump = max_jump
         self._clock = -math.inf
         self._edge = -math.inf
         self._entries: SortedList[tuple[float, Coordinate, float, float]] = SortedList()
@@ -173,7 +185,12 @@ class TimeWindow(Memory[Held]):
         self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
 
+    def require_times(self, t: FloatArray) -> None:
+        require_jumps(self._clock, t, self._max_jump)
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        if t - self._clock > self._max_jump:
+            self.require_times(np.array([t]))
         self._advance(t)
         if t <= self._edge:
             self.late += 1
