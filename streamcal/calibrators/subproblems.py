@@ -77,7 +77,18 @@ class Readers:
 
     def all(self) -> dict[Key, CalibrationMap]:
         """The maps of all subproblems with observations: immutable, whatever changes later."""
-        return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
+        if self._method.reads_statistic:  # its predictors are no maps
+            return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
+        return {key: self.get(key) for key in self._statistic.parts}  # type: ignore[misc]
+
+    def reads(self, statistic: Subproblems) -> bool:
+        """Whether they are of this statistic."""
+        return self._statistic is statistic
+
+    def over(self, statistic: Subproblems) -> Readers:
+        """The same of an equal statistic."""
+        self._statistic = statistic
+        return self
 
     def _solved(self, key: Key, part: Statistic, solve: Callable[[Any, Any], CalibrationMap]) -> CalibrationMap:
         """What the method predicts from a part; where its solver fails, the previous predictor, or the empty map."""
@@ -217,11 +228,20 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         if self._additive is None:
             sequential: SequentialSubproblems = statistic
             return sequential
-        state = self._source.version, statistic.unit
+        return self._readers_over(statistic)
+
+    def _readers_over(self, statistic: Subproblems) -> Readers:
+        """What predictions are read from, over the present statistic."""
+        method, state = cast(AdditiveCalibrator[Any], self._additive), (self._source.version, statistic.unit)
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(self._additive, statistic, self._readers, self._count_unsolved)
+            self._readers = Readers(method, statistic, self._readers, self._count_unsolved)
             self._readers_for = state
-        return self._readers
+        return self._readers.over(statistic)
+
+    def _solved_or_last(self, statistic: Any) -> Map:
+        if self._additive is not None:  # one map of a subproblem, however it is read: the next one starts from it
+            self._readers_over(statistic)
+        return super()._solved_or_last(statistic)
 
     # -- saving --------------------------------------------------------------------------------------------------
 
@@ -251,5 +271,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         """The map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
+        if self._readers is not None and self._readers.reads(statistic):
+            return self._readers.all()
         method = cast(AdditiveCalibrator[Any], self._additive)
         return Readers(method, statistic, self._readers, self._count_unsolved).all()

@@ -36,7 +36,8 @@ class _Window(Memory[Held]):
 
         Nothing where sums have no rounding errors: what follows is then the same after they were summed anew.
         """
-        return {"sums": [self._evicted, self.statistic.state()]} if self.statistic.drifts else {}
+        saved = self.statistic.state()  # first: it may find that its sums have no rounding errors any more
+        return {"sums": [self._evicted, saved]} if self.statistic.drifts else {}
 
     def _take_sums(self, evicted: int, saved: Any) -> int:
         """Take over saved sums, and return `evicted`, unless they are those of other observations than are held."""
