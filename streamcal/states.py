@@ -36,6 +36,8 @@ HEAVIEST = 1e90
 #: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
 #: rounding error.
 LIGHTEST = 1e-170
+#: No parameter of a map from which a solver starts is larger.
+LARGEST_START = 1e12
 #: No number of observations is larger; floats count no further.
 MOST = 2**53
 #: Relative rounding error of sums of up to a million observations, by which fields of one state may differ.
@@ -142,6 +144,12 @@ def hexadecimal(digits: int) -> Reader:
 def maybe(reader: Reader) -> Reader:
     """None, or what the reader reads."""
     return lambda value: None if value is None else reader(value)
+
+
+def flag(value: Any) -> bool:
+    """True or False."""
+    ensure(isinstance(value, bool), f"{_shown(value)} is neither true nor false")
+    return bool(value)
 
 
 def unread(value: Any) -> Any:

@@ -24,6 +24,8 @@ from streamcal.states import Reader, ensure, listed, maybe, text
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
 
+#: Scores that are fused.
+MOST_SCORES = 10_000
 #: Of the name of a score in a state, in characters.
 LONGEST_NAME = 100_000
 
@@ -161,8 +163,8 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         forgetting: Forgetting = Forever(),
         refresh_every: int = 1,
     ) -> None:
-        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or n_scores < 1:
-            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number of at least 1")
+        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or not 1 <= n_scores <= MOST_SCORES:
+            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number from 1 to {MOST_SCORES:,}")
         self.n_scores = n_scores
         self.scale = scale
         self._scales = scale if isinstance(scale, tuple) else (scale,) * n_scores

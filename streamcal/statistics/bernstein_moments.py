@@ -65,6 +65,9 @@ class BernsteinMoments(Statistic):
         assert abs(cross.sum() - positive) <= slack
         assert count > 0 or not moments.any()
 
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
+
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
 

@@ -82,6 +82,9 @@ class ChebyshevMoments(Statistic):
         assert (np.abs(self.moments) <= self.moments[0] + ACCURACY * self._peak).all(), "no polynomial is beyond ±1"
         assert self._count > 0 or not self.moments.any()
 
+    def _summed(self) -> tuple[Any, ...]:
+        return self.moments, self.cross
+
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
 

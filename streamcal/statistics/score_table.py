@@ -136,6 +136,9 @@ class ScoreTable(Statistic):
         self._require_coordinates(x, self.scale)
         self._load_rows(x.tolist(), *sums, peak)
 
+    def _summed(self) -> tuple[Any, ...]:
+        return np.array(list(self._rows)), np.array(list(self._rows.values()))
+
     def _load_rows(
         self, x: list[Any], weight: FloatArray, positive: FloatArray, count: FloatArray, peak: float
     ) -> None:
@@ -295,6 +298,9 @@ class GridTable(Statistic):
         self._cells[:] = 0.0
         self._cells[used] = cells
         self._count, self._peak = int(count.sum()), peak
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self._cells[:, :3], self._cells[:, 3:]
 
     def _check(self) -> None:
         super()._check()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import InputError, SolverError, StateError, StreamcalError
+from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential
@@ -339,7 +339,8 @@ class Run:
         try:
             prediction = self.evaluation.step(*observation)
         except InputError as error:
-            raise RecordError(str(error), column=self.columns.score) from None
+            column = self.columns.time if isinstance(error, ClockError) else self.columns.score
+            raise RecordError(str(error), column=column) from None
         _add(prediction, row)
 
     def _parse(self, row: Row) -> Observation:
