@@ -212,7 +212,7 @@ def _shown(value: Any) -> str:
 # -- conditions on several fields --------------------------------------------------------------------------------------
 
 
-def require_rising(x: FloatArray, what: str) -> None:
+def require_rising(x: npt.NDArray[Any], what: str) -> None:
     """`StateError` unless the numbers rise strictly."""
     ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import CapabilityError, MergeError, SolverError
+from streamcal.errors import CapabilityError, MergeError, SolverError, StateError
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
@@ -257,7 +257,8 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
 
     def _load_start(self, start: Any) -> None:
         method, statistic = self._additive, self._present(None)
-        ensure(method is not None, f"{self._method!r} has no start")
+        if method is None:
+            raise StateError(f"{self._method!r} has no start")
         part = row(self._routing.key, method._map_of, flag)
         own, parts = row(unread, listed(part))(start)
         if own is not None:

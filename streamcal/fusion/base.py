@@ -253,7 +253,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     def _state_fields(self) -> dict[str, Reader]:
         return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
 
-    def _load(self, *, names: list[str] | None, **fields: Any) -> None:
+    def _load(self, *, names: list[str] | None = None, **fields: Any) -> None:
         ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
         super()._load(**fields)
         self._names = None if names is None else tuple(names)

@@ -188,8 +188,8 @@ class Memory(Generic[Held]):
     def _own_state(self) -> dict[str, Any]:
         return {"statistic": self.statistic.state()}
 
-    def _own_load(self, *, statistic: Any) -> None:
-        self.statistic.restore(statistic)
+    def _own_load(self, *_: Any, **own: Any) -> None:
+        self.statistic.restore(own["statistic"])
         ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
 
 

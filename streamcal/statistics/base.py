@@ -138,7 +138,7 @@ class Statistic(ABC):
         """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
 
     @abstractmethod
-    def _load(self, **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
         """Replace the content by fields as they were read; `StateError`, and no change, if they contradict another."""
 
     def agrees(self, other: Self) -> bool:

@@ -25,6 +25,7 @@ class BernsteinMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree

@@ -80,7 +80,7 @@ class VectorTable(ScoreTable):
         rows = listed(row(numbers(self.width), number(), number(), number()))
         return {"rows": rows, "peak": number(0.0, HEAVIEST)}
 
-    def _load(self, rows: list[tuple[FloatArray, float, float, float]], peak: float) -> None:
+    def _load(self, rows: Any, peak: float) -> None:
         x = np.array([one[0] for one in rows]).reshape(-1, self.width)
         ensure((np.lexsort(x.T[::-1]) == np.arange(len(x))).all(), "the coordinates are in no order")
         ensure((x[1:] != x[:-1]).any(axis=1).all(), "a coordinate occurs twice")
