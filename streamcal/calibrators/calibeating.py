@@ -36,7 +36,7 @@ class CalibeatenOPS(SequentialCalibrator):
         """The current prediction of bin `i`."""
 
     @abstractmethod
-    def _learn(self, i: int, y: float, w: float) -> None:
+    def _learn_bin(self, i: int, y: float, w: float) -> None:
         """Update bin `i` with the label `y` of weight `w`."""
 
     @property
@@ -52,7 +52,7 @@ class CalibeatenOPS(SequentialCalibrator):
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         p = self._newton.predict_fast(score)
         if self._newton.learn_fast(score, y, w):
-            self._learn(bin_of(p, self.bins), 1.0 if y else 0.0, w)
+            self._learn_bin(bin_of(p, self.bins), 1.0 if y else 0.0, w)
         else:
             super().learn_one(score, y, w, t)
 
@@ -61,5 +61,5 @@ class CalibeatenOPS(SequentialCalibrator):
         return BinnedSigmoidMap(self.scale, slope, offset, [self._forecast(i) for i in range(self.bins)])
 
     def _step(self, x: float, y: float, w: float) -> None:
-        self._learn(bin_of(self._newton.predict(x), self.bins), y, w)
+        self._learn_bin(bin_of(self._newton.predict(x), self.bins), y, w)
         self._newton.step(x, y, w)

@@ -73,7 +73,7 @@ class HedgedOPS(CalibeatenOPS):
     def _forecast(self, i: int) -> float:
         return self._hedger.forecast(i)
 
-    def _learn(self, i: int, y: float, w: float) -> None:
+    def _learn_bin(self, i: int, y: float, w: float) -> None:
         self._hedger.learn(i, y, w)
 
     def _state(self) -> dict[str, Any]:

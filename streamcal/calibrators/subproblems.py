@@ -173,7 +173,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
     def unlearns(self) -> bool:
         return self._additive is not None and super().unlearns
 
-    def _unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+    def _unlearn(self, x: Coordinate, y: float, w: float, t: float, noted: int = 0) -> None:
         if self._additive is None:
             raise CapabilityError(f"{self._method!r} depends on the order of its observations and cannot unlearn")
         super()._unlearn(x, y, w, t)

@@ -63,7 +63,7 @@ class TrackingOPS(CalibeatenOPS):
     def _forecast(self, i: int) -> float:
         return self._positive[i] / self._weight[i]
 
-    def _learn(self, i: int, y: float, w: float) -> None:
+    def _learn_bin(self, i: int, y: float, w: float) -> None:
         self._weight[i] += w
         self._positive[i] += w * y
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.errors import InputError, MergeError
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
@@ -83,11 +83,10 @@ class Fusion(Learner):
     #: M, the number of scores.
     n_scores: int
 
-    @abstractmethod
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        self._learn(*self._checked(scores, y, w, t))
 
-    @abstractmethod
     def learn_many(
         self,
         scores: npt.ArrayLike,
@@ -99,6 +98,25 @@ class Fusion(Learner):
 
         On an error nothing is learned.
         """
+        self._learn_many(*self._checked_many(scores, y, w, t))
+
+    def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
+        self._unlearn(*self._checked(scores, y, w, t))
+
+    @abstractmethod
+    def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
+        """Coordinates, label, weight, time, and how many scores are clamped; or an `InputError`."""
+
+    @abstractmethod
+    def _checked_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        """Coordinates (n, M), labels, weights, times, and how many scores are clamped; or an `InputError`."""
 
     @abstractmethod
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
@@ -107,10 +125,6 @@ class Fusion(Learner):
     @abstractmethod
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """The probabilities at scores of shape (n, M), all as of time `t`, shape (n,). The state does not change."""
-
-    def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Remove an earlier `learn_one` with the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> FusionMap:
@@ -160,30 +174,29 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        s, names = self._read(scores)
+        observation = self._checked(scores, y, w, t)
+        self._learn(*observation)
+        if observation[2] > 0.0 and isinstance(scores, Mapping):
+            self._names = tuple(sorted(scores))
+
+    def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
+        s = self._read(scores)
         label, weight, time = check_label(y), check_weight(w), self._time(t)
         clamped = sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True))
-        self._learn(self._coordinate(s), label, weight, time, clamped)
-        if weight > 0.0:
-            self._names = names
+        return self._coordinate(s), label, weight, time, clamped
 
-    def learn_many(
+    def _checked_many(
         self,
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
         times = self._times(t, len(labels))
-        self._learn_many(coordinates(self._scales, s), labels, weights, times)
         kept = np.ascontiguousarray(s[weights > 0.0].T)
-        self._note(sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True)))
-
-    def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        s, _ = self._read(scores)
-        label, weight, time = check_label(y), check_weight(w), self._time(t)
-        self._unlearn(self._coordinate(s), label, weight, time)
+        clamped = sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
+        return coordinates(self._scales, s), labels, weights, times, clamped
 
     def merge(self, other: Self) -> None:
         if self.same_parameters(other) and None not in (self._names, other._names) and self._names != other._names:
@@ -194,7 +207,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        return self._map_at(t).at(self._coordinate(self._read(scores)[0]))
+        return self._map_at(t).at(self._coordinate(self._read(scores)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
@@ -205,9 +218,8 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
 
     # -- reading scores ------------------------------------------------------------------------------------------
 
-    def _read(self, scores: Scores) -> tuple[list[float], tuple[str, ...] | None]:
-        """M finite floats in the order of the scales, and the names of the scores from now on."""
-        names = self._names
+    def _read(self, scores: Scores) -> list[float]:
+        """M finite floats in the order of the scales."""
         if isinstance(scores, Mapping):
             if not all(isinstance(name, str) for name in scores):
                 raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
@@ -221,7 +233,7 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
             raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
         if len(scores) != self.n_scores:
             raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
-        return [check_score(score) for score in scores], names
+        return [check_score(score) for score in scores]
 
     def _coordinate(self, s: list[float]) -> tuple[float, ...]:
         return tuple([scale.coordinate(one) for scale, one in zip(self._scales, s, strict=True)])

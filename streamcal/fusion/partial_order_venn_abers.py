@@ -96,7 +96,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
-        return map.interval_at(self._coordinate(self._read(scores)[0]), positive_weight(w))
+        return map.interval_at(self._coordinate(self._read(scores)), positive_weight(w))
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None

@@ -13,7 +13,6 @@ from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.learners.additive import require
-from streamcal.learners.sequential import SequentialLearner
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 
@@ -24,7 +23,7 @@ DEGREES = (1, 2, 3, 5)
 REFRESH = 32
 
 
-class PrequentialFusion(SequentialLearner, Fusion):
+class PrequentialFusion(Fusion):
     """The candidate with the smallest loss so far, L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is
     learned.
 
@@ -63,6 +62,9 @@ class PrequentialFusion(SequentialLearner, Fusion):
     summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
+    #: Which candidate is selected depends on the order of the observations.
+    merges = False
+    unlearns = False
 
     def __init__(self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0) -> None:
         given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
@@ -102,29 +104,37 @@ class PrequentialFusion(SequentialLearner, Fusion):
         """Counts of the leader, such as clamped scores."""
         return self.leader.tally()
 
-    def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        label, weight = check_label(y), check_weight(w)
-        for candidate in self._candidates:
-            candidate._time(t)
-        predicted = [candidate.predict_one(scores, t) for candidate in self._candidates]
-        if weight > 0.0:
-            for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
-                self._losses[k] = self.discount * self._losses[k] + weight * (p - label) ** 2
-                candidate.learn_one(scores, y, w, t)
+    def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
+        return scores, check_label(y), check_weight(w), self._time(t), 0
 
-    def learn_many(
+    def _checked_many(
         self,
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
         for candidate in self._candidates:
-            times = candidate._times(t, len(labels))
             coordinates(candidate._scales, s)
-        for row in zip(s.tolist(), labels.tolist(), weights.tolist(), times.tolist(), strict=True):
-            self.learn_one(*row)
+        return s, labels, weights, self._times(t, len(labels)), 0
+
+    def _time(self, t: Time | None) -> float:
+        return max(candidate._time(t) for candidate in self._candidates)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return np.max([candidate._times(t, size) for candidate in self._candidates], axis=0)
+
+    def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
+        predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
+        if w > 0.0:
+            for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
+                self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
+                candidate.learn_one(x, y, w, t)
+
+    def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        for row in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
+            self._learn(*row)
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
         return self.leader.predict_one(scores, t)

@@ -52,7 +52,7 @@ from streamcal.kernels.hull_nodes import EXACT_LIMIT, LEAF_CAPACITY, LEFT, RIGHT
 from streamcal.kernels.hull_search import TIE
 
 if cython.compiled:
-    from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -69,7 +69,7 @@ if cython.compiled:
     )
     from cython.cimports.streamcal.kernels.hull_search import Search
 else:
-    from streamcal.kernels.fast_path import fast_case, fast_score
+    from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -180,10 +180,10 @@ class HullTree(Search):
         self._lo, self._hi = lo, hi
 
     def update_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`update_one` for an unchecked observation if `fast_case` accepts it; returns whether it did."""
+        """`update_one` for an unchecked observation if `fast_observation` accepts it; returns whether it did."""
         s: cython.double
         weight: cython.double
-        if fast_case(score, y, w, self._lo, self._hi) != 2:
+        if not fast_observation(score, y, w, self._lo, self._hi):
             return False
         s, weight = score, w
         self._add(self._placed(s), weight, weight if y is True else 0.0, 1)

@@ -119,23 +119,22 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
-        """Learn one checked observation, and note something of it."""
         if w > 0.0:
             self._memory.learn(x, y, w, t)
             self._changed(1)
-            self._note(noted)
+            if noted:
+                self._note(noted)
 
-    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        """Learn checked arrays: coordinates of shape (n,) or (n, M), outcomes, weights and times."""
+    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
         for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
+        self._note(noted)
 
-    def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
-        """Remove one checked observation."""
+    def _unlearn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if w > 0.0:
@@ -196,7 +195,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _time(self, t: Time | None) -> float:
-        """The time as a float; `InputError` if the policy needs one and there is none."""
         if t is not None:
             return check_time(t)
         if self._timed:
@@ -204,7 +202,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return 0.0
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        """The times as an array of shape (size,), or an `InputError`."""
         if t is not None:
             return check_times(t, size)
         if self._timed:

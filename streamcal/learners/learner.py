@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
+import numpy.typing as npt
+
 from streamcal import lazy
-from streamcal.errors import InputError, MergeError, StateError
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.parameters.settings import Setting, decode, encode
+from streamcal.parameters.types import FloatArray, Time
 
 STATE_VERSION = 1
 
@@ -21,6 +24,9 @@ class Learner(ABC):
 
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
     class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
+    Each of these contracts declares the public methods with its kind of observation (`learn_one`, `learn_many`,
+    `unlearn_one`) and checks their arguments; what then happens to a checked observation is defined here, by
+    `AdditiveLearner` and by `SequentialLearner`.
     """
 
     #: Its name in the lists of methods.
@@ -68,6 +74,28 @@ class Learner(ABC):
     @abstractmethod
     def n(self) -> float:
         """Total weight held; under decay, in units of a new observation."""
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
+        """Learn one checked observation; `noted` is added to the count of that name if the weight is above 0."""
+
+    @abstractmethod
+    def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        """Learn n checked observations: coordinates of shape (n,) or (n, M), and arrays of shape (n,)."""
+
+    def _unlearn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
+        """Remove one checked observation; counts are not reduced."""
+        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+
+    @abstractmethod
+    def _time(self, t: Time | None) -> float:
+        """The time as a float; `InputError` where one is needed and there is none."""
+
+    @abstractmethod
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        """The times as an array of shape (size,), or an `InputError`."""
 
     def merge(self, other: Self) -> None:
         """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
 from streamcal.multiclass.labels import (
@@ -97,11 +96,10 @@ class MulticlassCalibrator(Learner):
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
 
-    @abstractmethod
     def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        self._learn(*self._checked(scores, y, w, t))
 
-    @abstractmethod
     def learn_many(
         self,
         P: npt.ArrayLike,
@@ -115,6 +113,17 @@ class MulticlassCalibrator(Learner):
 
         Scores have shape (n, K), with a column for each of `labels`; the labels that occurred have shape (n,).
         """
+        batch = read_batch(P, y, w, labels, self.sums_to_one)
+        self._learn_many(*coordinates(batch), batch.weights, self._times(t, len(batch.outcome)))
+
+    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
+        self._unlearn(*self._checked(scores, y, w, t))
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
+        """Coordinate, place of the label in it, weight and time; or an `InputError`."""
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return (*coordinate(read, label), check_weight(w), self._time(t))
 
     @abstractmethod
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
@@ -125,10 +134,6 @@ class MulticlassCalibrator(Learner):
         """The probabilities for scores of shape (n, K), whose columns are those of `labels`, all as of time `t`; shape
         (n, K). The state does not change.
         """
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        """Remove an earlier `learn_one` with the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> MulticlassMap:
@@ -143,31 +148,6 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
     forgetting, refresh_every
         See `streamcal.learners.additive.AdditiveLearner`.
     """
-
-    # -- learning ------------------------------------------------------------------------------------------------
-
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._learn(*self._checked(scores, y, w, t))
-
-    def learn_many(
-        self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-        *,
-        labels: Sequence[ClassLabel],
-    ) -> None:
-        batch = read_batch(P, y, w, labels, self.sums_to_one)
-        times = self._times(t, len(batch.outcome))
-        self._learn_many(*coordinates(batch), batch.weights, times)
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._unlearn(*self._checked(scores, y, w, t))
-
-    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
-        return (*coordinate(read, label), check_weight(w), self._time(t))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

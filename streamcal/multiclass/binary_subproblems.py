@@ -140,7 +140,7 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         super()._learn(x, y, w, t, sum(map(self._scale.clamps, x[-1])) if self._clamps else 0)
 
-    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
+    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         super()._learn_many(x, y, w, t)
         if self._clamps:
             scores = [score for (_, _, own), weight in zip(x, w, strict=True) if weight > 0.0 for score in own]

@@ -75,11 +75,6 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         """Empty: no input is clamped or dropped."""
         return {}
 
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        read, label, weight = read_scores(scores, self.sums_to_one), check_class(y), check_weight(w)
-        if weight > 0.0:
-            self._step(with_label(read, label), label, weight)
-
     def learn_many(
         self,
         P: npt.ArrayLike,
@@ -90,8 +85,11 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         labels: Sequence[ClassLabel],
     ) -> None:
         for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
-            if weight > 0.0:
-                self._step(scores, label, weight)
+            self._learn(scores, label, weight, 0.0)
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, Any, float, float]:
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return with_label(read, label), label, check_weight(w), 0.0
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
         return self.map().predict_one(scores)
