@@ -57,7 +57,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
+        self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
         #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if refresh_every == 1 else self._refreshing
@@ -170,9 +170,17 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         statistic = self._present(t)
         state = self._source.version, 1.0 if self.by_ratios else statistic.unit
         if self._solved is None or self._solved_for != state:
-            self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
+            self._solved = self._map_of(statistic, self._solved)
             self._solved_for = state
         return self._solved
+
+    def _empty_statistic(self) -> Held:
+        """The statistic that the memory holds: that of `solve`, unless a package holds several of them."""
+        return self.new_statistic()
+
+    def _map_of(self, statistic: Held, start: Map | None) -> Map:
+        """The map for a statistic, which may be empty."""
+        return self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, start)
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
