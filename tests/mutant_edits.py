@@ -373,8 +373,8 @@ MUTANTS = [
     Mutant(
         "fusion-names-unsorted",
         "fusion/base.py",
-        "names = tuple(sorted(scores))",
-        "names = tuple(scores)",
+        "return tuple(sorted(scores))",
+        "return tuple(scores)",
         "scores by name are read in the order in which they are given",
         "test_laws_fusion",
     ),

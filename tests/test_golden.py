@@ -80,10 +80,20 @@ def assert_same_structure(found: Any, expected: Any, where: str = "state") -> No
         assert found == expected, where
 
 
+def without_checksum(state: dict[str, Any]) -> dict[str, Any]:
+    """A state without its version and its checksum: recorded ones may be of version 1, which had none."""
+    return {name: plain(state[name]) for name in ("class", "params", "learned")}
+
+
+def assert_tally(found: dict[str, int], expected: dict[str, int]) -> None:
+    """Equal counts; what was not counted yet when the case was recorded has not occurred."""
+    assert found == {**dict.fromkeys(found, 0), **expected}
+
+
 def under_names_of_today(cal: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """A recorded state whose parameters have the names they have now, those added since with their defaults."""
+    """The content of a recorded state with the names of parameters of today, and defaults for those added since."""
     named = {cal.renamed.get(name, name): value for name, value in state["params"].items()}
-    return with_states_within({**state, "params": with_defaults(type(cal), named)})
+    return with_states_within({**without_checksum(state), "params": with_defaults(type(cal), named)})
 
 
 def with_defaults(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -137,13 +147,13 @@ def test_a_recorded_state_is_read_and_goes_on(room: str, case: Case) -> None:
     expected = recorded(room, case)
     cal = type(case.build()).from_state(expected["state"])
     assert cal.same_parameters(case.build())
-    assert plain(cal.state_dict()) == under_names_of_today(cal, expected["state"])
+    assert without_checksum(cal.state_dict()) == under_names_of_today(cal, expected["state"])
     assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
-    assert cal.tally() == expected["tally"]
+    assert_tally(cal.tally(), expected["tally"])
     assert_answers(answers(room, case, cal), expected["answers"], case.within)
     CALLS[room].apply_all(cal, golden(room)["streams"][case.stream]["then"], case.timed)
     assert cal.n == pytest.approx(expected["then"]["n"], rel=CLOSED, abs=CLOSED)
-    assert cal.tally() == expected["then"]["tally"]
+    assert_tally(cal.tally(), expected["then"]["tally"])
     assert_answers(answers(room, case, cal), expected["then"]["answers"], case.within)
 
 
@@ -151,9 +161,9 @@ def test_a_recorded_state_is_read_and_goes_on(room: str, case: Case) -> None:
 def test_a_recorded_stream_leads_to_the_recorded_state(room: str, case: Case) -> None:
     expected = recorded(room, case)
     cal = CALLS[room].apply_all(case.build(), golden(room)["streams"][case.stream]["first"], case.timed)
-    assert_same_structure(plain(cal.state_dict()), under_names_of_today(cal, expected["state"]))
+    assert_same_structure(without_checksum(cal.state_dict()), under_names_of_today(cal, expected["state"]))
     assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
-    assert cal.tally() == expected["tally"]
+    assert_tally(cal.tally(), expected["tally"])
     assert_answers(answers(room, case, cal), expected["answers"], case.within)
 
 

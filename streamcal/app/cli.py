@@ -19,9 +19,9 @@ from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
-from streamcal.app.report import scores_table
+from streamcal.app.report import conclusions, scores_table
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
@@ -40,8 +40,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-#: The default method of `streamcal run`: O(1) per row, fixed memory, adapts to drift, suitable for rare events.
-DEFAULT_METHOD = "ops"
 #: Descriptions of the counts of `Calibrator.tally`.
 TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
@@ -168,7 +166,12 @@ def run(
         str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"See `streamcal methods`.  [default: {DEFAULT_METHOD}]")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes some 25 µs a row, ops a microsecond.  "
+            f"[default: {DEFAULT_METHOD}]",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -566,9 +569,11 @@ def _title(stream: str) -> str:
 
 
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
-    """The closing table, raw against calibrated, what was read, and what was odd about it."""
+    """The closing table, raw against calibrated, what follows from it, what was read, and what was odd about it."""
     evaluation = job.evaluation
     console.print(scores_table(evaluation.boards()))
+    for line in conclusions(evaluation):
+        console.print(line)
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")

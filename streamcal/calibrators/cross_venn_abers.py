@@ -62,7 +62,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         The merge: the formula above, the mean over the folds of p₁ + p₀²/2 − p₁²/2, or the solution of
         p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax points over-predict rare events, more so with K folds than with
-        one, since each has fewer events; for click rates choose "self-consistent", which may be 0.
+        one, since each has fewer events; "self-consistent" gives some of them probability 0.
     folds : int
         K, from 1 to 1,000; with 1 this is `VennAbers`.
     scale, forgetting, resolution
@@ -138,7 +138,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def new_statistic(self) -> FoldedTrees:
-        return FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
+        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        return FoldedTrees(self.folds, grid, self.scale)
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""

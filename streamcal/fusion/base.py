@@ -26,11 +26,15 @@ from streamcal.parameters.inputs import check_label, check_score, check_scores_m
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import Reader, ensure, listed, maybe, text
 from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, by_places, places_of
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
 #: Where a method takes missing scores, None and NaN are such, and so are names that a dict does not have.
 Scores: TypeAlias = Sequence[float | None] | npt.NDArray[Any] | Mapping[str, float | None]
+
+#: Of the name of a score in a state, in characters.
+LONGEST_NAME = 100_000
 
 
 class FusionMap(Shown, ABC):
@@ -105,7 +109,7 @@ class MarginalMap(FusionMap):
         """The map of the scores at these places."""
         found = self._maps.get(places)
         if found is None:
-            found = self._fusion.at_places(places)._map_of(self._held.marginal(places), None)
+            found = self._fusion.at_places(places)._map_of(self._held.marginal(places))
             self._maps[places] = found
         return found
 
@@ -232,7 +236,7 @@ class NamedScores(Fusion):
         observation = self._checked(scores, y, w, t)
         self._learn(*observation)
         if observation[2] > 0.0 and isinstance(scores, Mapping):
-            self._names = self._names or tuple(sorted(scores))
+            self._names = self._names or names_of(scores)
 
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         s = self._read(scores)
@@ -268,7 +272,7 @@ class NamedScores(Fusion):
         """The scores in the order of their names, None for a name that is absent and may be."""
         if not all(isinstance(name, str) for name in scores):
             raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
-        names, known = tuple(sorted(scores)), self._names
+        names, known = names_of(scores), self._names
         if known is None or names == known:
             return [scores[name] for name in names]
         if not (self._takes_missing and set(names) < set(known)):
@@ -279,9 +283,18 @@ class NamedScores(Fusion):
         names = None if self._names is None else list(self._names)
         return {"names": names, **super()._state()}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._names = None if state["names"] is None else tuple(map(str, state["names"]))
-        super()._restore(state)
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
+
+    def _load(self, *, names: list[str] | None, **fields: Any) -> None:
+        ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
+        super()._load(**fields)
+        self._names = None if names is None else tuple(names)
+
+
+def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:
+    """The names of scores given as a dict, in the order in which the scores are read."""
+    return tuple(sorted(scores))
 
 
 class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
@@ -350,9 +363,9 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
     def _statistic_at(self, places: Places) -> Held:
         return self.at_places(places).new_statistic()
 
-    def _map_of(self, statistic: Any, start: FusionMap | None) -> FusionMap:
+    def _map_of(self, statistic: Any) -> FusionMap:
         if not self._takes_missing:
-            return super()._map_of(statistic, start)
+            return super()._map_of(statistic)
         held = statistic.empty()
         held.merge(statistic)
         return MarginalMap(self._scales, self.clone(), held.present(statistic.unit))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError
+from streamcal.errors import InputError, StateError
 from streamcal.fusion.base import FusionMap, MeanMap, NamedScores, Scores, coordinate, coordinates_of
 from streamcal.fusion.missing import Missing
 from streamcal.kernels.implicit_regression import ForgettingRegression
@@ -19,6 +19,8 @@ from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import HEAVIEST as HEAVIEST_SUM
+from streamcal.states import ROUNDING, Reader, ensure, number, numbers, row
 from streamcal.statistics.present_scores import ABSENT, Places, by_places, places_of
 
 #: Precisions of the normal prior on the weights a_m around 1/M, on c_m around 0, and on the offset around 0. Of 1, 4
@@ -156,14 +158,28 @@ class LogisticFusion(SequentialLearner, NamedScores):
         return self._map
 
     def _state(self) -> dict[str, Any]:
-        own = {"n": self._n, "clamped": self._noted}
-        return {**super()._state(), **own, "regression": self._regression.state(), "moments": self._moments.state()}
+        own = {"n": self._n, "regression": self._regression.state(), "moments": self._moments.state()}
+        return {**super()._state(), **own}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._n, self._noted = float(state["n"]), int(state["clamped"])
-        self._regression.load(*state["regression"])
-        self._moments.load(state["moments"])
+    def _state_fields(self) -> dict[str, Reader]:
+        size = 2 * self.n_scores
+        regression = row(numbers(size + 1), numbers(size + 1, size + 1))
+        moments = row(number(0.0, HEAVIEST_SUM), numbers(size), numbers(size, size))
+        own = {"n": number(0.0, HEAVIEST_SUM), "regression": regression, "moments": moments}
+        return {**super()._state_fields(), **own}
+
+    def _load(self, *, n: float, regression: tuple[Any, ...], moments: tuple[Any, ...], **fields: Any) -> None:
+        super()._load(**fields)
+        for matrix in (regression[1], moments[2]):
+            ensure(np.allclose(matrix, matrix.T, rtol=ROUNDING, atol=0.0), "a matrix is not symmetric")
+        try:
+            np.linalg.cholesky(regression[1])
+        except np.linalg.LinAlgError:
+            raise StateError("the curvature is not positive definite") from None
+        ensure(moments[0] > 0.0, "the moments have no weight")
+        self._n = n
+        self._regression.load(regression[0].tolist(), regression[1].tolist())
+        self._moments.load(*moments)
         self._map = None
 
 
@@ -214,12 +230,9 @@ class FeatureMoments:
         """Plain data, for `load`."""
         return [self._weight, self._sums.tolist(), self._products.tolist()]
 
-    def load(self, state: list[Any]) -> None:
-        """Load an earlier `state`; `ValueError` if it is of another size."""
-        weight, sums, products = float(state[0]), np.array(state[1]), np.array(state[2])
-        if sums.shape != self._sums.shape or products.shape != self._products.shape:
-            raise ValueError(f"expected moments of {len(self._sums)} features, not of shape {sums.shape}")
-        self._weight, self._sums, self._products = weight, sums.astype(np.float64), products.astype(np.float64)
+    def load(self, weight: float, sums: FloatArray, products: FloatArray) -> None:
+        """Load an earlier `state`."""
+        self._weight, self._sums, self._products = weight, sums, products
 
 
 class LogisticMap(FusionMap):

@@ -33,7 +33,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        As for `VennAbers`; for click rates choose "self-consistent".
+        As for `VennAbers`.
     n_scores, scale, missing, forgetting, refresh_every
         See `AdditiveFusion`. Any order-preserving scale gives the same fit; for margins use `Interval()`.
     resolution : int or None

@@ -16,6 +16,7 @@ from streamcal.fusion.missing import Missing, check_present_batch, coordinates_p
 from streamcal.learners.additive import require
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import HEAVIEST, UNSIGNED, Reader, ensure, listed, numbers, unread
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
@@ -163,9 +164,18 @@ class PrequentialFusion(Fusion):
         return self.leader.map()
 
     def _state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), "candidates": [one.state_dict() for one in self._candidates]}
+        return {"losses": list(self._losses), "candidates": [one._written() for one in self._candidates]}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._losses = [float(loss) for loss in state["losses"]]
-        pairs = zip(self._candidates, state["candidates"], strict=True)
-        self._candidates = [type(candidate).from_state(saved) for candidate, saved in pairs]
+    def _state_fields(self) -> dict[str, Reader]:
+        size = len(self._candidates)
+        losses = numbers(size, least=0.0, most=HEAVIEST)
+        return {"losses": losses, "candidates": listed(unread, length=size)}
+
+    def _load(self, *, losses: FloatArray, candidates: list[Any]) -> None:
+        read = []
+        for candidate, saved in zip(self._candidates, candidates, strict=True):
+            ensure(isinstance(saved, dict) and saved.get("streamcal") == UNSIGNED, "a candidate is no state")
+            one = type(candidate)._from_written(saved)
+            ensure(one.same_parameters(candidate), "a candidate has other parameters")
+            read.append(one)
+        self._losses, self._candidates = losses.tolist(), read

@@ -458,6 +458,10 @@ class HullTree(Search):
         ws: cython.const[cython.double][::1] = np.ascontiguousarray(w, dtype=np.float64)
         ps: cython.const[cython.double][::1] = np.ascontiguousarray(positive, dtype=np.float64)
         cs: cython.const[cython.longlong][::1] = np.ascontiguousarray(count, dtype=np.int64)
+        if not len(s) == len(ws) == len(ps) == len(cs):
+            raise ValueError(f"lengths differ: {len(s)}, {len(ws)}, {len(ps)}, {len(cs)}")
+        if not (np.asarray(s[1:]) > np.asarray(s[:-1])).all():
+            raise ValueError("the scores do not rise strictly")
         self._size, self._count = len(s), 0
         self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest
         leaves, leaf, exact, total = [], None, True, 0.0

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import StateError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, record, unread, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import saved
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
 #: (of texts and numbers) where an observation has its own labels. Memories only compare and hash coordinates.
@@ -134,11 +135,24 @@ class Memory(Generic[Held]):
         """Plain data that `restore` reads."""
         return {"missed": self.missed, "late": self.late, **self._own_state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a saved state into a new memory."""
-        self.missed, self.late = int(state["missed"]), int(state["late"])
-        self._own_restore(state)
+    def restore(self, state: Any) -> None:
+        """Load a saved state into a new memory; `StateError` unless it can be one."""
+        fields, optional = {"missed": whole(), "late": whole(), **self._fields()}, self._optional_fields()
+        self._load(**record(fields, optional)(state))
         self.version += 1
+
+    def _fields(self) -> Fields:
+        """The fields of `_own_state`."""
+        return {"statistic": unread}
+
+    def _optional_fields(self) -> Fields:
+        """Fields that earlier versions did not write; None where they are absent."""
+        return {}
+
+    def _load(self, *, missed: int, late: int, **own: Any) -> None:
+        """Take over fields as they were read; `StateError` if one contradicts another."""
+        self._own_load(**own)
+        self.missed, self.late = missed, late
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
@@ -170,8 +184,9 @@ class Memory(Generic[Held]):
     def _own_state(self) -> dict[str, Any]:
         return {"statistic": self.statistic.state()}
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        self.statistic.restore(state["statistic"])
+    def _own_load(self, *, statistic: Any) -> None:
+        self.statistic.restore(statistic)
+        ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
@@ -183,11 +198,18 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
 
 
 def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """`columns` of a saved state; `ValueError` if a number is not finite."""
-    read = columns(rows, width)
-    for column in read:
-        if column.dtype != object:
-            saved(column)
+    """`columns` of saved entries of numbers, the second one of any coordinate; `StateError` for anything else."""
+    ensure(
+        all(isinstance(row, (list, tuple)) and len(row) == width for row in rows), f"not all rows have {width} entries"
+    )
+    places = range(width)
+    try:
+        read = columns(rows, width)
+    except (TypeError, ValueError, OverflowError):
+        raise StateError("not all entries are finite numbers") from None
+    for place in places:
+        if read[place].dtype != object:
+            ensure(np.isfinite(read[place]).all(), "not all numbers are finite")
     return read
 
 

@@ -11,8 +11,10 @@ from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
 from streamcal.memories.memory import Coordinate, Held, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, maybe, number, unread
 
 
 class CountWindow(Memory[Held]):
@@ -131,9 +133,14 @@ class CountWindow(Memory[Held]):
     def _own_state(self) -> dict[str, Any]:
         return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        if state["buffer"]:
-            x, y, w = saved_columns(state["buffer"], 3)
+    def _fields(self) -> Fields:
+        return {"buffer": listed(unread, most=self._size)}
+
+    def _own_load(self, *, buffer: list[Any]) -> None:
+        if buffer:
+            x, y, w = saved_columns(buffer, 3)
+            self.statistic.require_possible(x, y)
+            ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")
             self.learn_many(x, y, w, w)
 
 
@@ -260,11 +267,19 @@ class TimeWindow(Memory[Held]):
         clock = None if math.isinf(self._clock) else self._clock
         return {"clock": clock, "entries": [list(entry) for entry in self._entries]}
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        if state["clock"] is not None:
-            self._advance(float(state["clock"]))
-        t, x, y, w = saved_columns(state["entries"], 4)
-        self.learn_many(x, y, w, t)
+    def _fields(self) -> Fields:
+        return {"clock": maybe(number()), "entries": listed(unread)}
+
+    def _own_load(self, *, clock: float | None, entries: list[Any]) -> None:
+        ensure(clock is not None or not entries, "observations are held and no clock")
+        if clock is not None:
+            self._advance(clock)
+        if entries:
+            t, x, y, w = saved_columns(entries, 4)
+            self.statistic.require_possible(x, y)
+            ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")
+            ensure(((t > self._edge) & (t <= self._clock)).all(), "a time is outside of the window")
+            self.learn_many(x, y, w, t)
 
 
 def _after(t: float) -> tuple[float]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
+from streamcal.calibrators.online_platt import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.errors import InputError
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner
@@ -16,6 +18,7 @@ from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, re
 from streamcal.multiclass.softmax import ScaledLogsMap, log_scores
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
 
 
 class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
@@ -115,6 +118,18 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     def _state(self) -> dict[str, Any]:
         return {"labels": list(self._places), "newton": list(self._newton.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._places = {check_class(label): place for place, label in enumerate(state["labels"])}
-        self._newton.load(*state["newton"])
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"labels": listed(check_class), "newton": row(unread, unread, unread, number(0.0, HEAVIEST))}
+
+    def _load(self, *, labels: list[ClassLabel], newton: tuple[Any, ...]) -> None:
+        size, largest = 2 * len(labels), LARGEST_CURVATURE
+        ensure(len(set(labels)) == len(labels), "a label occurs twice")
+        delta = numbers(size)(newton[0])
+        ensure(np.linalg.norm(delta) <= RADIUS * (1.0 + ROUNDING), "the parameters are outside of their ball")
+        d = numbers(size, least=INITIAL_CURVATURE * (1.0 - ROUNDING), most=largest)(newton[1])
+        rows = [
+            numbers(i, least=-math.sqrt(largest), most=math.sqrt(largest))(one)
+            for i, one in enumerate(listed(unread, length=size)(newton[2]))
+        ]
+        self._places = {label: place for place, label in enumerate(labels)}
+        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], newton[3])

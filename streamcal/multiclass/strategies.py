@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.multiclass.labels import ClassLabel, in_order
+from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.multiclass.observations import read_back
 from streamcal.parameters.types import FloatArray
+from streamcal.states import listed, maybe
 from streamcal.statistics.class_subproblems import NOBODY, ClassRouting, Unnamed
+from streamcal.statistics.class_table import require_classes
 from streamcal.statistics.subproblems import Routed, RoutedColumn
 from streamcal.statistics.totals import Totals
 
@@ -23,6 +25,12 @@ Subproblem: TypeAlias = tuple[ClassLabel, ...]
 
 class Strategy(ClassRouting):
     """Labels are in order, so that a subproblem and its orientation do not depend on the order of arrival."""
+
+    #: Number of labels of a subproblem.
+    size: ClassVar[int]
+
+    def label(self, plain: Any) -> ClassLabel:
+        return check_class(plain)
 
     def labels_of(self, x: Any) -> tuple[ClassLabel, ...]:
         texts, numbers, _ = x
@@ -68,6 +76,12 @@ class Strategy(ClassRouting):
         for key in self.subproblems(labels):
             yield key, self.rows(key, came, len(outcome)), came.get(key[-1], never)
 
+    def key(self, plain: Any) -> Subproblem:
+        return tuple(listed(maybe(check_class), length=self.size)(plain))  # None: see `ClassSubproblems`
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_classes(x, y)
+
     @abstractmethod
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
         """The subproblems of an observation with these labels, where the one at place `came` occurred."""
@@ -98,6 +112,8 @@ class Strategy(ClassRouting):
 class OneAgainstRest(Strategy):
     """A subproblem (L,) for each label L, with the binary label y = L. Every observation is part of those of all its
     labels."""
+
+    size = 1
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         return [(label,) for label in labels]
@@ -143,6 +159,8 @@ class OneAgainstOne(Strategy):
     where the predictions are those of one probability vector (Price, Knerr, Personnaz and Dreyfus 1994). Where both
     scores are 0 the score of the pair is ½.
     """
+
+    size = 2
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         return [(first, second) for i, first in enumerate(labels) for second in labels[i + 1 :]]

@@ -13,6 +13,7 @@ from streamcal.errors import RetractionError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, ensure, listed, number, record, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import not_held
 from streamcal.statistics.keyed import Column, Entry, Key
@@ -33,6 +34,10 @@ class ClassRouting(Routing):
     @abstractmethod
     def subproblems(self, labels: Sequence[Any]) -> list[tuple[Any, ...]]:
         """All subproblems of these labels, which are in order."""
+
+    @abstractmethod
+    def label(self, plain: Any) -> Label:
+        """A label of a saved state; `InputError` for what cannot be one."""
 
     @abstractmethod
     def labels_of(self, x: Any) -> tuple[Label, ...]:
@@ -190,8 +195,8 @@ class ClassSubproblems(Subproblems):
         theirs: dict[Key, Statistic | None] = {key: other._before(key) for key in self._routing.subproblems(labels)}
         theirs |= {key: part for key, part in other._parts.items() if NOBODY in key}  # type: ignore[operator]
         self._introduce(labels)
-        for label, (number, weight) in other._named.items():
-            self._name([label], number, weight)
+        for label, own in other._named.items():
+            self._name([label], *own)
         self._totals.merge(other._totals)
         for key, part in theirs.items():
             if part is not None:
@@ -221,17 +226,31 @@ class ClassSubproblems(Subproblems):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "named": [[label, *own] for label, own in self._named.items()]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        named = state["named"] if "named" in state else self._named_of_old()
-        self._named = {label: [int(number), float(weight)] for label, number, weight in named}
+    def restore(self, state: Any) -> None:
+        named = listed(row(self._routing.label, whole(1), number(0.0, HEAVIEST)))
+        self._load(**record(self.fields(), {"named": named})(state))
+
+    def _load(
+        self,
+        totals: Any,
+        sown: float,
+        calibrators: list[tuple[Key, Any]],
+        named: list[tuple[Any, int, float]] | None = None,
+    ) -> None:
+        super()._load(totals, sown, calibrators)
+        labels = self._named_of_old() if named is None else named
+        self._named = {label: own for label, *own in labels}
         self._order = None
-        if "named" not in state:
+        ensure(len(self._named) == len(labels), "a label occurs twice")
+        keyed = {label for key in self._parts for label in key}  # type: ignore[attr-defined]
+        ensure(keyed <= {*self._named, NOBODY}, "a subproblem has a label that no observation names")
+        ensure(all(own[0] <= self._totals.count for own in self._named.values()), "a label is named too often")
+        if named is None:
             self._complete_old()
 
     def _check(self) -> None:
         super()._check()
-        assert all(number >= 1 and weight >= 0.0 for number, weight in self._named.values())
+        assert all(size >= 1 and weight >= 0.0 for size, weight in self._named.values())
         assert {label for key in self._parts for label in key} <= {*self._named, NOBODY}  # type: ignore[attr-defined]
 
     # -- states of earlier versions, in which a subproblem held only the observations that named its labels ----------
@@ -249,23 +268,23 @@ class ClassSubproblems(Subproblems):
 
         Their weights are not known one by one, and each is given the mean of them.
         """
-        for key, score, label, number, weight in self._routing.unnamed(self._held_of_old(), self._totals):
-            if number > 0 and weight > 0.0:
-                at = np.full(number, self._scale.coordinate(score))
-                labels = np.full(number, float(label))
+        for key, score, label, size, weight in self._routing.unnamed(self._held_of_old(), self._totals):
+            if size > 0 and weight > 0.0:
+                at = np.full(size, self._scale.coordinate(score))
+                labels = np.full(size, float(label))
                 coded = labels if self._labelled is None else self._labelled(at, labels)
-                self._part(key).update_many(at, coded, np.full(number, weight / number))
+                self._part(key).update_many(at, coded, np.full(size, weight / size))
 
     def _held_of_old(self) -> dict[Any, tuple[int, float, float]]:
         """Number, weight and positive weight of each subproblem, without the prior; NaN where a part has no sums of
         labels."""
         found = {}
         for key, part in self._parts.items():
-            number, weight = part.count, part.n
+            size, weight = part.count, part.n
             if self._prior is not None:
-                number -= len(self._prior.x)
+                size -= len(self._prior.x)
                 weight -= self._prior_share * float(self._prior.w.sum())
-            found[key] = number, max(weight, 0.0), float(getattr(part, "positive", math.nan))
+            found[key] = size, max(weight, 0.0), float(getattr(part, "positive", math.nan))
         return found
 
 

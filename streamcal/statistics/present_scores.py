@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, row, unread, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Column, Entry, Keyed
 
@@ -94,10 +95,25 @@ class PresentScores(Keyed[Part], Generic[Part]):
         rows: Any = self._parts.items()
         return {"present": [[list(places), part.state()] for places, part in rows]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._parts = {}
-        for places, saved in state["present"]:
-            self._part(tuple(map(int, places))).restore(saved)
+    def fields(self) -> Fields:
+        return {"present": listed(row(listed(whole(0, self.width - 1), most=self.width), unread))}
+
+    def _load(self, present: list[tuple[list[int], Any]]) -> None:
+        parts: dict[Any, Part] = {}
+        for indices, saved in present:
+            places = tuple(indices)
+            ensure(places and list(places) == sorted(set(places)), "the scores of a part are in no order")
+            ensure(places not in parts, "a set of scores occurs twice")
+            parts[places] = self._make_at(places)
+            parts[places].restore(saved)
+        self._parts = parts
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        numbers = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.width
+        ensure(numbers, "coordinates are no tuples of numbers")
+        for places, rows in by_places(x):
+            ensure(places, "an observation has no score")
+            self._make_at(places).require_possible(np.ascontiguousarray(x[rows][:, places]), y[rows])
 
 
 def places_of(x: Sequence[float]) -> Places:

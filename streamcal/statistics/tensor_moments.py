@@ -10,11 +10,11 @@ import numpy as np
 from streamcal.kernels.tensor_bernstein import TensorSums
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, Fields, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
+from streamcal.statistics.bernstein_moments import ACCURACY, require_moments
 from streamcal.statistics.held import require_held
-
-#: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
-ROUNDING = 1e-9
+from streamcal.statistics.vector_table import require_tuples
 
 
 class TensorMoments(Statistic):
@@ -95,7 +95,7 @@ class TensorMoments(Statistic):
     def _check(self) -> None:
         super()._check()
         moments, cross, weight, positive = self.sums.state()
-        slack = ROUNDING * self._peak
+        slack = ACCURACY * self._peak
         assert (moments >= -slack).all()
         assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
         assert (cross >= -slack).all()
@@ -110,9 +110,19 @@ class TensorMoments(Statistic):
         sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
         return {**sums, "count": self._count, "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), state["weight"], state["positive"])
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+    def fields(self) -> Fields:
+        sums = {"moments": numbers(len(self.sums.moments)), "cross": numbers(len(self.sums.cross))}
+        weights = dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST))
+        return {**sums, **weights, "count": whole(), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, count: int, peak: float, **sums: Any) -> None:
+        require_moments(**sums, count=count, peak=peak)
+        self.sums.load(**sums)
+        self._count, self._peak = count, peak
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_tuples(x, self.scales, len(self.degrees))
+        ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
 
     def _units(self, x: tuple[float, ...]) -> list[float]:
         return [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]
