@@ -288,13 +288,14 @@ class NamedScores(Fusion):
     def _state_fields(self) -> dict[str, Reader]:
         return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
 
-    def _load(self, *, names: list[str] | None = None, **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
+        names: list[str] | None = fields.pop("names")
         ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
         super()._load(**fields)
         self._names = None if names is None else tuple(names)
 
 
-def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:
+def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of scores given as a dict, in the order in which the scores are read."""
     return tuple(sorted(scores))
 
