@@ -201,7 +201,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
         self._base_is_ready = frozen
         #: Whether `partial_fit` still has to say that it does not update the base.
-        self._base_stays = not (self._base_learns or frozen)
+        self._base_stays: bool = not (self._base_learns or frozen)
 
     def _learn(self, chunk: _Sample) -> Self:
         """Score the chunk, update the calibrator, then the base."""

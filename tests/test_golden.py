@@ -7,6 +7,7 @@ that led to it, given to a new learner, leads there again.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from golden.make import plain, read
 from golden.streams import CALLS
 
 from streamcal import load_map
+from streamcal.learners.learner import Learner, _plain
 
 CASES = [pytest.param(room, case, id=f"{room}-{case.name}") for room, (_, cases) in ROOMS.items() for case in cases]
 each = pytest.mark.parametrize(("room", "case"), CASES)
@@ -103,11 +105,39 @@ def assert_tally(found: dict[str, int], expected: dict[str, int]) -> None:
 
 
 def under_names_of_today(cal: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """The content of a recorded state, whose parameters have the names they have now."""
-    return {
-        **without_checksum(state),
-        "params": {cal.renamed.get(name, name): value for name, value in state["params"].items()},
+    """The content of a recorded state with the names of parameters of today, and defaults for those added since."""
+    named = {cal.renamed.get(name, name): value for name, value in state["params"].items()}
+    return with_states_within({**without_checksum(state), "params": with_defaults(type(cal), named)})
+
+
+def with_defaults(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a learner, also of learners among them, and the defaults of those that were added since."""
+    added = {
+        name: plain(_plain(one.default))
+        for name, one in inspect.signature(cls).parameters.items()
+        if name not in params and one.default is not one.empty
     }
+    return {**{name: read_with_defaults(value) for name, value in params.items()}, **added}
+
+
+def read_with_defaults(value: Any) -> Any:
+    if isinstance(value, list):
+        return [read_with_defaults(item) for item in value]
+    if isinstance(value, dict) and "learner" in value:
+        return {**value, "params": with_defaults(Learner.class_named(value["learner"]), value["params"])}
+    return value
+
+
+def with_states_within(state: Any) -> Any:
+    """The same for the states of other learners that a state has in it."""
+    if isinstance(state, list):
+        return [with_states_within(item) for item in state]
+    if not isinstance(state, dict):
+        return state
+    within = {key: value if key == "params" else with_states_within(value) for key, value in state.items()}
+    if "class" in within and "params" in within:
+        within["params"] = with_defaults(Learner.class_named(within["class"]), within["params"])
+    return within
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -65,7 +65,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
+        self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
         #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if refresh_every == 1 else self._refreshing
@@ -184,9 +184,17 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         statistic = self._present(t)
         state = self._solving_for(statistic)
         if self._solved is None or self._solved_for != state:
-            self._solved = self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
+            self._solved = self._map_of(statistic)
             self._solved_for = state
         return self._solved
+
+    def _empty_statistic(self) -> Held:
+        """The statistic that the memory holds: that of `solve`, unless a package holds several of them."""
+        return self.new_statistic()
+
+    def _map_of(self, statistic: Held) -> Map:
+        """The map for a statistic, which may be empty; if it cannot be solved, the last one."""
+        return self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
 
     def _solved_or_last(self, statistic: Held) -> Map:
         """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""

@@ -18,7 +18,7 @@ from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.states import LARGEST_START, ensure, listed, numbers, row
-from streamcal.statistics.class_table import ClassTable
+from streamcal.statistics.class_table import ClassPoints, ClassTable
 
 #: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
 #: infinite feature. Click rates are far above.
@@ -115,7 +115,8 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     Notes
     -----
     With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near the
-    identity with few observations, and with many the prior is negligible. In addition a ridge of 1e-9 per unit of
+    identity with few observations, and with many the prior is negligible. A label that an observation does not name has
+    the score 0 in it, also in observations learned before the label was known. In addition a ridge of 1e-9 per unit of
     weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
@@ -134,7 +135,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ClassTable, start: MulticlassMap | None) -> MulticlassMap:
-        points = statistic.points()
+        points = self._points(statistic)
         labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
         names = self._parameters(labels)
         place = {name: i for i, name in enumerate(names)}
@@ -168,6 +169,10 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         ensure(len(delta) == len(self._parameters(labels)), "the start has another number of parameters")
         return self._map_of_solution(labels, delta)
 
+    def _points(self, statistic: ClassTable) -> list[ClassPoints]:
+        """The observations held; a label that one does not name has the score 0 in it."""
+        return [among_all(statistic.points())]
+
     @abstractmethod
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
         """A name for each parameter δ."""
@@ -183,6 +188,23 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     @abstractmethod
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
         """The map of a solution."""
+
+
+def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
+    """All observations of a table with all of its labels: scores and weights are 0 where a label is not named.
+
+    So the observations learned before a label was known count against it.
+    """
+    labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
+    place = {label: column for column, label in enumerate(labels)}
+    size = sum(len(part.scores) for part in points)
+    scores, weights = np.zeros((size, len(labels))), np.zeros((size, len(labels)))
+    start = 0
+    for part in points:
+        rows, columns = slice(start, start + len(part.scores)), [place[label] for label in part.labels]
+        scores[rows, columns], weights[rows, columns] = part.scores, part.weights
+        start = rows.stop
+    return ClassPoints(tuple(labels), scores, weights)
 
 
 def nonnegative(value: float, name: str) -> float:

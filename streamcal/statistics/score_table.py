@@ -70,6 +70,11 @@ class ScoreTable(Statistic):
     def count(self) -> int:
         return self._count
 
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held; NaN where nothing is. O(log k)."""
+        return float(self._rows.peekitem(-1)[0]) if self._rows else math.nan
+
     def columns(self) -> Columns:
         """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
 
@@ -203,6 +208,12 @@ class GridTable(Statistic):
     @property
     def count(self) -> int:
         return self._count
+
+    @property
+    def highest(self) -> float:
+        """The upper end of the highest cell in use; NaN where none is. O(cells)."""
+        used = np.flatnonzero(self._cells[:, 2])
+        return float(self._ends[used[-1]]) if len(used) else math.nan
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -66,8 +67,18 @@ class VectorTable(ScoreTable):
         for kept, *added in zip(map(tuple, tuples.tolist()), *(one.tolist() for one in sums), strict=True):
             self._add(kept, *added)
 
+    def require(self, x: Any, y: float, w: float) -> None:
+        super().require(self.kept(x), y, w)
+
     def revert(self, x: Any, y: float, w: float) -> None:
         super().revert(self.kept(x), y, w)
+
+    def add_projection(self, other: VectorTable, columns: Sequence[int]) -> None:
+        """Add the rows of a table of more scores, of which those at `columns` are those of this one."""
+        for x, (weight, positive, count) in other._rows.items():
+            projected: Any = x
+            self._add(tuple([projected[column] for column in columns]), weight, positive, int(count))
+        self._peak = max(self._peak, other._peak)
 
     def _check(self) -> None:
         super()._check()
