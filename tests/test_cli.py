@@ -939,7 +939,7 @@ def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, t
         (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
         (["--method", "isotonic", "--set", "scale=Foo(1)"], "--set 'scale=Foo(1)': unknown setting 'Foo'"),
         (["--set", "scale=Logit(lo=1, up=3)"], "'Logit(lo=1, up=3)' does not match Logit(lo=-16.0, hi=16.0)"),
-        (["--set", "forgetting=Window()"], "'Window()' does not match Window(size, by='count')"),
+        (["--set", "forgetting=Window()"], "'Window()' does not match Window(size, by='count', max_jump=None)"),
         (["--method", "isotonic", "--set", "scale=Logit(3, 1)"], "--set 'scale=Logit(3, 1)': "),
         (["--method", "isotonic", "--set", "scale=Logit(1, 2, 3)"], "--set 'scale=Logit(1, 2, 3)': "),
         (["--set", "discount"], "--set 'discount' is not of the form KEY=VALUE"),
@@ -1060,7 +1060,7 @@ def test_no_file_of_a_run_overwrites_another(stream: Path, tmp_path: Path) -> No
         assert "--rejects would overwrite the input" in the_line(run(stream, *bad, name))
     assert "--rejects would overwrite --out" in the_line(run(stream, "--out", out, *bad, out))
     assert "--state would overwrite another file" in the_line(run(stream, "--out", out, "--state", out))
-    assert "is not a streamcal state" in the_line(run(stream, "--state", stream))
+    assert "--state would overwrite another file" in the_line(run(stream, "--state", stream))
     assert stream.read_bytes() == content
     assert not out.exists()
 
