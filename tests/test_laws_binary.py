@@ -52,8 +52,8 @@ REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params(
 #: overlap, so that an outcome may count more often than once, or less.
 KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
 #: Methods that treat the two labels, or low and high scores, differently by their definition: a bin has its lower end
-#: and not its upper one, of two equally near scores `acp` takes one, a hash of a score is not that of its mirror image, and
-#: the nine experts of `auto` include such methods.
+#: and not its upper one, of two equally near scores `acp` takes one, a hash of a score is not that of its mirror image,
+#: and the nine experts of `auto` include such methods.
 ASYMMETRIC = {"histogram", "bbq", "acp", "cross-venn-abers", "tops", "hops", "auto"}
 #: What a smooth map on its default grid may lose against the exact fit.
 GRID_LOSS = 1e-4

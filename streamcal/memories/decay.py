@@ -173,6 +173,7 @@ class TimeDecay(_DecayingMemory[Held]):
         if weight < SMALLEST_HELD or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
             self.missed += 1
             return
+        self.statistic.verify(x, y, weight)
         self.statistic.revert(x, y, weight)
         self.version += 1
 

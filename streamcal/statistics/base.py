@@ -93,6 +93,14 @@ class Statistic(ABC):
         """Raise `RetractionError` if it is known in advance that `revert` would raise it."""
         return None
 
+    def verify(self, x: Any, y: float, w: float) -> None:
+        """Raise `RetractionError` if `revert` would leave what no observations add up to, or nothing but rounding.
+
+        For a retraction that somebody asked for: what leaves a window was in it, and a window sums anew what is left.
+        It may cost more than `revert`, which refuses only what it sees at no cost.
+        """
+        return None
+
     @abstractmethod
     def revert(self, x: Any, y: float, w: float) -> None:
         """Remove one observation; `RetractionError`, and no change, if it is known that it was never added."""
