@@ -369,7 +369,7 @@ def test_any_table_is_fitted(rows, slope0, offset0):
 )
 def test_sigmoid_fit_where_the_loss_is_flat_and_where_distances_overflow(rows):
     """Steps change the loss by less than its rounding before the gradient is small; and x − x′ may not be a float."""
-    x, neg, pos = np.array(sorted(rows)).T
+    x, neg, pos = (np.array(column) for column in zip(*sorted(rows), strict=True))
     solution = fit_sigmoid(x, neg, pos, (pos.sum() + 1) / (pos.sum() + 2), 1 / (neg.sum() + 2))
     assert solution.solved
     assert solution.residual <= 1e-12

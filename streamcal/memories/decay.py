@@ -50,6 +50,11 @@ class _DecayingMemory(Memory[Held]):
     def n(self) -> float:
         return self._learned() / self.as_of(None)
 
+    @property
+    def clock(self) -> float:
+        """The latest time learned or, by count, the number of observations learned."""
+        return self._clock
+
     def _prior_growth(self) -> float:
         return self._growth(self._landmark)
 

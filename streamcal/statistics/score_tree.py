@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import HullTree
@@ -135,6 +136,33 @@ class ScoreTree(Statistic):
     def revert(self, x: float, y: float, w: float) -> None:
         if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
+
+    def held_at(self, x: float) -> tuple[float, float]:
+        """Weight and positive weight at a coordinate. O(log k)."""
+        weight, positive, _ = self._tree.find(x)
+        return weight, positive
+
+    def all_held_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`held_at` for an array of coordinates, which a grid has rounded. O(k)."""
+        scores, weight, positive, _ = self._tree.to_arrays()
+        if len(scores) == 0:
+            return np.zeros(len(x)), np.zeros(len(x))
+        place = np.minimum(np.searchsorted(scores, x), len(scores) - 1)
+        found = scores[place] == x
+        return np.where(found, weight[place], 0.0), np.where(found, positive[place], 0.0)
+
+    def change(self, x: float, w: float, positive: float, number: int) -> None:
+        """Add a weight, positive or negative, and a number of observations, at a coordinate. O(log² k)."""
+        if w > 0.0 or number > 0:
+            self._tree.update(x, max(w, 0.0), max(positive, 0.0), max(number, 0))
+        if (w < 0.0 or number < 0) and self._tree.revert(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
+            raise RetractionError(not_held(x, float(positive < 0.0), -w))
+
+    def add_sorted(
+        self, x: FloatArray, weight: FloatArray, positive: FloatArray, number: npt.NDArray[np.int64]
+    ) -> None:
+        """Add weights and numbers of observations at ascending coordinates, which a grid has rounded."""
+        self._tree.update_sorted(x, weight, positive, number)
 
     def merge(self, other: Self) -> None:
         self._tree.update_sorted(*other._tree.to_arrays())
