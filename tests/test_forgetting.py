@@ -16,6 +16,7 @@ from streamcal import (
     REGISTRY,
     Bernstein,
     CapabilityError,
+    CrossVennAbers,
     Decay,
     Forever,
     Gaussian,
@@ -495,6 +496,35 @@ def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, he
             learned(method(), stream[2:4]).predict_many([0.4, 0.5, 0.6]),
             1e-9,
         )
+
+
+@pytest.mark.parametrize(("method", "params"), list(additive_methods()))
+@pytest.mark.parametrize("by", ["count", "time"])
+def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
+    """A score of weights 1e60 and 1e-60 was left with the rounding of the first, 1e44, when that went."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        cal = method(forgetting=Window(6, by=by), **params)
+        for i in range(24):
+            w = float(rng.choice([1e-60, 1e-30, 1.0, 1e30, 1e60]))
+            cal.learn_one(float(rng.integers(0, 9)) / 8.0, int(rng.integers(2)), w, float(i))
+        places = np.arange(17) / 16
+        # Of weights 1e10 apart in one score the sums keep six digits, and the ridges magnify rounding as always.
+        assert_close(cal.predict_many(places), through_json(cal).predict_many(places), 1e-5)
+
+
+@pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
+@pytest.mark.parametrize("spread", [0.0, 16.0])
+@pytest.mark.parametrize("forgetting", [Forever(), Window(30), Decay(5.0)], ids=repr)
+def test_cross_venn_abers_does_not_fall_whatever_its_weights(point, spread, forgetting):
+    """1 − p₀ was rounding where an observation weighed 1e16 times the test object: the map fell from 1 to 0."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        s = rng.random(60)
+        cal = CrossVennAbers(point, folds=int(rng.choice([1, 2, 5])), forgetting=forgetting)
+        cal.learn_many(s, rng.random(60) < s, 10.0 ** rng.uniform(-spread, spread, 60))
+        p = cal.predict_many(np.sort(np.concatenate([s, np.linspace(0.0, 1.0, 100)])))
+        assert np.diff(p).min() >= (-1e-13 if spread == 0.0 else -1e-7)
 
 
 def test_means_of_a_cell_stay_in_it_whatever_a_retraction_leaves():

@@ -87,9 +87,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     Cost: learning O(log² k) for k distinct scores in a fold, predicting K times that, `map()` O(k log² k) for each
     fold; memory O(k) for each fold.
 
-    The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1. The log-minimax probability is
-    accurate to about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that
-    of the test object: digits are lost only where single observations weigh millions.
+    The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1, and the quotient of the
+    self-consistent point that of p₁ where it is. The log-minimax probability is accurate, and its map monotone, to
+    about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that of the test
+    object; the self-consistent one to 1e-16·w/v, v the weight of the pool around the score. Digits are lost only where
+    single observations weigh millions or, for the self-consistent point, where a prediction far ahead under decay
+    outweighs all that is held. A test object counts as no less than 1e-9·W and no more than 1e7·W: then no log-minimax
+    map falls by more than 1e-7, whatever the weights.
 
     Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
     it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only
@@ -294,9 +298,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def solve(self, statistic: FoldedTrees, start: ScaledMap | None) -> CrossIntervalMap:
         folds = []
-        for tree in statistic.parts.values():
-            knots = tree.scores()
-            folds.append(IntervalMap(self.scale, knots, *tree.intervals(knots, 1.0), self.point, tree.grid))
+        for fold in range(self.folds):
+            folds.append(IntervalMap(self.scale, *statistic.own_intervals(fold, 1.0), self.point, statistic.grid))
         return CrossIntervalMap(self.scale, folds, self.point)
 
     def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CoordinateMap:

@@ -30,6 +30,9 @@ WHOLE = 1e-9
 ROUNDING = 2.0**-50
 #: Sums of whole weights below this are exact, and no label's part of them is rounding.
 LARGEST_COUNT = 2.0**49
+#: A test object counts with no less and no more than these shares of the weight of a fold. Merges divide by 1 − p₀ and
+#: by 1 − p₁ + p₀, which would otherwise be rounding: maps fell by 1e-3 and more.
+LIGHTEST, HEAVIEST = 1e-9, 1e7
 #: Fewer coordinates than this are looked up one by one.
 FEW = 64
 
@@ -231,14 +234,26 @@ class FoldedTrees(Keyed[ScoreTree]):
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
         w = w * self.unit
-        pairs = [tree.interval(place, w) for tree, place in zip(self._trees, x, strict=True)]
+        pairs = [tree.interval(place, self._beside(tree, w)) for tree, place in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def intervals(self, x: Sequence[FloatArray], w: float) -> tuple[list[FloatArray], list[FloatArray]]:
         """`intervals_one` for K arrays of equal length."""
         w = w * self.unit
-        pairs = [tree.intervals(places, w) for tree, places in zip(self._trees, x, strict=True)]
+        pairs = [tree.intervals(places, self._beside(tree, w)) for tree, places in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+    def own_intervals(self, fold: int, w: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The coordinates that a fold holds, and both ends of its interval there."""
+        tree = self._trees[fold]
+        knots = tree.scores()
+        return knots, *tree.intervals(knots, self._beside(tree, w * self.unit))
+
+    @staticmethod
+    def _beside(tree: ScoreTree, w: float) -> float:
+        """The weight of a test object, within `LIGHTEST` and `HEAVIEST` shares of what a fold holds."""
+        held = tree.n
+        return min(max(w, LIGHTEST * held), HEAVIEST * held) if held > 0.0 else w
 
     def empty(self) -> Self:
         return type(self)(self.folds, self.grid, self.dealt)
