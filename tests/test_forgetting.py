@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import ROUNDED, assert_close, learned, through_json
 from laws.binary import assert_same, without_forgetting
+from sklearn.isotonic import isotonic_regression
 
 from streamcal import (
     REGISTRY,
@@ -38,8 +39,10 @@ from streamcal import (
 )
 from streamcal.memories.decay import FORGOTTEN_HALF_LIVES, FURTHEST_AHEAD, PRUNE_FRACTION, RESCALE_HALF_LIVES
 from streamcal.memories.policies import memory_under
+from streamcal.statistics import score_tree
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import GridTable
+from streamcal.statistics.score_tree import PRUNED_CHANGE, ScoreTree
 from streamcal.statistics.totals import Totals
 
 METHODS = [Identity, Platt, HistogramBinning, Isotonic, Bernstein, VennAbers]
@@ -331,7 +334,7 @@ def test_long_decay_is_the_weighted_fit(method, by):
 
 
 @pytest.mark.parametrize("resolution", [None, 64])
-@pytest.mark.parametrize("method", [Platt, HistogramBinning, Isotonic, VennAbers], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [Platt, HistogramBinning, VennAbers], ids=lambda method: method.name)
 @pytest.mark.parametrize("by", ["count", "time"])
 def test_decay_drops_scores_that_no_longer_matter(method, by, resolution):
     cal = method(forgetting=Decay(1.0, by=by), resolution=resolution)
@@ -342,6 +345,47 @@ def test_decay_drops_scores_that_no_longer_matter(method, by, resolution):
     held = statistic.scores() if hasattr(statistic, "scores") else statistic.columns()[0]
     assert len(held) == 1
     assert cal._memory.late == 0
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("kind", ["any", "separated", "ties", "rare"])
+def test_isotonic_under_decay_is_the_weighted_fit_at_every_score(by, kind):
+    """Also where all observations near are old: pruning moved single scores by up to .59."""
+    rng = np.random.default_rng(6)
+    size, half_life = 1_900, 10.0  # weights from 1e-57 on
+    s = {"ties": np.round(rng.random(size), 2), "rare": rng.beta(0.5, 5.0, size)}.get(kind, rng.random(size))
+    y = s > 0.5 if kind == "separated" else rng.random(size) < s
+    cal = Isotonic(forgetting=Decay(half_life, by=by))
+    cal.learn_many(s, y, None, np.arange(float(size)))
+    x, group = np.unique(s, return_inverse=True)
+    weights = 0.5 ** ((size - 1 - np.arange(size)) / half_life)
+    total, positive = np.bincount(group, weights), np.bincount(group, weights * y)
+    # Two isotonic fits of fractional weights, whose sums are added up in different orders.
+    assert_close(cal.predict_many(x), isotonic_regression(positive / total, sample_weight=total), 1e-12)
+
+
+def test_pruning_a_tree_moves_no_score_by_more_than_is_stated(monkeypatch):
+    """Of larger trees than those that are kept whole, at every single pruning."""
+    monkeypatch.setattr(score_tree, "KEPT_WHOLE", 0)
+    moved, dropped = [], []
+    prune = ScoreTree.prune
+
+    def watched(tree, fraction):
+        x, size = tree.scores(), tree._tree.size
+        before = tree.isotonics(x)
+        prune(tree, fraction)
+        tree._check()
+        moved.append(np.abs(tree.isotonics(x) - before).max())
+        dropped.append(size - tree._tree.size)
+
+    monkeypatch.setattr(ScoreTree, "prune", watched)
+    rng = np.random.default_rng(7)
+    cal = Isotonic(forgetting=Decay(8.0))
+    for k in range(4_000):
+        s = rng.random() if k % 400 < 300 else 0.9 + 0.1 * rng.random()
+        cal.learn_one(s, rng.random() < s)
+    assert 0.0 < max(moved) <= PRUNED_CHANGE
+    assert sum(dropped) > 3_000
 
 
 def test_what_decay_drops_is_a_bounded_fraction():

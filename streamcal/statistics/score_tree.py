@@ -21,6 +21,11 @@ from streamcal.statistics.held import not_held, saved
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
 #: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
 TIED_VALUES = 2.0**-42
+#: Trees of up to this many scores are not pruned: half a megabyte, and 500 half-lives of 16 observations, after which a
+#: weight is no longer stored.
+KEPT_WHOLE = 8192
+#: Pruning moves the isotonic fit by no more than this at any score.
+PRUNED_CHANGE = 1e-6
 
 
 class ScoreTree(Statistic):
@@ -28,10 +33,19 @@ class ScoreTree(Statistic):
 
     Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With
     a grid, coordinates are rounded to the centres of their cells, and memory is fixed.
+
+    Parameters
+    ----------
+    grid : Grid or None
+        The grid to which coordinates are rounded.
+    keeps_fit : bool
+        Whether pruning spares what decides on the isotonic fit. An interval needs no such care: beside a test object of
+        weight 1, what weighs 1e-9 together moves it by no more than that.
     """
 
-    def __init__(self, grid: Grid | None = None) -> None:
+    def __init__(self, grid: Grid | None = None, keeps_fit: bool = False) -> None:
         self.grid = grid
+        self.keeps_fit = keeps_fit
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
         self._view: Self | None = None
@@ -171,14 +185,50 @@ class ScoreTree(Statistic):
         self._tree.multiply(factor)
 
     def prune(self, fraction: float) -> None:
-        self._tree.prune(fraction * self._tree.weight / max(self._tree.size, 1))
+        """Drop scores whose weights together are below `fraction`.
+
+        With `keeps_fit` the fit changes by no more than `PRUNED_CHANGE` at any score. A light score decides on it where
+        nothing heavier is near; of the blocks in which it would change by more, first the scores at the ends are kept
+        and then all. The fit moves later where new observations part a block of which some scores were dropped: so
+        nothing is dropped from trees of up to `KEPT_WHOLE` scores.
+        """
+        threshold = fraction * self._tree.weight / max(self._tree.size, 1)
+        if not self.keeps_fit:
+            self._tree.prune(threshold)
+        elif self._tree.size > KEPT_WHOLE:
+            self._prune_beside_the_fit(threshold)
+
+    def _prune_beside_the_fit(self, threshold: float) -> None:
+        """Drop scores of less weight, unless that would move the fit. O(k) for each of a few rounds."""
+        x, weight, positive, count = self._tree.to_arrays()
+        kept = weight >= threshold
+        if kept.all():
+            return
+        first, _, _ = self._tree.blocks()
+        start = np.searchsorted(x, first)
+        block = np.cumsum(np.bincount(start, minlength=len(x))) - 1
+        ends = np.diff(block, prepend=-1, append=len(x))
+        is_end = (ends[:-1] != 0) | (ends[1:] != 0)
+        fit = self.isotonics(x)
+        left = HullTree(None)
+        tried: npt.NDArray[np.bool_] = np.zeros(len(start), dtype=bool)
+        while True:
+            left.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
+            moved = np.unique(block[np.abs(left.isotonics(x) - fit) > PRUNED_CHANGE])
+            if len(moved) == 0:
+                break
+            concerned = np.isin(block, moved)
+            kept |= concerned & (is_end | tried[block])
+            tried[moved] = True
+        if not kept.all():
+            self._tree.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
 
     def _check(self) -> None:
         super()._check()
         self._tree.check()
 
     def empty(self) -> Self:
-        return type(self)(self.grid)
+        return type(self)(self.grid, self.keeps_fit)
 
     def state(self) -> dict[str, Any]:
         names = ("scores", "weight", "positive", "count")
