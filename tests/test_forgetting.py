@@ -315,8 +315,6 @@ def test_by_time_only_differences_of_time_matter():
 @each_method
 def test_long_decay_is_the_weighted_fit(method, by):
     """Over many rescalings, against weights computed in one go; and pieces of any size leave the same."""
-    if method is HistogramBinning:
-        pytest.skip("rounding may move a score to another bin: discontinuous")
     rng = np.random.default_rng(8)
     size, half_life = 900, 20.0  # 45 half-lives, rescaled at every 16; what is pruned weighs less than 1e-9
     scores, y = rng.integers(1, 32, size) / 32, (rng.random(size) < 0.4).astype(int)
