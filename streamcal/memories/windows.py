@@ -107,8 +107,8 @@ class CountWindow(Memory[Held]):
         self._live -= 1
         self.statistic.revert(*entry)
         self._evicted += 1
-        outweighed = entry[2] > newest and self._outweighed(entry[2], newest)
-        if outweighed or self._outweighs_one(entry[2]) or (self._evicted >= self._size and self.statistic.drifts):
+        outweighed = entry[2] > newest and self._outweighed(entry[2], newest) or self._outweighs_one(entry[2])
+        if outweighed or (self._evicted >= self._size and self.statistic.drifts):
             self._rebuild()
 
     def _rebuild(self) -> None:
