@@ -39,6 +39,7 @@ from laws import (
 import streamcal
 from streamcal import CapabilityError, InputError, MergeError, Prior, SolverError, StateError
 from streamcal.learners.additive import AdditiveLearner
+from streamcal.states import signed
 
 ROOMS = {
     "one score": (binary.CASES, streamcal.REGISTRY),
@@ -297,7 +298,7 @@ def test_predictions_are_possible_and_one_many_and_map_predict_the_same(case, dr
 
 @each(ADDITIVE)
 def test_a_prediction_does_not_fail_where_a_solver_does(case):
-    """The last map is served, and counted, until a solve succeeds; nothing but the count changes."""
+    """The last map is served, and counted, until a solve succeeds; what is held does not change."""
     for make in case.makers:
         cal = make()
         stream = case.good(cal)
@@ -315,8 +316,8 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
             assert failed == 1
             assert_close(found, served, 0.0)
         after = cal.state_dict()
-        assert after["learned"].pop("unsolved", 0) == failed
-        assert after == before
+        assert after["learned"].get("unsolved", 0) == failed
+        assert after["learned"]["memory"] == before["learned"]["memory"]
         assert through_json(cal).tally()["unsolved"] == failed
         case.assert_possible(first_prediction_fails(make(), stream), case.places(cal))
         for owner, name in broken:
@@ -431,14 +432,18 @@ def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
 
 
 def damaged(state):
-    """The state with one thing missing or wrong, in turn."""
-    yield from ({key: value for key, value in state.items() if key != name} for name in state)
+    """The state with one thing missing or wrong, in turn; the checksum is right, but where it is what is missing."""
+    yield {key: value for key, value in state.items() if key != "check"}
+    yield {key: value for key, value in state.items() if key != "streamcal"}
+    for name in ("class", "params", "learned"):
+        yield signed({key: value for key, value in state.items() if key != name})
     yield {**state, "streamcal": 999}
-    yield {**state, "class": "Stranger"}
-    yield {**state, "learned": None}
-    yield {**state, "params": {**state["params"], "stranger": 1}}
+    yield signed({**state, "class": "Stranger"})
+    yield signed({**state, "learned": None})
+    yield signed({**state, "learned": {**state["learned"], "stranger": 1}})
+    yield signed({**state, "params": {**state["params"], "stranger": 1}})
     for name in state["learned"]:
-        yield {**state, "learned": {key: value for key, value in state["learned"].items() if key != name}}
+        yield signed({**state, "learned": {key: value for key, value in state["learned"].items() if key != name}})
     yield from (None, [], "state", {})
 
 

@@ -283,7 +283,7 @@ def test_what_the_solver_cannot_use_it_says():
     assert fit.solve(np.full(7, np.nan), np.zeros(4), 1.0).status == "not finite"
 
 
-def test_an_unsolved_program_serves_the_last_map_and_counts(monkeypatch):
+def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatch, caplog):
     cal = MonotonePolynomial(4)
     cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])
     served = cal.predict_one(0.5)
@@ -300,6 +300,7 @@ def test_an_unsolved_program_serves_the_last_map_and_counts(monkeypatch):
     cal.learn_one(0.5, 0)
     assert cal.predict_one(0.5) == cal.map()(0.5) == served
     assert cal.tally()["unsolved"] == 1
+    assert [record.name for record in caplog.records] == ["streamcal.learners.additive"]
 
 
 @pytest.mark.parametrize(("seed", "bound", "learned"), [(0, 1.0, 6), (2, 1.0, 15), (6, 2.0, 18), (9, 1.0, 18)])

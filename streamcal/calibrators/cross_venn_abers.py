@@ -62,7 +62,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         The merge: the formula above, the mean over the folds of p₁ + p₀²/2 − p₁²/2, or the solution of
         p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax points over-predict rare events, more so with K folds than with
-        one, since each has fewer events; for click rates choose "self-consistent", which may be 0.
+        one, since each has fewer events; "self-consistent" gives some of them probability 0.
     folds : int
         K, from 1 to 1,000; with 1 this is `VennAbers`.
     scale, forgetting, resolution
@@ -147,7 +147,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def new_statistic(self) -> FoldedTrees:
         grid = None if self.resolution is None else Grid(self.scale, self.resolution)
-        return FoldedTrees(self.folds, grid, dealt=not isinstance(self.forgetting, Decay))
+        return FoldedTrees(self.folds, grid, self.scale, dealt=not isinstance(self.forgetting, Decay))
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""
@@ -163,10 +163,9 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
-        s, label, weight, time = self._checked(score, y, w, t)
-        x = self.scale.coordinate(s)
+        x, label, weight, time, clamped = self._checked(score, y, w, t)
         if weight > 0.0:
-            self._learn(x, self._code(x, label, time, fold), weight, time, self.scale.clamps(s))
+            self._learn(x, self._code(x, label, time, fold), weight, time, clamped)
         elif fold is not None:
             check_fold(fold, self.folds)
 
@@ -180,12 +179,11 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | npt.ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
-        s, labels, weights, times = self._checked_many(scores, y, w, t)
-        x = self.scale.coordinates(s)
-        places = None if fold is None else check_folds(fold, self.folds, len(s))
+        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
+        places = None if fold is None else check_folds(fold, self.folds, len(x))
         kept = weights > 0.0
-        self._learn_many(x[kept], self._codes(x, labels, times, places, kept), weights[kept], times[kept])
-        self._note(self.scale.count_clamped(s[kept]))
+        codes = self._codes(x, labels, times, places, kept)
+        self._learn_many(x[kept], codes, weights[kept], times[kept], clamped)
 
     def _code(self, x: float, label: float, t: float, fold: int | None) -> float:
         """The label and the fold of an observation as one number."""
@@ -218,8 +216,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
-        s, label, weight, time = self._checked(score, y, w, t)
-        x = self.scale.coordinate(s)
+        x, label, weight, time, _ = self._checked(score, y, w, t)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         code = self._code(x, label, time, fold)

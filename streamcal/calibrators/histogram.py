@@ -16,6 +16,8 @@ from streamcal.parameters.types import FloatArray
 #: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of
 #: weights, whose rounding must not decide.
 ON_A_BOUNDARY = 1e-10
+#: No more bins than cells of a grid.
+MOST_BINS = 2**20
 
 
 class HistogramBinning(TableCalibrator):
@@ -59,8 +61,8 @@ class HistogramBinning(TableCalibrator):
     by_ratios = True
 
     def __init__(self, bins: int = 15, **common: Unpack[TableParameters]) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-            raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+            raise InputError(f"bins={bins!r} is not possible; give a whole number from 1 to {MOST_BINS:,}")
         self.bins = bins
         super().__init__(**common)
 

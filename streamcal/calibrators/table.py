@@ -65,7 +65,8 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     is_fit: ClassVar[bool] = True
 
     def new_statistic(self) -> ScoreTree:
-        return ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution), self.is_fit)
+        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        return ScoreTree(grid, self.scale, self.is_fit)
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

@@ -10,11 +10,12 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.bernstein import BernsteinSums, basis, binomials
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
 
 #: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
-ROUNDING = 1e-9
+ACCURACY = 1e-9
 
 
 class BernsteinMoments(Statistic):
@@ -29,6 +30,7 @@ class BernsteinMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
@@ -79,12 +81,15 @@ class BernsteinMoments(Statistic):
     def _check(self) -> None:
         super()._check()
         moments, cross, weight, positive, count, peak = self.sums.state()
-        slack = ROUNDING * peak
+        slack = ACCURACY * peak
         assert (moments >= -slack).all()
         assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
         assert (cross >= -slack).all()
         assert abs(cross.sum() - positive) <= slack
         assert count > 0 or not moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
@@ -96,10 +101,27 @@ class BernsteinMoments(Statistic):
         low = {"low": [part.tolist() for part in dropped]} if any(part.any() for part in dropped) else {}
         return {**sums, "count": count, "peak": peak, **low}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        names = ("weight", "positive", "count", "peak")
-        numbers = [state[name] for name in names]
-        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), *numbers, state.get("low"))
+    def fields(self) -> Fields:
+        return {
+            "moments": numbers(2 * self.degree + 1),
+            "cross": numbers(self.degree + 1),
+            **dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST)),
+            "count": whole(),
+            "peak": number(0.0, HEAVIEST),
+        }
+
+    def optional_fields(self) -> Fields:
+        return {"low": row(numbers(2 * self.degree + 1), numbers(self.degree + 1), numbers(2))}
+
+    def _load(self, low: Any, **read: Any) -> None:
+        require_moments(**read)
+        require_dropped(low or (), read["peak"])
+        self.sums.load(**read, low=low)
+
+
+def require_dropped(low: tuple[FloatArray, ...], peak: float) -> None:
+    """`StateError` unless this can be what sums have dropped in rounding, which is far below the largest weight."""
+    ensure(all((np.abs(part) <= ROUNDING * peak).all() for part in low), "more was dropped than rounding")
 
 
 def _lowered(sums: FloatArray, degree: int) -> FloatArray:
@@ -113,6 +135,19 @@ def _lowered(sums: FloatArray, degree: int) -> FloatArray:
 def _gram(sums: FloatArray) -> FloatArray:
     """The Gram matrix of the basis of degree m, of the sums of degree 2m."""
     half = (len(sums) - 1) // 2
-    row, index = binomials(half), np.add.outer(np.arange(half + 1), np.arange(half + 1))
-    gram: FloatArray = np.multiply.outer(row, row) / binomials(2 * half)[index] * sums[index]
+    scale, index = binomials(half), np.add.outer(np.arange(half + 1), np.arange(half + 1))
+    gram: FloatArray = np.multiply.outer(scale, scale) / binomials(2 * half)[index] * sums[index]
     return gram
+
+
+def require_moments(
+    moments: FloatArray, cross: FloatArray, weight: float, positive: float, count: int, peak: float
+) -> None:
+    """`StateError` unless these can be sums of nonnegative functions that sum to 1, up to rounding."""
+    slack = ROUNDING * peak
+    ensure(-slack <= positive <= weight + slack and weight <= peak + slack, "a weight is not possible")
+    ensure(weight == 0.0 or abs(weight) >= LIGHTEST, "a weight is not possible")
+    ensure((moments >= -slack).all() and (cross >= -slack).all(), "a sum is below 0")
+    ensure(abs(moments.sum() - weight) <= slack, "the sums do not add up to the weight")
+    ensure(abs(cross.sum() - positive) <= slack, "the sums do not add up to the positive weight")
+    ensure(count > 0 or not (moments.any() or cross.any() or weight or positive), "there is weight and no observation")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
@@ -9,7 +10,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import ROUNDING as STATE_ROUNDING
+from streamcal.states import Fields, ensure, listed, unread
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_tree import ScoreTree
@@ -62,7 +66,7 @@ class FoldedTrees(Keyed[ScoreTree]):
     ----------
     folds : int
         K.
-    grid : Grid or None
+    grid, scale
         See `ScoreTree`.
     dealt : bool
         Whether `labelled` codes observations to be dealt.
@@ -73,15 +77,16 @@ class FoldedTrees(Keyed[ScoreTree]):
     what was dealt. A weight other than 1 may go to several folds, O(K log² k).
     """
 
-    def __init__(self, folds: int, grid: Grid | None = None, dealt: bool = True) -> None:
-        super().__init__(lambda: ScoreTree(grid), range(folds))
+    def __init__(self, folds: int, grid: Grid | None = None, scale: Scale | None = None, dealt: bool = True) -> None:
+        super().__init__(lambda: ScoreTree(grid, scale), range(folds))
         self.folds = folds
         self.grid = grid
+        self.scale = scale if grid is None else grid.scale
         self.dealt = dealt
         self.bounded = grid is not None
         self._trees = list(self._parts.values())
         #: What was learned without a fold, by score; the trees hold it too.
-        self._whole = ScoreTree(grid)
+        self._whole = ScoreTree(grid, scale)
         #: How many observations the trees count for it: one for each fold, score and label with a share.
         self._shares = 0
 
@@ -231,6 +236,11 @@ class FoldedTrees(Keyed[ScoreTree]):
         """The folds with observations; all folds if nothing is held."""
         return [fold for fold, tree in enumerate(self._trees) if tree.count] or list(range(self.folds))
 
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held in any fold; NaN where nothing is."""
+        return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
+
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
         w = w * self.unit
@@ -256,19 +266,47 @@ class FoldedTrees(Keyed[ScoreTree]):
         return min(max(w, LIGHTEST * held), HEAVIEST * held) if held > 0.0 else w
 
     def empty(self) -> Self:
-        return type(self)(self.folds, self.grid, self.dealt)
+        return type(self)(self.folds, self.grid, self.scale, self.dealt)
 
     def state(self) -> dict[str, Any]:
         whole = {"whole": self._whole.state()} if self._whole.count else {}
         return {"folds": [tree.state() for tree in self._trees], **whole}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for tree, saved in zip(self._trees, state["folds"], strict=True):
+    def fields(self) -> Fields:
+        return {"folds": listed(unread, length=self.folds)}
+
+    def optional_fields(self) -> Fields:
+        return {"whole": unread}
+
+    def _load(self, folds: list[Any], whole: Any) -> None:
+        dealt = self._whole.empty()
+        if whole is not None:
+            dealt.restore(whole)
+        for tree, saved in zip(self._trees, folds, strict=True):
             tree.restore(saved)
-        self._whole = ScoreTree(self.grid)
-        if "whole" in state:
-            self._whole.restore(state["whole"])
+        self._whole = dealt
+        self._require_shares()
         self._shares = self._number_of_shares()
+
+    def _require_shares(self) -> None:
+        """`StateError` unless the folds hold their shares of what was dealt."""
+        scores = self._whole.scores()
+        held, first = self._all_held(scores), self.folds_of(scores)
+        for fold, tree in enumerate(self._trees):
+            weight, positive = tree.all_held_at(scores)
+            for part, own in zip(held, (positive, weight - positive), strict=True):
+                share = _shares_of_one(part, (fold - first) % self.folds, self.folds)
+                ensure((own >= share - STATE_ROUNDING * weight).all(), "a fold lacks its share of what was dealt")
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._require_coordinates(x, self.scale)
+        least = 2.0 * NO_FOLD if self.dealt else 0.0
+        ensure(
+            ((y >= least) & (y < 2.0 * self.folds) & (y == np.floor(y))).all(), "a label and its fold are not possible"
+        )
+
+    def agrees(self, other: Self) -> bool:
+        return super().agrees(other) and self._whole.agrees(other._whole)
 
     def _number_of_shares(self) -> int:
         """How many shares above 0 there are: as many as units, the last one counted as whole, and K at most."""
