@@ -209,7 +209,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         if statistic.dealt:
             return outcome(labels[kept], NO_FOLD)
         number = int(np.count_nonzero(kept))
-        keys = t[kept] if self._timed else self._memory.clock + 1.0 + np.arange(number)
+        keys = t[kept] if self._timed else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
         return outcome(labels[kept], statistic.folds_of(x[kept], keys))
 
     def unlearn_one(

@@ -53,7 +53,6 @@ class _DecayingMemory(Memory[Held]):
 
     @property
     def clock(self) -> float:
-        """The latest time learned or, by count, the number of observations learned."""
         return self._clock
 
     def _prior_growth(self) -> float:

@@ -68,6 +68,11 @@ class Memory(Generic[Held]):
         self.late = 0
 
     @property
+    def clock(self) -> float:
+        """Under decay, the latest time learned or, by count, the number of observations learned; otherwise 0."""
+        return 0.0
+
+    @property
     def n(self) -> float:
         """Total weight held, without the prior, in units of a new observation."""
         return self._learned()

@@ -220,7 +220,9 @@ class FoldedTrees(Keyed[ScoreTree]):
             turn = (fold - first) % self.folds
             old, new = ([_shares_of_one(weight, turn, self.folds) for weight in held] for held in (before, after))
             added = [end - start for start, end in zip(old, new, strict=True)]
-            number = sum((end > 0.0).astype(np.int64) - (start > 0.0) for start, end in zip(old, new, strict=True))
+            number = np.zeros(len(distinct), dtype=np.int64)
+            for start, end in zip(old, new, strict=True):
+                number += (end > 0.0).astype(np.int64) - (start > 0.0)
             changed = (added[0] != 0.0) | (added[1] != 0.0)
             tree.add_sorted(distinct[changed], (added[0] + added[1])[changed], added[0][changed], number[changed])
             self._shares += int(number[changed].sum())
