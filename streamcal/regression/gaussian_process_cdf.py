@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, SolverError
-from streamcal.kernels.logistic import logits, sigmoids
+from streamcal.kernels.logistic import sigmoids
 from streamcal.learners.additive import require
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Logit, Scale
@@ -313,10 +313,11 @@ class GaussianProcessMap(DistributionMap):
         if self._latent is None:
             return q
         axis, from_base, mode, variance, spread = self._latent
-        a = axis.features(self.scale.units(self.scale.coordinates(q)))
+        x = self.scale.coordinates(q)
+        a = axis.features(self.scale.units(x))
         f = np.einsum("ta,at->t", a, mode)
-        if from_base:  # the log-odds without the clamp of the scale: tails go on as they were predicted
-            f += logits(q)
+        if from_base:  # clamped by the scale, as the log-odds were of which the process was learned
+            f += self.scale.logits(x)
         if spread is None:
             return np.asarray(sigmoids(f))
         sd = np.sqrt(np.maximum(variance + np.einsum("ta,tac,tc->t", a, spread, a, optimize=True), 0.0))
