@@ -22,8 +22,8 @@ from streamcal.regression.reading import FURTHEST, check_distribution, pit_inter
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
 from streamcal.statistics.pits import PITs
 
-#: The inner edges of M cells of the normal score are FINEST · sinh(x) with x equidistant within ±WIDEST · (M/64)^0.3, or
-#: ±WIDEST from 64 cells on: fine in the middle, a fixed share of the score further out, to ±40 with 64 cells or more.
+#: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
+#: or ±WIDEST from 64 cells on: fine in the middle, a fixed share of the score further out, to ±40 and more.
 FINEST, WIDEST, FULL, GROWTH = 0.5, 5.25, 64, 0.3
 
 

@@ -124,6 +124,13 @@ class ScoreRamp(Ramp):
             lower = z < 0.0
             return np.where(lower, low, np.log(-np.expm1(high))), np.where(lower, np.log(-np.expm1(low)), high)
 
+    def level_at(self, z: FloatArray) -> FloatArray:
+        # Each half from its own tail, and on its side of the middle, so that R is nondecreasing to the last bit.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low = np.exp(self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left"))
+            high = -np.expm1(self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right"))
+        return np.where(z < 0.0, np.minimum(low, self._centre), np.maximum(high, self._centre))
+
     def log_slope(self, z: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             low = self._lower.log_slope(-log_ndtr(np.minimum(z, 0.0)))
@@ -198,7 +205,9 @@ class Tail:
             self.mass[place + 1] + self._drop[place] * (np.exp(-into) * -np.expm1(left) / self._span[place])
         )
         linear = np.where(left == 0.0, self._log[place + 1], linear)  # at a jump as well
-        inside = np.where(np.isnan(rate), linear, self._log[place] - rate * into)
+        inside = np.clip(
+            np.where(np.isnan(rate), linear, self._log[place] - rate * into), self._log[place + 1], self._log[place]
+        )
         return np.where(last, beyond, inside)
 
     def log_slope(self, d: FloatArray) -> FloatArray:

@@ -14,12 +14,21 @@ from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
-from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution
+from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal
 from streamcal.regression.ramps import NormalRamp
-from streamcal.regression.reading import FURTHEST, check_distribution, pit_interval, pit_intervals, spread
+from streamcal.regression.reading import (
+    FURTHEST,
+    check_distribution,
+    check_distributions,
+    pit_interval,
+    pit_intervals,
+    spread,
+)
 from streamcal.regression.recalibrated import recalibrated
 from streamcal.statistics.scale_moments import ScaleMoments
 
+#: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
+OUTSIDE = 8.25
 #: The corrected standard deviation is within these multiples of the stated one.
 SCALES = (1e-6, 1e6)
 
@@ -40,17 +49,19 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     fit : {"likelihood", "moments"}
         See above.
     smoothing : float
-        > 0, default 1: the weight of a pseudo-observation of the mean and the variance that were stated. It makes b
-        positive and the start stable.
+        λ > 0, default 1, for a stable start: with the weight W held, a is multiplied by W/(W + λ), and (λ/(W + λ))² is
+        added to b², so that b is above λ/(W + λ), and 1 before the first observation.
     forgetting : Forgetting
         The forgetting policy, default `Forever()`.
 
     Notes
     -----
     Additive: a function of five sums, which are kept without rounding. Of an outcome that is an atom, the mean and the
-    variance of the normal score over its levels (F(y−), F(y)] are learned. Normal scores are clamped to ±10⁶ and
-    counted there (`tally()["outside"]`); b is from 10⁻⁶ to 10⁶. A few errors of hundreds of standard deviations
-    determine a variance for as long as they are held: where a model starts overconfident, give `Decay` or `Window`.
+    variance of the normal score over its levels (F(y−), F(y)] are learned. An outcome to which no mass was predicted
+    (`tally()["outside"]`) counts as a normal score of ±8.25, and no map of levels can give it mass: of an ensemble that
+    is too narrow, give the normal distribution of its mean and spread, or a kernel density. b is from 10⁻⁶ to 10⁶. A
+    few errors of hundreds of standard deviations determine a variance for as long as they are held: where a model
+    starts overconfident, give `Decay` or `Window`.
 
     Only the location and the scale are corrected, and alike for all forecasts. `Composition` has quantile recalibration
     learn the shape that is left. Cost: O(1).
@@ -67,7 +78,7 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     >>> cal = ScaleRecalibration()
     >>> cal.learn_many([Normal(0.0, 1.0)] * 99, [-3.0, 0.0, 3.0] * 33)
     >>> cal.predict_one(Normal(5.0, 2.0)).mean, round(cal.predict_one(Normal(5.0, 2.0)).sd, 3)
-    (5.0, 4.883)
+    (5.0, 4.899)
     """
 
     name = "scale-recalibration"
@@ -97,18 +108,24 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
         low, high = pit_interval(distribution, y)
         unit = spread(distribution) if self.fit == "moments" else 1.0
         centre, deviation = (high, 0.0) if low == high else moments_between(low, high)
-        return (centre * unit, deviation * unit, unit), 0.0, low == high and abs(high) == FURTHEST
+        outside = low == high and abs(high) == FURTHEST
+        if outside and type(distribution) is not Normal:
+            centre = math.copysign(OUTSIDE, high)
+        return (centre * unit, deviation * unit, unit), 0.0, outside
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
-        low, high = pit_intervals(distributions, y)
-        units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in distributions])
-        found = np.column_stack((high, np.zeros(len(y))))
-        for i in np.flatnonzero(low < high).tolist():
-            found[i] = moments_between(low[i], high[i])
-        x = np.column_stack((found * units[:, np.newaxis], units)).reshape(-1, 3)
-        return x, np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)
+        if check_distributions(distributions) and all(type(one) is Normal for one in distributions):
+            _, scores = pit_intervals(distributions, y)
+            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in distributions])
+            x = np.column_stack((scores * units, np.zeros(len(y)), units))
+            return x, np.zeros(len(y)), np.abs(scores) == FURTHEST
+        if len(distributions) != len(y):
+            raise InputError(f"distributions and y differ in length: {len(distributions)} and {len(y)}")
+        read = [self._read(one, outcome) for one, outcome in zip(distributions, y.tolist(), strict=True)]
+        x = np.array([row[0] for row in read]).reshape(-1, 3)
+        return x, np.zeros(len(y)), np.array([row[2] for row in read], dtype=bool)
 
     # -- the map -------------------------------------------------------------------------------------------------
 
@@ -116,9 +133,9 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
         error, square, within, unit = statistic.means()
         share = statistic.n / (statistic.n + self.smoothing)
         location = share * error
-        # Var(e) = E(e²) − E(e)², with the pseudo-observation of error 0 and variance s²
-        variance = share * (square + within) + (1.0 - share) * unit - location * location
-        scale = math.sqrt(max(variance, 0.0) / unit)
+        # the mean of (e − location)²
+        variance = max(square - location * (2.0 * error - location), 0.0) + within
+        scale = math.sqrt(variance / unit + (1.0 - share) ** 2)
         return ScaleMap(location, min(max(scale, SCALES[0]), SCALES[1]), self.fit == "moments")
 
     def empty_map(self) -> DistributionMap:
