@@ -237,7 +237,8 @@ class Tail:
             return np.where(before, MIDDLE, beyond)
         place = np.clip(place, 0, len(self.depth) - 2)
         gone, rate = self.mass[place] - mass, self._rate[place]
-        linear = -np.log1p(-self._span[place] * np.where(gone > 0.0, gone / self._drop[place], 0.0))
+        left = np.clip((mass - self.mass[place + 1]) / self._drop[place], 0.0, 1.0)
+        linear = -np.log(1.0 - self._span[place] + self._span[place] * left)
         steep = (self._log[place] - np.log(mass)) / rate
         into = np.where(gone > 0.0, np.where(np.isnan(rate), linear, steep), 0.0)
         found = np.minimum(self.depth[place] + into, self.depth[place + 1])

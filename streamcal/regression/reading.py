@@ -18,8 +18,8 @@ from streamcal.regression.distributions import CalibratedDistribution, Distribut
 #: A cdf that is a sum may leave [0, 1], or decrease, by its rounding: a thousand terms of 1e-16 each, with a margin.
 CDF_ROUNDING = 1e-12
 #: Where a tail is lighter than this, its mass is taken from `logcdf` or `logsf` of the distribution, if it has them: of
-#: 1 − F(t) four digits are left, and beyond 1e-16 none.
-LIGHT_TAIL = 1e-12
+#: 1 − F(t) ten digits are left, and beyond 1e-16 none.
+LIGHT_TAIL = 1e-6
 #: Normal scores are kept within this; outcomes further out are alike, and `tally()["outside"]` counts them.
 FURTHEST = 1e6
 #: An outcome is an atom of its distribution if its normal score jumps by more than this there. Between two neighbouring
