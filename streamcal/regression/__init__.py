@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import Methods, attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
+    from streamcal.regression.adaptive_conformal import AdaptiveConformal
     from streamcal.regression.base import DistributionCalibrator, DistributionMap
     from streamcal.regression.composition import Composition
     from streamcal.regression.conformal_predictive import ConformalPredictive
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.regression.gaussian_process_cdf import RBF, GaussianProcessCDF
     from streamcal.regression.isotonic_distributional import IsotonicDistributional
     from streamcal.regression.logistic import Logistic
+    from streamcal.regression.mondrian_conformal import MondrianConformal
     from streamcal.regression.quantile_recalibration import QuantileRecalibration
     from streamcal.regression.scale_recalibration import ScaleRecalibration
     from streamcal.regression.venn_abers_regression import VennAbersRegression
@@ -35,6 +37,8 @@ METHODS: Methods[type[DistributionCalibrator]] = Methods(
         "scale-recalibration": "streamcal.regression.scale_recalibration.ScaleRecalibration",
         "composition": "streamcal.regression.composition.Composition",
         "conformal-predictive": "streamcal.regression.conformal_predictive.ConformalPredictive",
+        "mondrian-conformal": "streamcal.regression.mondrian_conformal.MondrianConformal",
+        "adaptive-conformal": "streamcal.regression.adaptive_conformal.AdaptiveConformal",
         "isotonic-distributional": "streamcal.regression.isotonic_distributional.IsotonicDistributional",
         "venn-abers-regression": "streamcal.regression.venn_abers_regression.VennAbersRegression",
         "gaussian-process-cdf": "streamcal.regression.gaussian_process_cdf.GaussianProcessCDF",
@@ -62,6 +66,7 @@ if not TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "RBF",
+    "AdaptiveConformal",
     "CalibratedDistribution",
     "Composition",
     "ConformalPredictive",
@@ -72,6 +77,7 @@ __all__ = [
     "GaussianProcessCDF",
     "IsotonicDistributional",
     "Logistic",
+    "MondrianConformal",
     "Normal",
     "Piecewise",
     "QuantileRecalibration",

@@ -12,6 +12,7 @@ from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.pit_calibrator import PITCalibrator, Weights
 from streamcal.regression.reading import pit_interval
+from streamcal.statistics.pits import PITs
 
 
 class ConformalPredictive(PITCalibrator):
@@ -77,12 +78,19 @@ class ConformalPredictive(PITCalibrator):
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
         """(Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
-        low, high = pit_interval(distribution, check_outcome(y), self._normal)
         statistic = self._present(t)
         if self._ranks is None or self._ranks_for != (self._source.version, statistic.unit):
             self._ranks = Ranks(*statistic.weights())
             self._ranks_for = self._source.version, statistic.unit
-        less, no_more = self._ranks.around(*((low, high) if low < high else [self._rounded(high)] * 2))
+        return self.bounds(statistic, distribution, check_outcome(y), self._ranks)
+
+    def bounds(
+        self, statistic: PITs, distribution: Distribution, y: float, ranks: Ranks | None = None
+    ) -> tuple[float, float]:
+        """The bounds among the PITs of a statistic; `ranks` are those of its points, or made here."""
+        low, high = pit_interval(distribution, y, self._normal)
+        ranks = Ranks(*statistic.weights()) if ranks is None else ranks
+        less, no_more = ranks.around(*((low, high) if low < high else [self._rounded(high)] * 2))
         if statistic.has_intervals:
             below, upto = statistic.interval_weight_below(np.array([self._rounded(low), self._rounded(high)])).tolist()
             less, no_more = less + below, no_more + upto

@@ -21,7 +21,7 @@ from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.logistic import Logistic
 from streamcal.regression.reading import cdf_at, cdfs_at
-from streamcal.regression.thresholds import ThresholdCalibrator
+from streamcal.regression.thresholds import SegmentsMap, ThresholdCalibrator
 
 #: The binary methods by name: those of one score, and one that is of use here alone.
 METHODS_OF_SEGMENTS: Methods[type[Calibrator]] = Methods(
@@ -53,8 +53,8 @@ class EmpiricalDensity(ThresholdCalibrator):
     Notes
     -----
     The first segment includes the mass below `lo`, the last that above `hi`, of predictions and of outcomes alike
-    (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the predicted
-    masses are kept.
+    (`tally()["outside"]`). The density outside of the support is 0. Before the first observation, and where every
+    calibrated mass is 0, the predicted masses are kept.
 
     A binary subproblem uses the mass of its segment alone: distributions above the segment and below it can have the
     same mass there, and are corrected alike. Where that matters, use `IsotonicDistributional` or `VennAbersRegression`,
@@ -124,7 +124,7 @@ class EmpiricalDensity(ThresholdCalibrator):
         return EmpiricalDensityMap(self._edges, streams)
 
     def empty_map(self) -> DistributionMap:
-        return self._map_of_streams([self._method.map()] * self._size)
+        return SegmentsMap(self._edges)
 
 
 class EmpiricalDensityMap(DistributionMap):

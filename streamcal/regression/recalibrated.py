@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -56,6 +57,49 @@ def complete(distribution: Distribution) -> CalibratedDistribution:
     if isinstance(distribution, CalibratedDistribution):
         return distribution
     return recalibrated(check_distribution(distribution), IDENTITY)
+
+
+def weighted_crps(distribution: Distribution, y: float, low: float, high: float) -> float:
+    """∫ (F(t) − 1[y ≤ t])² dt from `low` to `high`, which may be infinite."""
+    base = complete(distribution)
+    if isinstance(base, Piecewise):
+        return _clipped(base, low, high).crps(min(max(y, low), high))
+    general = base if isinstance(base, Recalibrated) else Recalibrated(base, IDENTITY)
+    ends = np.unique(np.clip(np.append(general._pieces.ends, y), low, high))
+    total = 0.0
+    for a, b in itertools.pairwise(ends.tolist()):
+        total += general._squared(a, b, 1.0 if a >= y else 0.0)
+    return total
+
+
+def _clipped(base: Piecewise, low: float, high: float) -> Piecewise:
+    """The distribution of min(max(Y, low), high)."""
+    low, high = max(low, float(base.knots[0])), min(high, float(base.knots[-1]))
+    if low >= high:
+        return Piecewise([low if low > base.knots[-1] else high] * 2, [0.0, 1.0])
+    inside = (base.knots > low) & (base.knots < high)
+    levels = base.cdf(np.array([low, np.nextafter(high, -math.inf)]))
+    x = np.concatenate(([low, low], base.knots[inside], [high, high]))
+    return Piecewise(x, np.concatenate(([0.0, levels[0]], base.levels[inside], [levels[1], 1.0])))
+
+
+def variance_of(distribution: Distribution) -> float:
+    """The variance: of a normal or piecewise linear cdf by a closed formula, of others by quadrature."""
+    base = complete(distribution)
+    if isinstance(base, Normal):
+        return base.sd**2
+    mean = base.mean
+    if isinstance(base, Piecewise):
+        a, b = base.knots[:-1] - mean, base.knots[1:] - mean
+        return float(np.diff(base.levels) @ (a * a + a * b + b * b) / 3.0)
+    general = base if isinstance(base, Recalibrated) else Recalibrated(base, IDENTITY)
+    ends, weight, cdf = general._pieces
+    middle, half = 0.5 * ends[1:] + 0.5 * ends[:-1], 0.5 * ends[1:] - 0.5 * ends[:-1]
+    t = middle[:, np.newaxis] + half[:, np.newaxis] * NODES
+    # Var Y = 2 ∫ |t − c|·P(Y beyond t) dt − (mean − c)², at an end c
+    c = ends[int(np.searchsorted(cdf[:, 0], 0.5))]
+    beyond = np.where(t < c, cdf, 1.0 - cdf)
+    return float(2.0 * np.sum(weight * np.abs(t - c) * beyond) - (mean - c) ** 2)
 
 
 # -- atoms -------------------------------------------------------------------------------------------------------

@@ -16,12 +16,14 @@ from laws import POLICIES, ROUNDED, Case, Observation, changed, exact_times, exa
 from streamcal import Beta, Decay, Forever, HistogramBinning, Isotonic, OnlinePlatt, Platt, VennAbers
 from streamcal.regression import (
     RBF,
+    AdaptiveConformal,
     Composition,
     ConformalPredictive,
     EmpiricalDensity,
     GaussianProcessCDF,
     IsotonicDistributional,
     Logistic,
+    MondrianConformal,
     Normal,
     Piecewise,
     QuantileRecalibration,
@@ -61,6 +63,10 @@ VARIANTS: dict[str, list[Callable[[Any], Any]]] = {
         lambda p: ConformalPredictive(forgetting=p),
         lambda p: ConformalPredictive(forgetting=p, resolution=8),
     ],
+    "mondrian-conformal": [
+        lambda p: MondrianConformal([0.5, 2.0], forgetting=p),
+        lambda p: MondrianConformal([0.0], "median", forgetting=p, resolution=8),
+    ],
     "isotonic-distributional": [
         lambda p: IsotonicDistributional(4, support=SUPPORT, forgetting=p),
         lambda p: IsotonicDistributional([0.0], support=SUPPORT, forgetting=p, resolution=16),
@@ -82,6 +88,7 @@ SEQUENTIAL = (
     lambda: EmpiricalDensity("ops", 4, support=SUPPORT),
     lambda: EmpiricalDensity(OnlinePlatt(discount=0.875), [0.0], support=SUPPORT),
 )
+ADAPTIVE = (lambda: AdaptiveConformal(), lambda: AdaptiveConformal(0.5, "aci", 0.1, 8))
 COMPOSED = (
     lambda: Composition(),
     lambda: Composition((ScaleRecalibration("moments", forgetting=Decay(4)), ConformalPredictive(), "composition")),
@@ -241,4 +248,5 @@ def case_of(name: str, policy: str) -> DistributionCase:
 
 CASES = [case_of(name, policy) for name in VARIANTS for policy in POLICIES]
 CASES.append(DistributionCase("empirical-density ops", None, SEQUENTIAL))
+CASES.append(DistributionCase("adaptive-conformal", None, ADAPTIVE))
 CASES.append(DistributionCase("composition", None, COMPOSED))
