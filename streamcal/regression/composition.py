@@ -137,7 +137,7 @@ class Composition(SequentialLearner, DistributionCalibrator):
         forecast: Any = distribution
         for stage in self._stages:
             forecast = stage.predict_one(forecast, t)
-        return forecast  # type: ignore[no-any-return]
+        return forecast
 
     def predict_many(
         self, distributions: Sequence[Distribution], t: Time | None = None
@@ -145,7 +145,7 @@ class Composition(SequentialLearner, DistributionCalibrator):
         forecasts: Any = check_distributions(distributions)
         for stage in self._stages:
             forecasts = stage.predict_many(forecasts, t)
-        return forecasts  # type: ignore[no-any-return]
+        return forecasts
 
     def map(self) -> DistributionMap:
         return ComposedMap([stage.map() for stage in self._stages])
@@ -172,7 +172,7 @@ class ComposedMap(DistributionMap):
         forecast: Any = distribution
         for one in self.maps:
             forecast = one.predict_one(forecast)
-        return forecast  # type: ignore[no-any-return]
+        return forecast
 
 
 def default_stages() -> tuple[DistributionCalibrator, ...]:

@@ -110,7 +110,7 @@ class MondrianConformal(AdditiveDistributionCalibrator[Categories]):
         empty = self._method.empty_map()
         maps = [
             self._method.solve(part, None) if part.n > 0.0 else empty  # in order of the categories
-            for _, part in sorted(statistic.parts.items())  # type: ignore[type-var]
+            for _, part in sorted(statistic.parts.items())
         ]
         return CategoryMap(self.edges, self.by, maps)
 

@@ -78,8 +78,8 @@ def pit_interval(distribution: Distribution, y: float, normal: bool = True) -> t
     (F(y−), F(y)] (Czado, Gneiting and Held, Predictive model assessment for count data, Biometrics 2009).
     """
     if type(distribution) is Normal:
-        z = (y - distribution.mean) / distribution.sd
-        one = min(max(z, -FURTHEST), FURTHEST) if normal else float(ndtr(z))
+        score = (y - distribution.mean) / distribution.sd
+        one = min(max(score, -FURTHEST), FURTHEST) if normal else float(ndtr(score))
         return one, one
     around = np.array([float(np.nextafter(y, -np.inf)), y])
     z = normal_scores(check_distribution(distribution), around)
