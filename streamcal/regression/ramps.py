@@ -109,7 +109,10 @@ class ScoreRamp(Ramp):
     """
 
     def __init__(self, knots: FloatArray, below: FloatArray, above: FloatArray, geometric: bool) -> None:
-        self.score_knots = knots
+        self.score_knots = self.knots = knots
+        self.below = below
+        self.above = above
+        self.geometric = geometric
         left, right = knots <= 0.0, knots >= 0.0
         middle = _at_the_middle(knots, below, above)
         self._lower = Tail(-log_ndtr(knots[left])[::-1], below[left][::-1], middle[0], geometric)
@@ -142,15 +145,15 @@ class ScoreRamp(Ramp):
         lower = level <= self._centre
         with np.errstate(divide="ignore", invalid="ignore"):
             low = ndtri_exp(-self._lower.deepest(np.where(lower, level, self._centre)))
-            return np.where(lower, np.minimum(low, 0.0), self._above(np.where(lower, 0.0, 1.0 - level)))
+            return np.where(lower, np.minimum(low, 0.0), self._score_above(np.where(lower, 0.0, 1.0 - level)))
 
     def scores_above(self, mass: FloatArray) -> FloatArray:
         upper = mass < 1.0 - self._centre
         with np.errstate(divide="ignore", invalid="ignore"):
             low = ndtri_exp(-self._lower.deepest(np.where(upper, self._centre, 1.0 - mass)))
-            return np.where(upper, self._above(np.where(upper, mass, 0.0)), np.minimum(low, 0.0))
+            return np.where(upper, self._score_above(np.where(upper, mass, 0.0)), np.minimum(low, 0.0))
 
-    def _above(self, mass: FloatArray) -> FloatArray:
+    def _score_above(self, mass: FloatArray) -> FloatArray:
         found: FloatArray = np.maximum(-ndtri_exp(-self._upper.shallowest(mass)), 0.0)
         return found
 
