@@ -446,7 +446,8 @@ def comparison(results: AllResults, k: int) -> str:
     for name in ("base, averaged", *METHODS, *OTHERS):
         gains, ratios, floored, seconds = [], [], 0, []
         for found in results.values():
-            ours, base = found[name, 0 if name == "base, averaged" else k], found["base", 0]
+            ours = found[name, 0 if name == "base, averaged" else k]
+            base = found["base", 0][: len(ours)]  # of the rounds in which the method takes part
             gains.append(mean_of(ours, "log_likelihood") - mean_of(base, "log_likelihood"))
             ratios.append(mean_of(ours, "crps") / mean_of(base, "crps"))
             floored += sum(one.floored for one in ours)
@@ -483,9 +484,16 @@ def statements(results: AllResults) -> str:
         },
     }
     for text, holds in rows.items():
-        counts = [sum(holds(found, k) for found in results.values()) for k in THRESHOLDS]
+        compared = [first_rounds(found) if "GPC" in text else found for found in results.values()]
+        counts = [sum(holds(found, k) for found in compared) for k in THRESHOLDS]
         lines.append(f"| {text} | " + " | ".join(map(str, counts)) + " |")
     return "\n".join(lines)
+
+
+def first_rounds(found: Results) -> Results:
+    """The results of the rounds in which all methods take part; folds are in order of the rounds."""
+    size = min(map(len, found.values()))
+    return {key: values[:size] for key, values in found.items()}
 
 
 def distances_table(distances: dict[tuple[str, str], float]) -> str:
@@ -539,6 +547,8 @@ by the width of the support, also those of the base models.
 {tables}
 
 ### Statements of the paper, counted
+
+Those with a GPC in the rounds in which the GPC take part, the others in all.
 
 {statements}
 
