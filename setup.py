@@ -3,20 +3,30 @@
 Every kernel is an ordinary Python file in Cython's pure-Python mode. A kernel that does not compile is left out and its
 `.py` serves instead: the same results, slower. `STREAMCAL_COMPILE=0` asks for that form. pip shows what is printed here
 under `-v` only; `streamcal doctor` tells afterwards which form is in use.
+
+What is compiled stays in build/, and a later installation from this folder compiles only what has changed since.
 """
 
 import os
+import sys
 import textwrap
 import time
 from pathlib import Path
 
+import Cython
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
+from setuptools.modified import newer_group
 
 # What Cython would else write into every kernel that takes arrays: half of their code, and of the time to compile it.
 SHARED = "streamcal.kernels._cython"
+
+KERNELS = Path("streamcal/kernels")
+#: Where the C files are, and the file that is newer than them if anything else that they depend on has changed.
+TRANSLATED = Path("build/cython")
+SETTINGS = TRANSLATED / "settings.txt"
 
 # -O3: the loops over arrays are vectorised, which -O2 leaves; they take a quarter more time without.
 # -g0: Python's own flags ask for debug data, five times as large as the code.
@@ -27,6 +37,9 @@ MSVC_FLAGS = ["/O2", "/fp:precise"]
 
 # Functions without the attributes of Python functions, which Python calls sooner.
 DIRECTIVES = {"binding": False}
+
+# Variables of the environment that change what is compiled, or by what.
+VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS")
 
 ADVICE = """
 streamcal: {failed} of {number} kernels could not be compiled ({reason}) and are installed uncompiled.
@@ -47,7 +60,8 @@ class BuildKernels(build_ext):
         print(f"streamcal: compiling {len(kernels)} kernels", flush=True)
         self.build_extension(shared)
         if SHARED in self.reasons:
-            self.reasons |= {extension.name: self.reasons[SHARED] for extension in kernels}
+            for extension in kernels:
+                self.leave_out(extension, self.reasons[SHARED])
         else:
             self.extensions = kernels
             super().build_extensions()  # in parallel
@@ -57,34 +71,69 @@ class BuildKernels(build_ext):
             print(ADVICE.format(failed=len(failed), number=len(kernels), reason=failed[0]), flush=True)
 
     def build_extension(self, ext: Extension) -> None:
+        name = ext.name.rpartition(".")[2]
+        if not self.force and not newer_group([*ext.sources, *ext.depends], self.get_ext_fullpath(ext.name)):
+            self.say(name, "unchanged")
+            return
         ext.extra_compile_args = MSVC_FLAGS if self.compiler.compiler_type == "msvc" else FLAGS
         start = time.perf_counter()
         try:
             super().build_extension(ext)
         except (BaseError, CCompilerError, OSError) as error:
-            self.reasons[ext.name] = textwrap.shorten(str(error), 120)
+            self.leave_out(ext, textwrap.shorten(str(error), 120))
         outcome = "failed" if ext.name in self.reasons else "compiled"
-        print(f"  {ext.name.rpartition('.')[2]:<18} {outcome} in {time.perf_counter() - start:.1f} s", flush=True)
+        self.say(name, f"{outcome} in {time.perf_counter() - start:.1f} s")
+
+    def say(self, name: str, outcome: str) -> None:
+        """In one piece: `print` writes the end of a line separately, and another kernel may come between."""
+        sys.stdout.write(f"  {name:<18} {outcome}\n")
+        sys.stdout.flush()
+
+    def leave_out(self, ext: Extension, reason: str) -> None:
+        """Note why, and remove what an earlier build has left: it would be installed as if it were of these sources."""
+        self.reasons[ext.name] = reason
+        Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
 
 
 def extensions() -> list[Extension]:
-    """One extension for what the kernels share, and one for each file in streamcal/kernels."""
+    """One extension for what the kernels share, and one for each file in streamcal/kernels, translated to C."""
     if os.environ.get("STREAMCAL_COMPILE", "1") == "0":
         return []
-    kernels = [
-        Extension(f"streamcal.kernels.{path.stem}", [path.as_posix()])
-        for path in sorted(Path("streamcal/kernels").glob("[!_]*.py"))
-    ]
-    made = cythonize(
-        [Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]), *kernels],
+    sources = {f"streamcal.kernels.{path.stem}": path.as_posix() for path in sorted(KERNELS.glob("[!_]*.py"))}
+    in_c = {name: f"{TRANSLATED.as_posix()}/{name.replace('.', '/')}.c" for name in (SHARED, *sources)}
+    translate(sources, in_c)
+    # Optional: setuptools copies those that were compiled in place, and goes on where one is missing.
+    return [Extension(name, [file], depends=[str(SETTINGS)], optional=True) for name, file in in_c.items()]
+
+
+def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
+    """Write the C files that are not there, or older than what they are made of.
+
+    `cythonize` would compare their age with Cython's own files too, and these are new in every installation, for which
+    pip makes a new environment: hence `force`, and only what has changed.
+    """
+    write_settings()
+    headers = [str(SETTINGS), *map(str, KERNELS.glob("*.pxd"))]
+    changed = [Extension(name, [file]) for name, file in sources.items() if newer_group([file, *headers], in_c[name])]
+    if newer_group([str(SETTINGS)], in_c[SHARED]):
+        changed.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))
+    cythonize(
+        changed,
+        force=True,
         language_level=3,
-        build_dir="build/cython",
+        build_dir=TRANSLATED.as_posix(),
         compiler_directives=DIRECTIVES,
         shared_utility_qualified_name=SHARED,
     )
-    for extension in made:
-        extension.optional = True  # what `Extension` is told of it, `cythonize` may forget
-    return made
+
+
+def write_settings() -> None:
+    """Everything but their sources that the compiled kernels depend on; a file that says the same is left as it is."""
+    variables = {name: os.environ.get(name) for name in VARIABLES}
+    settings = repr((Cython.__version__, DIRECTIVES, FLAGS, MSVC_FLAGS, variables))
+    if not SETTINGS.exists() or SETTINGS.read_text(encoding="utf-8") != settings:
+        SETTINGS.parent.mkdir(parents=True, exist_ok=True)
+        SETTINGS.write_text(settings, encoding="utf-8")
 
 
 setup(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from river import base, compose, linear_model, preprocessing
 
-from streamcal import Identity, OnlinePlatt
+from streamcal import Auto, Identity
 from streamcal.datasets import BANK_NUMERIC, bank
 from streamcal.river import CalibratedClassifier, ScoreCalibrator
 from streamcal.stream.prequential import Scoreboard
@@ -54,12 +54,12 @@ def ad_clicks(path: Path) -> Iterator[tuple[dict, bool]]:
 print(f"{'conversions (bank)':<34}{'log loss':>10}{'Brier':>10}{'predicted/actual':>18}")
 show("pipeline, raw", prequential(pipeline(), bank()))
 # The wrapper is a River classifier itself: the pipeline scores each row before it learns it.
-show("calibrated: OnlinePlatt", prequential(CalibratedClassifier(pipeline(), OnlinePlatt()), bank()))
+show("calibrated: Auto", prequential(CalibratedClassifier(pipeline(), Auto()), bank()))
 
 log = Path(os.environ.get("STREAMCAL_DATA", ""), "ipinyou_2997_test.csv.gz")
 if "STREAMCAL_DATA" in os.environ and log.exists():
     print(f"\n{'ad clicks (iPinYou 2997)':<34}{'log loss':>10}{'Brier':>10}{'predicted/actual':>18}")
     show("served score, raw", prequential(ScoreCalibrator(Identity(), on="pctr"), ad_clicks(log)))
-    show("calibrated: OnlinePlatt", prequential(ScoreCalibrator(OnlinePlatt(), on="pctr"), ad_clicks(log)))
+    show("calibrated: Auto", prequential(ScoreCalibrator(Auto(), on="pctr"), ad_clicks(log)))
 else:
     print("\nSet STREAMCAL_DATA to the folder of ipinyou_2997_test.csv.gz for the ad-click stream.")

@@ -154,3 +154,16 @@ def test_a_turn_is_two_batches_of_steps_never_seen_before() -> None:
     assert len(turns.cold.rounds) == len(turns.usual.rounds) == 3
     assert subject.sizes == [10] * 6
     assert len(subject.scores) == 60
+
+
+def test_the_cost_of_the_stable_abi(capsys: pytest.CaptureFixture[str]) -> None:
+    """The steps are timed, and what is printed is a median of ratios; compiling is left to the command itself."""
+    from benchmarks.stable_abi import SUBJECTS, report, seconds_per_step
+
+    assert all(seconds_per_step(make, batches=1) > 0 for make in SUBJECTS.values())
+    rounds = [
+        {form: dict.fromkeys(SUBJECTS, seconds) for form, seconds in zip(("usual", "stable ABI"), pair, strict=True)}
+        for pair in [(1e-6, 1.5e-6), (2e-6, 2e-6), (1e-6, 1.25e-6)]
+    ]
+    report(rounds, {})
+    assert "| Venn-Abers | 1.000 | 1.500 | 1.25 |" in capsys.readouterr().out

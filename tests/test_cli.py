@@ -32,13 +32,14 @@ import streamcal
 from streamcal import fusion, multiclass, regression
 from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
 from streamcal.app.cli import _new as calibrator_of
+from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
-from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable
 from streamcal.stream.reading import RecordReader
@@ -138,7 +139,7 @@ def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, sourc
     if target == "-":
         out.write_bytes(result.stdout_bytes)
     written = read(out)
-    assert [float(row["calibrated"]) for row in written] == loop(OnlinePlatt(), rows)
+    assert [float(row["calibrated"]) for row in written] == loop(Auto(), rows)
     for row, given in zip(written, rows, strict=True):
         assert list(row) == ["id", "score", "click", "w", "t", "calibrated"]
         assert all(str(row[name]) == str(given[name]) for name in given)
@@ -146,7 +147,7 @@ def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, sourc
 
 def test_json_lines_on_standard_input() -> None:
     result = run("-", "--format", "jsonl", "--out", "-", stdin=as_jsonl(made()))
-    assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(OnlinePlatt(), made())
+    assert [json.loads(line)["calibrated"] for line in result.stdout.splitlines()] == loop(Auto(), made())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_delimiters(tmp_path: Path, stream: Path, source: str, between: str, tar
         out.write_bytes(result.stdout_bytes)
     with RecordReader(out, delimiter=written) as reader:
         rows = [row for chunk in reader for row in chunk.rows]
-    assert [float(row["calibrated"]) for row in rows] == loop(OnlinePlatt(), made())
+    assert [float(row["calibrated"]) for row in rows] == loop(Auto(), made())
 
 
 def test_gzip_on_standard_input() -> None:
@@ -236,8 +237,8 @@ def test_a_live_pipe_gets_each_row_promptly(tmp_path: Path) -> None:
 
 def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
     rows = made()
-    result = run(stream, "--weight", "w")
-    heading, *lines = result.stdout.splitlines()[2:6]
+    result = run(stream, "--method", "ops", "--weight", "w")
+    heading, *lines = result.stdout.splitlines()[2:7]
     assert re.split(r"  +", heading.strip()) == ["log loss", "Brier", "ECE", "calibration ratio"]
     labels, weights = [row["click"] for row in rows], [float(row["w"]) for row in rows]
     cal, calibrated = OnlinePlatt(), []
@@ -248,11 +249,69 @@ def test_the_closing_table_compares_raw_and_calibrated(stream: Path) -> None:
         measures = (LogLoss(), Brier(), EqualMassECE(), CalibrationRatio())
         for measure in measures:
             measure.update_many(p, labels, weights)
-        shown = line.split()
+        expected = [*(measure.value for measure in measures), *measures[-1].interval()]
+        shown = line.replace("[", "").replace(",", "").replace("]", "").split()
         assert shown[0] == name
-        for text, measure in zip(shown[1:], measures, strict=True):
-            assert float(text) == pytest.approx(measure.value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
-    assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", lines[-1])
+        for text, value in zip(shown[1:], expected, strict=True):
+            assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2]))
+    assert lines[2].endswith(" Each row is counted once here, whatever its weight.")
+    assert lines[3].startswith("Calibration ratio: raw predicts ")
+    last = result.stdout.splitlines()[-1]
+    assert re.match(rf"{ROWS} rows \({sum(labels)} positive\); [\d,]+ rows per second$", last)
+
+
+def biased(tmp_path: Path, score: float, rows: int = 4_000) -> Path:
+    """A stream of one score, half of whose labels are positive."""
+    labels = np.random.default_rng(0).permutation(np.arange(rows) % 2).tolist()
+    return save(tmp_path / f"{score}.csv", [{"score": score, "click": y} for y in labels])
+
+
+@pytest.mark.parametrize(
+    ("score", "method", "verdict", "ratios"),
+    [
+        (0.8, "platt", "Calibration is better: ", "raw predicts too many positives; calibrated agrees with the labels"),
+        (0.2, "platt", "Calibration is better: ", "raw predicts too few positives; calibrated agrees with the labels"),
+        (0.5, "ops", "Undecided whether calibration is better: ", "raw agrees with the labels; calibrated agrees with"),
+        (0.5, "always 0.9", "Calibration is worse: ", "raw agrees with the labels; calibrated predicts too many"),
+    ],
+)
+def test_it_says_whether_calibration_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, score: float, method: str, verdict: str, ratios: str
+) -> None:
+    if method == "always 0.9":
+        method = "identity"
+        monkeypatch.setattr(REGISTRY["identity"], "predict_one", lambda self, score, t=None: 0.9)
+    lines = run(biased(tmp_path, score), "--method", method).stdout.splitlines()
+    said = next(line for line in lines if line.startswith(verdict))
+    assert "95 % confidence sequence: " in said
+    assert f"Calibration ratio: {ratios}" in lines[lines.index(said) + 1]
+
+
+def test_the_verdict_is_that_of_the_confidence_sequence(stream: Path) -> None:
+    rows = made()
+    difference = LogLossDifference(adaptive=True)
+    scores, labels = [row["score"] for row in rows], [row["click"] for row in rows]
+    difference.update_many(loop(OnlinePlatt(), rows), scores, labels)
+    (line,) = (x for x in run(stream, "--method", "ops").stdout.splitlines() if "confidence sequence" in x)
+    figures = [(-1 if side == "lower" else 1) * float(x) for x, side in re.findall(r"([\d.]+) (lower|higher)", line)]
+    # two significant digits
+    assert figures == pytest.approx([difference.value, *difference.interval], rel=0.06)
+
+
+def test_a_loss_is_not_rounded_away(tmp_path: Path) -> None:
+    """Raw and calibrated log loss of a stream on which `ops` loses a little differ in what is shown."""
+    draw = np.random.default_rng(0)
+    scores = draw.beta(1, 20, 3_000).tolist()
+    rows = [{"score": p, "click": int(draw.random() < p)} for p in scores]
+    lines = run(save(tmp_path / "in.csv", rows), "--method", "ops").stdout.splitlines()
+    raw, calibrated = (next(line for line in lines if line.startswith(name)).split()[1] for name in ("raw", "calib"))
+    cal, losses = OnlinePlatt(), (LogLoss(), LogLoss())
+    for row in rows:
+        losses[0].update(row["score"], row["click"])
+        losses[1].update(cal.predict_one(row["score"]), row["click"])
+        cal.learn_one(row["score"], row["click"])
+    gap = losses[1].value - losses[0].value
+    assert float(calibrated) - float(raw) == pytest.approx(gap, rel=0.06)  # two significant digits
 
 
 def test_scores_that_are_no_probabilities_have_no_raw_row(tmp_path: Path) -> None:
@@ -397,7 +456,7 @@ def test_rows_in_no_order_of_time_end_with_an_exit_code(tmp_path: Path) -> None:
 
 def test_time_that_nothing_reads(stream: Path) -> None:
     (line,) = warnings_of(run(stream, "--time", "t"))
-    assert line.startswith("--time has no effect: method ops does not forget by time")
+    assert line.startswith("--time has no effect: method auto does not forget by time")
     (line,) = warnings_of(run(stream, "--method", "platt", "--time", "t", "--set", "forgetting=Window(9)"))
     assert line == "--time has no effect without a span of time: give method platt --window 24h or --half-life 7d"
     assert warnings_of(run(stream, "--method", "platt", "--time", "t", "--window", "9")) == []
@@ -545,7 +604,7 @@ def test_an_interrupt_while_waiting_for_input(tmp_path: Path, number: int) -> No
         give(process, b"oops\n")
         until(lambda: process.poll() is not None or waits(process))
         process.send_signal(number)
-        assert process.wait(PATIENCE) == INTERRUPTED
+        assert process.wait(PATIENCE) == 128 + number
         errors = process.stderr.read().decode()
         assert process.stdout.read() == b""
     assert durable.load(state).n == 2
@@ -568,7 +627,7 @@ def test_what_nohup_started_outlives_its_terminal() -> None:
 
 def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
-        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"OnlinePlatt")
+        assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"Auto")
         until(lambda: process.poll() is not None or waits(process))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == INTERRUPTED
@@ -587,7 +646,7 @@ def test_an_interrupt_at_work_ends_between_two_rows(tmp_path: Path, method: str,
     ) as process:
         until(lambda: process.poll() is not None or (out.exists() and out.stat().st_size > 10_000))
         process.send_signal(number)
-        assert process.wait(PATIENCE) == INTERRUPTED
+        assert process.wait(PATIENCE) == 128 + number
     written = read(out)
     assert 0 < len(written) < 60_000
     assert durable.load(state).n == len(written)
@@ -611,14 +670,14 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
 def test_a_solver_that_gives_up_names_the_row(
     stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: str
 ) -> None:
-    predict = OnlinePlatt.predict_one
+    predict = Auto.predict_one
 
-    def giving_up(self: OnlinePlatt, score: float, t: float | None = None) -> float:
+    def giving_up(self: Auto, score: float, t: float | None = None) -> float:
         if self.n == 7.0:
             raise SolverError("it ended with status 'cycling'")
         return predict(self, score, t)
 
-    monkeypatch.setattr(OnlinePlatt, "predict_one", giving_up)
+    monkeypatch.setattr(Auto, "predict_one", giving_up)
     out, state = tmp_path / "out.csv", tmp_path / "state.json"
     line = the_line(run(stream, "--on-error", on_error, "--out", out, "--state", state))
     assert line == f"{stream}, row 8: it ended with status 'cycling'"
@@ -836,8 +895,17 @@ def test_parameters_of_every_type(stream: Path, options: list[str], printed: str
     assert printed in result.stdout.splitlines()[1]
 
 
-def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
-    assert "OnlinePlatt(discount=1.0)" in run(stream).stdout
+def test_auto_is_the_method_where_none_is_named(stream: Path) -> None:
+    assert "Auto(delay=0)" in run(stream).stdout
+    help_text = " ".join(program("run", "--help").stdout.split())
+    assert "auto takes some 25 µs a row, ops a microsecond. [default: auto]" in help_text
+
+
+def test_a_state_of_the_former_default_goes_on_without_naming_it(stream: Path, tmp_path: Path) -> None:
+    run(stream, "--method", "ops", "--state", tmp_path / "s.json")
+    result = run(stream, "--state", tmp_path / "s.json")
+    assert result.exit_code == 0
+    assert "OnlinePlatt(discount=1.0), going on from" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -845,14 +913,17 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
     [
         (["--method", "isotnic"], "--method 'isotnic' is unknown; did you mean 'isotonic'?; known are identity,"),
         (["--method", "Platt"], "--method 'Platt' is unknown; did you mean 'platt'?"),
-        (["--set", "discont=1"], "method ops has no parameter 'discont'; its parameters are: discount; did you mean"),
+        (
+            ["--method", "ops", "--set", "discont=1"],
+            "method ops has no parameter 'discont'; its parameters are: discount; did you mean",
+        ),
         (["--set", "degree=3"], "methods that have it: bernstein, bernstein-logistic, rpr"),
         (["--half-life", "5"], "methods that have it: identity, platt, temperature,"),
         (["--method", "auto", "--set", "scale=Logit()"], "methods that have it: identity, platt,"),
         (["--method", "online-beta", "--set", "oops=1"], "has no parameter 'oops'; its parameters are: none"),
         (["--method", "oops"], "--method 'oops' is unknown; did you mean 'ops'?; known are identity, platt,"),
-        (["--set", "degree=3"], "method ops has no parameter 'degree'; its parameters are: discount"),
-        (["--window", "5"], "method ops has no --window and no --half-life"),
+        (["--set", "degree=3"], "method auto has no parameter 'degree'; its parameters are: delay"),
+        (["--window", "5"], "method auto has no --window and no --half-life"),
         (["--method", "bernstein", "--set", "degree=0"], "method bernstein: degree=0 is not possible"),
         (["--method", "bernstein", "--set", "degree=x"], "method bernstein: degree='x' is not possible"),
         (["--method", "isotonic", "--set", "scale=3"], "method isotonic: scale=3 is not possible"),
@@ -872,7 +943,7 @@ def test_ops_is_the_method_where_none_is_named(stream: Path) -> None:
         (["--method", "isotonic", "--window", "0h", "--time", "t"], "--window: size=0 is not possible"),
         (
             ["--scale", "margin"],
-            "method ops has no parameter 'scale'; its parameters are: discount; methods that have it",
+            "method auto has no parameter 'scale'; its parameters are: delay; methods that have it",
         ),
         (["--scale", "margin", "--method", "bernstein"], "give finite lo and hi, as in --scale margin:-8,8"),
         (

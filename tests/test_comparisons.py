@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import binom, gamma
 
 from streamcal.errors import InputError, MergeError
@@ -155,6 +156,74 @@ def test_boundary_is_the_root_and_grows() -> None:
     twice = 2 * math.log(40)
     rho = TIGHTEST_AT / (twice + math.log1p(twice))
     assert log_mixture(boundary(50.0, 27.6, 0.025), 50.0, 27.6, rho) == pytest.approx(math.log(40), rel=1e-9)
+
+
+def test_adaptive_difference_is_its_definition() -> None:
+    """The mixture over the rates below 1/c, with the largest deviation that was possible, from all rows at once."""
+    rng = np.random.default_rng(1)
+    p, q = rng.beta(1, 30, 500), rng.beta(1, 30, 500)
+    y = rng.random(500) < 0.05
+    difference = LogLossDifference(adaptive=True)
+    difference.update_many(p, q, y)
+    delta = losses(p, y) - losses(q, y)
+    centre = np.concatenate(([0.0], np.cumsum(delta)[:-1] / np.arange(1, 500)))
+    both = [losses(p, np.full(500, label)) - losses(q, np.full(500, label)) for label in (False, True)]
+    c, v = np.abs(both - centre).max(), ((delta - centre) ** 2).sum()
+    rates = [2.0**k for k in range(-9, 6) if 2.0**k * c < 1.0]
+    assert len(rates) < 15, "some are dropped"
+    radius = difference.interval[1] - difference.value
+    summed = 0.0
+    for rate in rates:
+        psi = (-math.log(1 - c * rate) - c * rate) / c**2
+        summed += math.exp(rate * radius * 500 - psi * v) / 15
+    assert summed == pytest.approx(40.0, rel=1e-6)  # 2/α; the root is found to 1e-12 of some 30 nats
+    first, second = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
+    first.update_many(p[:200], q[:200], y[:200])
+    second.update_many(p[200:], q[200:], y[200:])
+    first.merge(second)
+    assert first.value == pytest.approx(difference.value, rel=SUMS)
+    assert first.interval == pytest.approx(difference.interval, abs=0.01 * radius)  # the mᵢ start anew
+    with pytest.raises(MergeError):
+        first.merge(LogLossDifference())
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.005])
+def test_adaptive_intervals_cover_at_all_times_together(rate: float) -> None:
+    """Two forecasts of which neither is better, looked at 40 times; the range is not known before the first ones."""
+    rng = np.random.default_rng(7)
+    runs, steps, confidence = 300, 1_500, 0.8
+    p = min(2.0 * rate, 0.8)
+
+    def gap(q: float) -> float:
+        return rate * math.log(q / p) + (1.0 - rate) * math.log((1.0 - q) / (1.0 - p))
+
+    q = brentq(gap, rate * 1e-3, rate * 0.999)  # as wrong as p on the other side
+    looks = np.unique(np.geomspace(10, steps, 40).astype(int))
+    missed = 0
+    for _ in range(runs):
+        y = rng.random(steps) < rate
+        difference, outside = LogLossDifference(confidence, adaptive=True), False
+        for start, end in zip((0, *looks[:-1]), looks, strict=True):
+            difference.update_many(np.full(end - start, p), np.full(end - start, q), y[start:end])
+            low, high = difference.interval
+            outside |= not low <= 0.0 <= high
+        missed += outside
+    assert missed <= binom.ppf(0.999, runs, 1 - confidence)
+
+
+def test_adaptive_intervals_decide_rare_events_early() -> None:
+    """A model that says half the rate: decided after less than half of the rows that a range fixed beforehand needs."""
+    rng, row = np.random.default_rng(9), 0
+    decided: dict[bool, int] = {}
+    differences = {adaptive: LogLossDifference(adaptive=adaptive) for adaptive in (True, False)}
+    while len(decided) < 2:
+        y = rng.random(500) < 0.01
+        row += 500
+        for adaptive, difference in differences.items():
+            difference.update_many(np.full(500, 0.01), np.full(500, 0.005), y)
+            if difference.interval[1] < 0.0:
+                decided.setdefault(adaptive, row)
+    assert decided[True] < decided[False] / 2
 
 
 def test_intervals_cover_at_all_times_together() -> None:

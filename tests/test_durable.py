@@ -17,6 +17,7 @@ from streamcal.fusion import BernsteinFusion, CopulaFusion, PrequentialFusion
 from streamcal.learners.learner import Learner
 from streamcal.multiclass import OneVsRest
 from streamcal.regression import Normal
+from streamcal.states import signed
 
 SIZE = 60
 #: Two scores a row.
@@ -127,9 +128,11 @@ def test_a_method_defined_elsewhere_can_be_saved_too(tmp_path):
         (json.dumps({"streamcal": 1, "class": "dict", "params": {}, "learned": {}}).encode(), "'dict', which is not"),
         (json.dumps({"streamcal": 1, "class": "Calibrator"}).encode(), "'Calibrator', which is not"),
         (json.dumps({**Platt().state_dict(), "streamcal": 99}).encode(), "version 99"),
-        (json.dumps({**Platt().state_dict(), "learned": {}}).encode(), "damaged"),
+        (json.dumps(signed({**Platt().state_dict(), "learned": {}})).encode(), "damaged"),
         (
-            json.dumps({**OneVsRest(Platt()).state_dict(), "params": {"calibrator": {"learner": "No"}}}).encode(),
+            json.dumps(
+                signed({**OneVsRest(Platt()).state_dict(), "params": {"calibrator": {"learner": "No"}}})
+            ).encode(),
             "'No', which is not",
         ),
     ],
@@ -145,3 +148,15 @@ def test_what_is_no_state_is_refused_with_the_name_of_the_file(content, reason, 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         streamcal.load(tmp_path / "none.json")
+
+
+def test_saving_and_loading_are_logged(tmp_path, caplog):
+    cal = Platt()
+    cal.learn_one(0.3, True)
+    with caplog.at_level("DEBUG", logger="streamcal"):
+        streamcal.save(cal, tmp_path / "state.json")
+        streamcal.load(tmp_path / "state.json")
+    saved, loaded = [record.getMessage() for record in caplog.records]
+    size = (tmp_path / "state.json").stat().st_size
+    assert saved == f"saved Platt of weight 1, {size} bytes, to {tmp_path / 'state.json'}"
+    assert loaded == f"loaded Platt of weight 1 from {tmp_path / 'state.json'}"

@@ -20,11 +20,11 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 #: Two rows of the table of each example: the log loss (the CRPS of distributions) of the second is the lower one.
 CALIBRATED_BELOW_RAW = {
-    "ad_clicks_river.py": ("pipeline, raw", "calibrated: OnlinePlatt"),
+    "ad_clicks_river.py": ("pipeline, raw", "calibrated: Auto"),
     "auto_weights.py": ("served score, raw", "Auto"),
     "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
-    "fusing_two_models.py": ("logistic regression, calibrated", "both, fused"),
+    "fusing_two_models.py": ("naive Bayes, calibrated", "both, fused"),
     "many_classes.py": ("pipeline, raw", "calibrated: OnlineVectorScaling"),
     "served_scores.py": ("served score, raw", "calibrated"),
 }

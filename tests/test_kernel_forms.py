@@ -337,8 +337,9 @@ def test_experts_refuse_states_and_parts_of_another_size():
     for steps, shares, panels, mixed in zip(
         *map(twins, ("implicit_regression", "fixed_share", "expert_panel", "mixture")), strict=True
     ):
+        one = steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])
         other = panels.Panel(
-            regressions={}, smoothers={0: (0.3, 9.0)}, curves=[1], interval=2, protected=3, score=4, **sizes
+            regressions={0: one}, smoothers={1: (0.3, 9.0)}, curves=[2], interval=3, protected=4, score=5, **sizes
         )
         with pytest.raises(ValueError, match="another size"):
             other.load(fast[0].state())
@@ -520,16 +521,14 @@ def test_the_fast_path_passes_what_needs_no_check():
     for module in twins("fast_path"):
         for lo, hi in [(0.0, 1.0), (-math.inf, math.inf), (math.inf, -math.inf)]:
             for score in scores:
-                passed = any(score is one for one in finite)
-                in_range = passed and lo <= score <= hi
-                expected = module.IN_RANGE if in_range else module.PASSED if passed else module.CHECK
-                assert module.fast_case(score, True, 1.0, lo, hi) == expected
+                in_range = any(score is one for one in finite) and lo <= score <= hi
+                assert bool(module.fast_observation(score, True, 1.0, lo, hi)) == in_range
                 assert bool(module.fast_score(score, lo, hi)) == in_range
             for w in [*edges, "1.0", None, np.float64(1.0)]:
-                found = module.fast_case(0.5, False, w, lo, hi)
-                assert (found != module.CHECK) == (type(w) is float and 1e-60 <= w <= 1e60)
+                usable = type(w) is float and 1e-60 <= w <= 1e60
+                assert bool(module.fast_observation(0.5, False, w, lo, hi)) == (usable and lo <= 0.5 <= hi)
             for y in (0, 1, 1.0, None, np.True_):
-                assert module.fast_case(0.5, y, 1.0, lo, hi) == module.CHECK
+                assert not module.fast_observation(0.5, y, 1.0, lo, hi)
 
 
 softmax_steps = st.lists(

@@ -37,7 +37,9 @@ from laws import (
 )
 
 import streamcal
-from streamcal import CapabilityError, InputError, MergeError, Prior, StateError
+from streamcal import CapabilityError, InputError, MergeError, Prior, SolverError, StateError
+from streamcal.learners.additive import AdditiveLearner
+from streamcal.states import signed
 
 ROOMS = {
     "one score": (binary.CASES, streamcal.REGISTRY),
@@ -294,6 +296,63 @@ def test_predictions_are_possible_and_one_many_and_map_predict_the_same(case, dr
         assert_close(found, many[tuple(slice(size) for size in found.shape)], within)
 
 
+@each(ADDITIVE)
+def test_a_prediction_does_not_fail_where_a_solver_does(case):
+    """The last map is served, and counted, until a solve succeeds; what is held does not change."""
+    for make in case.makers:
+        cal = make()
+        stream = case.good(cal)
+        learned(cal, stream[:2])
+        served = case.predictions(cal)
+        broken = make_solvers_fail(cal)
+        learned(cal, stream[2:])
+        before = cal.state_dict()
+        found = case.predictions(cal)
+        case.assert_possible(cal, case.places(cal))
+        failed = cal.tally()["unsolved"]
+        if not failed:  # it reads its statistic, and solves nothing
+            case.assert_same(cal, learned(make(), stream))
+        elif not hasattr(cal, "_method"):  # a binary subproblem that is new has no last map
+            assert failed == 1
+            assert_close(found, served, 0.0)
+        after = cal.state_dict()
+        assert after["learned"].get("unsolved", 0) == failed
+        assert after["learned"]["memory"] == before["learned"]["memory"]
+        assert through_json(cal).tally()["unsolved"] == failed
+        case.assert_possible(first_prediction_fails(make(), stream), case.places(cal))
+        for owner, name in broken:
+            delattr(owner, name)
+        learned(cal, stream)
+        case.assert_same(cal, learned(learned(make(), stream), stream))
+        if cal.merges:
+            other = make()
+            other.merge(cal)
+            assert other.tally()["unsolved"] == failed
+
+
+def make_solvers_fail(cal):
+    """Make every solve of a calibrator fail; returns where that was done."""
+
+    def fail(*_):
+        raise SolverError("made to fail")
+
+    method = getattr(cal, "_method", None)  # of binary subproblems, whose solves are its own
+    owner = cal if method is None else method
+    if getattr(owner, "reads_statistic", False) or not isinstance(owner, AdditiveLearner):
+        return []  # there is no solver
+    names = ["solve"] + ["reader"] * hasattr(owner, "reader") + ["_fit"] * (owner.name == "bernstein")
+    owners = [(owner, name) for name in names]
+    for owner, name in owners:
+        setattr(owner, name, fail)
+    return owners
+
+
+def first_prediction_fails(cal, stream):
+    """A calibrator none of whose solves has succeeded."""
+    make_solvers_fail(cal)
+    return learned(cal, stream)
+
+
 @law(ALL)
 def test_a_map_does_not_change(case, draw):
     cal = draw(case.calibrators())
@@ -373,14 +432,18 @@ def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
 
 
 def damaged(state):
-    """The state with one thing missing or wrong, in turn."""
-    yield from ({key: value for key, value in state.items() if key != name} for name in state)
+    """The state with one thing missing or wrong, in turn; the checksum is right, but where it is what is missing."""
+    yield {key: value for key, value in state.items() if key != "check"}
+    yield {key: value for key, value in state.items() if key != "streamcal"}
+    for name in ("class", "params", "learned"):
+        yield signed({key: value for key, value in state.items() if key != name})
     yield {**state, "streamcal": 999}
-    yield {**state, "class": "Stranger"}
-    yield {**state, "learned": None}
-    yield {**state, "params": {**state["params"], "stranger": 1}}
+    yield signed({**state, "class": "Stranger"})
+    yield signed({**state, "learned": None})
+    yield signed({**state, "learned": {**state["learned"], "stranger": 1}})
+    yield signed({**state, "params": {**state["params"], "stranger": 1}})
     for name in state["learned"]:
-        yield {**state, "learned": {key: value for key, value in state["learned"].items() if key != name}}
+        yield signed({**state, "learned": {key: value for key, value in state["learned"].items() if key != name}})
     yield from (None, [], "state", {})
 
 

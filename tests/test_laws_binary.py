@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import HALF_LIFE, ROUNDED, TIMED, Observation, assert_close, each, law, learned, size_of
+from laws import HALF_LIFE, LONGEST, ROUNDED, TIMED, Observation, assert_close, changed, each, law, learned, size_of
 from laws.binary import (
     CASES,
     GOOD,
     OSQP_SOLVED,
     PROBES,
     READ_AS_PROBABILITIES,
+    SOLVED,
     VALUES,
     is_sequential,
     keeps_scores,
@@ -29,9 +30,11 @@ from streamcal import (
     Decay,
     Forever,
     InputError,
+    Logit,
     MergeError,
     OnlinePlatt,
     Prior,
+    Probability,
     RetractionError,
     SmoothIsotonic,
 )
@@ -48,6 +51,10 @@ REFRESHING = [case for case in ADDING if "refresh_every" in case.build().params(
 #: Gaussian maximises the likelihood of the scores given the labels, Temperature has no offset, and the intervals of ACP
 #: overlap, so that an outcome may count more often than once, or less.
 KEEPS_NO_SUM = {"identity", "gaussian", "temperature", "acp"}
+#: Methods that treat the two labels, or low and high scores, differently by their definition: a bin has its lower end
+#: and not its upper one, of two equally near scores `acp` takes one, a hash of a score is not that of its mirror image,
+#: and the nine experts of `auto` include such methods.
+ASYMMETRIC = {"histogram", "bbq", "acp", "cross-venn-abers", "tops", "hops", "auto"}
 #: What a smooth map on its default grid may lose against the exact fit.
 GRID_LOSS = 1e-4
 
@@ -81,6 +88,28 @@ def test_another_solver_is_right_at_the_scores(case, draw):
     held = [o.x for o in case.model(cal, stream).held()]
     exact = solved_exactly(learned(cal, stream))
     assert_close(cal.predict_many(held), exact.predict_many(held), max(tolerance(cal), OSQP_SOLVED))
+
+
+def is_symmetric(params):
+    """Whether parameters do not distinguish the two ends: cells of a grid do, and monomials have their zero at one."""
+    return params.get("resolution") is None and (params.get("bound") is None or params.get("basis") == "chebyshev")
+
+
+@law([case for case in CASES if case.name not in ASYMMETRIC])
+def test_the_mirror_image_gives_the_mirrored_answer(case, draw):
+    """(1 − s, 1 − y) in place of (s, y) gives 1 − p(1 − s): what happens at once is not decided by an order."""
+    exact = {"resolution": None} if "resolution" in case.build().params() else {}
+    makers = [make for make in case.makers if isinstance(make().params().get("scale", Logit()), (Probability, Logit))]
+    cal = changed(draw(st.sampled_from(makers))(), **exact)
+    if not is_symmetric(cal.params()):
+        return
+    stream = draw(case.streams(cal, max_size=LONGEST))
+    mirrored = [o._replace(x=1.0 - o.x, y=1 - o.y) for o in stream]
+    one, other = (solved_exactly(learned(which, seen)) for which, seen in ((cal, stream), (cal.clone(), mirrored)))
+    places = np.arange(65) / 64
+    # Sums of labels become differences of sums, and iterations end elsewhere.
+    within = max(tolerance(cal), SOLVED)
+    assert_close(one.predict_many(places), 1.0 - other.predict_many(1.0 - places), within)
 
 
 @each([case for case in ADDITIVE if case.policy in ("window", "decay")])

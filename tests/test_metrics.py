@@ -127,6 +127,34 @@ def test_calibration_ratio_forgets_reverted_positives_without_a_ghost() -> None:
     assert ratio.value == math.inf  # .1 + .2 − .1 − .2 is not 0 in floats
 
 
+def test_the_interval_of_the_calibration_ratio_is_that_of_the_share() -> None:
+    ratio = CalibrationRatio()
+    assert ratio.interval() == (0.0, math.inf)
+    ratio.update_many([0.3] * 100, [True] * 20 + [False] * 80)
+    z, n, f = 1.959963984540054, 100, 0.2  # the p with (f − p)² = z² p (1 − p)/n, a quadratic equation
+    ends = np.roots([1 + z * z / n, -2 * f - z * z / n, f * f])
+    assert ratio.interval() == pytest.approx(sorted(0.3 / ends), rel=1e-9)
+    low, high = ratio.interval(0.5)
+    assert ratio.interval()[0] < low < ratio.value < high < ratio.interval()[1]
+    none = CalibrationRatio()
+    none.update_many([0.3] * 100, [False] * 100)
+    assert 1.0 < none.interval()[0] < none.interval()[1] == math.inf
+    with pytest.raises(InputError, match="confidence"):
+        ratio.interval(1.0)
+
+
+def test_the_interval_of_the_calibration_ratio_covers() -> None:
+    """Labels of different chances: at least 95 % of the intervals contain predicted over expected positives."""
+    rng, covered, streams = np.random.default_rng(3), 0, 1_000
+    chances = rng.beta(0.5, 20.0, 400)
+    for _ in range(streams):
+        ratio = CalibrationRatio()
+        ratio.update_many(1.3 * chances, rng.random(400) < chances)
+        low, high = ratio.interval()
+        covered += low <= 1.3 <= high
+    assert covered >= 0.95 * streams - 3 * math.sqrt(0.95 * 0.05 * streams)  # three standard errors
+
+
 # -- the laws of all measures --------------------------------------------------------------------------------------
 # --------------------------------------------------------------------------------------
 

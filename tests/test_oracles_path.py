@@ -132,6 +132,35 @@ def test_what_meets_at_one_penalty_is_one_breakpoint():
     assert not path.advance()
 
 
+@pytest.mark.parametrize("method", [NearIsotonic, ENIR])
+def test_blocks_that_meet_without_moving_apart_are_one(method):
+    """At λ = .2 the falling pair meets the score after it, whose value does not change: one block and not two."""
+    path = NearIsotonicPath(np.array([1.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 0.0, 1.0]))
+    path.advance()
+    assert path.blocks == 2
+    cal, mirrored = method(resolution=None), method(resolution=None)
+    scores, labels = np.array([0.1, 0.2, 0.3, 0.4, 0.4]), np.array([0, 1, 0, 0, 1])
+    cal.learn_many(scores, labels)
+    mirrored.learn_many(1.0 - scores, 1 - labels)
+    p = cal.predict_many(scores[:4])
+    assert 1.0 - mirrored.predict_many(1.0 - scores[:4]) == pytest.approx(p, abs=1e-12)
+    if method is ENIR:
+        assert p == pytest.approx([0.0, 13 / 18, 5 / 18, 0.5], abs=1e-12)
+
+
+@pytest.mark.parametrize("method", [LinearTrend, ELiTE])
+@pytest.mark.parametrize("seed", [7, 46, 59, 72, 107])
+def test_a_kink_of_rounding_is_no_parameter(method, seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 30)
+    s, y, w = rng.integers(0, 17, n) / 16, rng.integers(0, 2, n), rng.integers(1, 4, n).astype(float)
+    cal, mirrored = method(resolution=None), method(resolution=None)
+    cal.learn_many(s, y, w)
+    mirrored.learn_many(1.0 - s, 1 - y, w)
+    places = np.arange(33) / 32
+    np.testing.assert_allclose(cal.predict_many(places), 1.0 - mirrored.predict_many(1.0 - places), atol=1e-9)
+
+
 # -- BIC and the ensemble ----------------------------------------------------------------------------------------
 
 

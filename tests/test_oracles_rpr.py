@@ -283,19 +283,38 @@ def test_what_the_solver_cannot_use_it_says():
     assert fit.solve(np.full(7, np.nan), np.zeros(4), 1.0).status == "not finite"
 
 
-def test_an_unsolved_program_raises(monkeypatch):
+def test_an_unsolved_program_serves_the_last_map_counts_and_is_logged(monkeypatch, caplog):
     cal = MonotonePolynomial(4)
     cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])
+    served = cal.predict_one(0.5)
     settings = MonotonePolynomialFit._settings
 
-    def hasty(fit):
-        found = settings(fit)
+    def hasty(fit, tolerance):
+        found = settings(fit, tolerance)
         found.max_iter = 1
         return found
 
     monkeypatch.setattr(MonotonePolynomialFit, "_settings", hasty)
     with pytest.raises(SolverError, match="MaxIterations"):
-        cal.predict_one(0.5)
+        cal.solve(cal._memory.statistic, None)
+    cal.learn_one(0.5, 0)
+    assert cal.predict_one(0.5) == cal.map()(0.5) == served
+    assert cal.tally()["unsolved"] == 1
+    assert [record.name for record in caplog.records] == ["streamcal.learners.additive"]
+
+
+@pytest.mark.parametrize(("seed", "bound", "learned"), [(0, 1.0, 6), (2, 1.0, 15), (6, 2.0, 18), (9, 1.0, 18)])
+def test_programs_in_which_rounding_stops_the_solver_early_are_solved(seed, bound, learned):
+    """A half-life of three observations leaves a few scores, and λ near 1 binds: no progress from 1e-8 to 1e-11."""
+    rng = np.random.default_rng(seed)
+    cal = MonotonePolynomial(16, bound, forgetting=Decay(3))
+    for _ in range(learned):
+        score = rng.random()
+        cal.learn_one(score, rng.random() < score)
+    p = cal.predict_many(np.linspace(0.0, 1.0, 101))
+    assert cal.tally()["unsolved"] == 0
+    assert np.diff(p).min() >= -1e-13
+    assert np.ptp(p) <= bound
 
 
 def test_without_clarabel_the_extra_is_named(monkeypatch):

@@ -16,6 +16,7 @@ from streamcal.app.doctor import kernel_form
 from streamcal.calibrators import online_beta
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.online_newton import OnlineNewton
+from streamcal.states import signed
 
 
 def stream(seed, n, *, shape=1.0, weights="one"):
@@ -445,7 +446,9 @@ def test_hops_is_calibrated_against_an_adversary_who_cannot_peek(adversary):
         p = cal.predict_one(s)
         if adversary == "against the mean":
             state = cal.state_dict()
-            twins = [HedgedOPS.from_state({**state, "params": {"bins": bins, "seed": 100 + k}}) for k in range(8)]
+            twins = [
+                HedgedOPS.from_state(signed({**state, "params": {"bins": bins, "seed": 100 + k}})) for k in range(8)
+            ]
             p = float(np.mean([twin.predict_one(s) for twin in twins]))
         said.append(cal.predict_one(s))
         labels.append(p <= 0.5)
@@ -479,4 +482,4 @@ def test_a_state_of_another_size_is_refused(cal):
     for name, values in small.items():
         if name in state["learned"]:
             with pytest.raises(StateError):
-                type(cal).from_state({**state, "learned": {**state["learned"], name: values}})
+                type(cal).from_state(signed({**state, "learned": {**state["learned"], name: values}}))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import binom
+from typer.testing import CliRunner
 
 from streamcal import REGISTRY, fusion, multiclass, regression
+from streamcal.app.cli import app
+from streamcal.calibrators.registry import DEFAULT_METHOD
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf8")
@@ -20,9 +27,19 @@ def test_the_code_runs(block):
     exec(compile(block, str(README), "exec"), {})
 
 
+def test_the_sample_of_a_run_is_what_it_prints():
+    if "STREAMCAL_DATA" not in os.environ:
+        pytest.skip("needs the folder of data STREAMCAL_DATA")
+    stream = Path(os.environ["STREAMCAL_DATA"], "ipinyou_2997_test.csv.gz")
+    (sample,) = (block for block in re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL) if "calibrated  " in block)
+    result = CliRunner().invoke(app, ["run", str(stream), "--score", "pctr", "--label", "click"])
+    assert sample in result.stdout
+
+
 @pytest.fixture
-def tables():
+def tables(monkeypatch):
     pytest.importorskip("clarabel", reason="the method rpr is an extra")
+    monkeypatch.syspath_prepend(README.parent / "tools")
     spec = importlib.util.spec_from_file_location("readme_tables", README.parent / "tools" / "readme_tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -49,6 +66,52 @@ def test_a_table_that_says_something_else_is_found_and_put_right(tables, tmp_pat
         assert copy.read_text(encoding="utf8") == TEXT
     copy.write_text(TEXT.replace("<!-- methods: one score -->", ""), encoding="utf8")
     assert tables.main(["--check"]) == 1
+
+
+def test_the_advice_is_that_of_the_committed_results(tables, tmp_path, monkeypatch):
+    """What is recommended for rare events loses to the raw score nowhere, and other results give other advice."""
+    import race_advice
+
+    advised = {row[0]: row[1] for row in race_advice.rows()[1:]}
+    assert advised["nothing else: the default"] == f"`{DEFAULT_METHOD}`"
+    rare, method = advised[race_advice.RARE], advised[race_advice.RARE].strip("`")
+    assert race_advice.against_raw(method).endswith(" / 0"), f"{rare} is nowhere decidedly worse than the score"
+    assert race_advice.against_raw("venn-abers") == "2 / 2 / 1"
+    for name in ("race.md", "rare_events.md", "race/held_out.md"):
+        page = tmp_path / name
+        page.parent.mkdir(exist_ok=True)
+        page.write_text((race_advice.DOCS / name).read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text(page.read_text(encoding="utf-8").replace("| auto |", "| swap |").replace("| tops |", "| auto |"))
+    monkeypatch.setattr(race_advice, "DOCS", tmp_path)
+    assert race_advice.rows()[1][1] == "`ops`", "the losses of another method stand where those of auto stood"
+
+
+SAID_OF_RARE_EVENTS = re.compile(
+    r"(choose|use|recommend|best|good)[^.]{0,80}self-consistent|click rates?[^.]{0,40}self-consistent"
+)
+
+
+@pytest.mark.parametrize("folder", ["docs", "streamcal", "examples", "benchmarks"])
+def test_nothing_recommends_what_loses_to_the_score_on_rare_events(folder):
+    """The self-consistent point of Venn-Abers has a higher log loss than the score on three of five ad streams."""
+    for path in [README, *(README.parent / folder).rglob("*.*")]:
+        if path.suffix in (".md", ".py"):
+            text = " ".join(path.read_text(encoding="utf-8").split())
+            assert not SAID_OF_RARE_EVENTS.search(text), path
+
+
+@pytest.mark.parametrize("streams", [4, 12])
+def test_the_confidence_of_advice_is_that_of_resampled_streams(tables, streams):
+    """Of two methods one is better on three quarters of the streams: a binomial number of the others is drawn."""
+    import race_advice
+
+    names = [f"stream {k // 2}" for k in range(2 * streams)]  # two courses each
+    losses = np.array([[0.2, 0.1] if k % 4 == 0 else [0.1, 0.2] for k in range(streams)]).repeat(2, axis=0)
+    found = race_advice.first(race_advice.Losses(names, ["good", "fair"], losses))
+    assert (found.method, found.second, found.rank) == ("good", "fair", 1.25)
+    expected = binom.cdf(streams / 2, streams, 0.25)  # with a tie it is first as well
+    # four standard errors of the share of 10,000 resamples
+    assert found.confidence == pytest.approx(expected, abs=4.0 * math.sqrt(expected * (1.0 - expected) / 10_000))
 
 
 def test_every_method_is_in_a_table():

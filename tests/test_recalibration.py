@@ -409,6 +409,7 @@ def test_states_without_a_scale_keep_their_cells(name):
     cal = cls[case["state"]["class"]].from_state(case["state"])
     assert cal.scale == "uniform"
     written = json.loads(json.dumps(cal.state_dict()))
+    written["learned"]["memory"].pop("sums", None)  # of windows, which later versions write
     assert written["learned"] == case["state"]["learned"]
     assert written["params"] == {**case["state"]["params"], "scale": "uniform"}
     found = json.loads(json.dumps(CALLS["regression"].answers(cal, FIRST["probes"][case["stream"]], None)))

@@ -27,6 +27,7 @@ from river import (
 
 from streamcal import (
     REGISTRY,
+    Auto,
     Bernstein,
     CrossVennAbers,
     Decay,
@@ -34,11 +35,11 @@ from streamcal import (
     InputError,
     Interval,
     MonotonePolynomial,
-    OnlinePlatt,
     Platt,
     VennAbers,
     Window,
 )
+from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.river import (
     Brier,
     CalibratedClassifier,
@@ -184,7 +185,8 @@ def test_the_given_calibrator_is_cloned():
     assert model.calibrator.n == 0.0
     taught(model)
     assert given.state_dict() == before
-    assert CalibratedClassifier(classifier=naive_bayes.GaussianNB()).calibrator.name == OnlinePlatt.name
+    assert CalibratedClassifier(classifier=naive_bayes.GaussianNB()).calibrator.name == DEFAULT_METHOD == Auto.name
+    assert ScoreCalibrator().calibrator.name == DEFAULT_METHOD
 
 
 def test_it_is_binary_over_a_multiclass_base():

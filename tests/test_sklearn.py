@@ -37,6 +37,7 @@ from streamcal import (
     VennAbers,
     Window,
 )
+from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.multiclass import OneVsRest
 from streamcal.sklearn import CrossCalibratedClassifier, StreamingCalibratedClassifier
 
@@ -116,6 +117,14 @@ def test_weights_reach_calibrator_and_base_and_weight_zero_is_no_row():
         model.fit(X, Y, np.zeros(len(Y)))
 
 
+def test_without_a_calibrator_it_is_the_default_of_the_race():
+    assert type(StreamingCalibratedClassifier(GaussianNB()).fit(X, Y).calibrator_).name == DEFAULT_METHOD == "auto"
+    copies = CrossCalibratedClassifier(GaussianNB()).fit(X, Y)
+    assert (copies.calibrator_.name, len(copies.estimators_)) == ("cross-venn-abers", 5)
+    with pytest.raises(InputError, match="choose a method and a scale for margins"):
+        StreamingCalibratedClassifier(LinearSVC()).fit(X, Y)
+
+
 def test_a_single_chunk_warns_that_nothing_is_calibrated():
     with pytest.warns(UserWarning, match="600 rows are one chunk"):
         model = fitted(GaussianNB(), Platt(), chunk_size=600)
@@ -152,7 +161,8 @@ def test_rows_in_no_test_part_do_not_reach_the_calibrator():
 
 def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():
     model = StreamingCalibratedClassifier(LogisticRegression(), Platt())
-    model.partial_fit(X[:300], Y[:300], classes=[0, 1])
+    with pytest.warns(UserWarning, match="LogisticRegression has no partial_fit: it is fitted once"):
+        model.partial_fit(X[:300], Y[:300], classes=[0, 1])
     coefficients = model.estimator_.coef_.copy()
     assert np.array_equal(coefficients, LogisticRegression().fit(X[:300], Y[:300]).coef_)
     model.partial_fit(X[300:], Y[300:], sample_weight=W[300:])

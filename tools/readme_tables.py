@@ -1,11 +1,11 @@
-"""The tables of methods in README.md, written from the registries.
+"""The tables of methods in README.md, written from the registries and, where to start, from the race.
 
     python tools/readme_tables.py            writes them
     python tools/readme_tables.py --check    fails where the file says something else
 
 A table stands between `<!-- methods: KIND -->` and `<!-- end of methods -->`. It says of a method what its class says
 (`name`, `summary`, `monotone`), what an instance with its defaults can do (`merges`, `unlearns`), and the `shape` of
-the map that it has after a few observations.
+the map that it has after a few observations. Where to start is decided in `race_advice.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import race_advice
 
 from streamcal import REGISTRY, fusion, multiclass, regression
 from streamcal.learners.additive import AdditiveLearner
@@ -54,6 +56,7 @@ def distributions() -> list[list[str]]:
 #: Kind, as in the comment → rows of the table, the heading first.
 TABLES: dict[str, Callable[[], list[list[str]]]] = {
     "one score": one_score,
+    "where to start": race_advice.rows,
     "several scores": several_scores,
     "many classes": many_classes,
     "distributions": distributions,
@@ -108,7 +111,7 @@ def main(arguments: list[str]) -> int:
     wanted = written(text)
     if arguments == ["--check"]:
         if wanted != text:
-            print(f"{README.name} does not say what the registries say: run python tools/readme_tables.py")
+            print(f"{README.name} does not say what the registries and the race say: run python tools/readme_tables.py")
         return int(wanted != text)
     README.write_text(wanted, encoding="utf-8")
     return 0

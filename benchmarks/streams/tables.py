@@ -68,6 +68,14 @@ SOURCES = {
         ),
     ),
     "dota2": Source(("dota2_train", "dota2_test"), "win", "1", ("cluster", "game_mode", "game_type")),
+    # Not of the race: `benchmarks.ad_streams`.
+    "open_bandit": Source(
+        ("open_bandit_sample",),
+        "click",
+        "1",
+        left_out=("timestamp", "propensity_score"),
+        numbers=("shown_item_affinity",),
+    ),
     "coil2000": Source(("coil2000_train", "coil2000_eval"), "CARAVAN", "1", ("MOSTYPE", "MOSHOOFD")),
 }
 

@@ -1,17 +1,24 @@
-"""The final table of measures of raw and calibrated probabilities."""
+"""The closing table of measures of raw and calibrated probabilities, and what can be concluded from it."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping
 
 from rich.console import Group
 from rich.table import Table
 
+from streamcal.metrics import CalibrationRatio, LogLossDifference
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.stream.prequential import Scoreboard
+from streamcal.stream.prequential import Prequential, Scoreboard
 
 #: Significant digits of the smallest figure in a column; losses of rare events differ only in later digits.
 SIGNIFICANT_DIGITS = 4
+#: Significant digits of the smallest difference between two figures in a column, and of the figures in sentences.
+DIGITS_OF_DIFFERENCES = 2
+#: Decimals that a table has at most: smaller differences are those of rounding.
+MOST_DECIMALS = 10
 
 
 def scores_table(boards: dict[str, Scoreboard]) -> Group:
@@ -22,7 +29,7 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
         "ECE": [board.ece.value for board in boards.values()],
     }
     columns = {name: _aligned(values) for name, values in measures.items()}
-    columns["calibration ratio"] = [_figure(board.ratio.value, 3) for board in boards.values()]
+    columns["calibration ratio"] = [_ratio(board.ratio) for board in boards.values()]
     if infinite := any(board.log_loss.infinite for board in boards.values()):
         columns["infinite"] = [f"{board.log_loss.infinite:,}" for board in boards.values()]
     table = Table(box=None, pad_edge=False)
@@ -36,17 +43,121 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
     return Group(table, f"infinite: labels that had been given probability 0, counted as if given {LOG_LOSS_CLIP:g}")
 
 
+def conclusions(evaluation: Prequential) -> list[str]:
+    """Sentences: whether calibration is better than raw in log loss, and whose positives are too many or too few.
+
+    Examples
+    --------
+    >>> from streamcal import OnlinePlatt
+    >>> evaluation = Prequential(OnlinePlatt())
+    >>> for i in range(2_000):
+    ...     _ = evaluation.step(0.9, i % 2 == 0)
+    >>> print("\\n".join(conclusions(evaluation)))
+    Calibration is better: its log loss is 0.50 lower (95 % confidence sequence: 0.41 to 0.59 lower).
+    Calibration ratio: raw predicts too many positives; calibrated agrees with the labels.
+    """
+    if not evaluation.rows:
+        return []
+    found = [ratio_verdict(evaluation.boards())]
+    if evaluation.difference.n:
+        once = " Each row is counted once here, whatever its weight." if evaluation.weighted else ""
+        found.insert(0, log_loss_verdict(evaluation.difference) + once)
+    return found
+
+
+def log_loss_verdict(difference: LogLossDifference) -> str:
+    """Whether calibration is better, worse or undecided: by whether 0 lies outside the confidence sequence."""
+    low, high = difference.interval
+    level = f"{100.0 * difference.confidence:g} % confidence sequence"
+    value = difference.value or 0.0
+    if low <= 0.0 <= high:
+        return (
+            f"Undecided whether calibration is better: its log loss is {_sided(value)} so far "
+            f"({level}: {_sided(low)} to {_sided(high)})."
+        )
+    verdict, (near, far) = ("better", (high, low)) if high < 0.0 else ("worse", (low, high))
+    return f"Calibration is {verdict}: its log loss is {_sided(value)} ({level}: {_plain(near)} to {_sided(far)})."
+
+
+def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
+    """Which methods are better than the raw score in log loss, which worse, and on which the data are undecided.
+
+    Examples
+    --------
+    >>> better, same = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
+    >>> better.update_many([0.9] * 500, [0.1] * 500, [True] * 500)
+    >>> same.update_many([0.9] * 500, [0.9] * 500, [True] * 500)
+    >>> print(verdicts({"one": better, "other": same}))
+    Log loss against raw, by 95 % confidence sequences: better one; undecided other.
+    """
+    found: dict[str, list[str]] = {"better": [], "undecided": [], "worse": []}
+    for name, difference in differences.items():
+        low, high = difference.interval
+        found["better" if high < 0.0 else "worse" if low > 0.0 else "undecided"].append(name)
+    said = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in found.items() if names)
+    level = max(difference.confidence for difference in differences.values())
+    return f"Log loss against raw, by {100.0 * level:g} % confidence sequences: {said}."
+
+
+def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
+    """Which of these predict too many or too few positives: those whose interval of the ratio does not contain 1."""
+    found = {name: _agreement(board.ratio) for name, board in boards.items()}
+    return f"Calibration ratio: {'; '.join(f'{name} {what}' for name, what in found.items())}."
+
+
+def _agreement(ratio: CalibrationRatio) -> str:
+    low, high = ratio.interval()
+    if low > 1.0:
+        return "predicts too many positives"
+    return "predicts too few positives" if high < 1.0 else "agrees with the labels"
+
+
+def _sided(difference: float) -> str:
+    """A difference of losses in words.
+
+    Examples
+    --------
+    >>> _sided(-0.000214), _sided(12.5), _sided(0.0)
+    ('0.00021 lower', '12 higher', 'the same')
+    """
+    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
+
+
+def _plain(value: float) -> str:
+    """The size of a number to two significant digits, without an exponent."""
+    value = abs(value)
+    return f"{value:.{max(_decimals(value, DIGITS_OF_DIFFERENCES), 0)}f}" if value else "0"
+
+
 def _aligned(values: list[float | None]) -> list[str]:
-    """The figures with the same number of decimals, determined by the smallest.
+    """The figures with the same number of decimals, determined by the smallest, and by the smallest difference.
 
     Examples
     --------
     >>> _aligned([0.00337712, 0.25, None])
     ['0.003377', '0.250000', '–']
+    >>> _aligned([0.022471, 0.0224712])
+    ['0.02247100', '0.02247120']
     """
-    smallest = min((value for value in values if value), default=1.0)
-    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(smallest))
-    return [_figure(value, min(max(digits, SIGNIFICANT_DIGITS), 8)) for value in values]
+    known = [value for value in values if value is not None]
+    gaps = [abs(one - other) for one, other in itertools.combinations(known, 2)]
+    digits = [SIGNIFICANT_DIGITS]
+    digits += [_decimals(value, SIGNIFICANT_DIGITS) for value in known if value]
+    digits += [_decimals(gap, DIGITS_OF_DIFFERENCES) for gap in gaps if gap]
+    return [_figure(value, min(max(digits), MOST_DECIMALS)) for value in values]
+
+
+def _decimals(value: float, significant: int) -> int:
+    """The decimals that show so many significant digits of a number above 0; below 0 left of the point."""
+    return significant - 1 - math.floor(math.log10(value))
+
+
+def _ratio(ratio: CalibrationRatio) -> str:
+    """The ratio and its 95 % interval."""
+    if ratio.value is None:
+        return _figure(None, 0)
+    low, high = ratio.interval()
+    return f"{_figure(ratio.value, 3)} [{low:.3f}, {high:.3f}]"
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.kernels.fast_path import CHECK, IN_RANGE, fast_case
+from streamcal.kernels.fast_path import fast_observation
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.maps.base import CoordinateMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.inputs import (
-    check_batch,
-    check_label,
-    check_score,
-    check_scores,
-    check_weight,
-    none_is_zero,
-)
+from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -42,7 +34,6 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         See `AdditiveLearner`.
     """
 
-    noted = "clamped"
     #: Whether `reader` predicts from the statistic itself, without solving for a map.
     reads_statistic: ClassVar[bool] = False
 
@@ -74,35 +65,12 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
-            return
-        case = CHECK if self._timed or t is not None else fast_case(score, y, w, self._lo, self._hi)
-        if case == CHECK:
-            score, label, w, time = self._checked(score, y, w, t)
+        elif t is None and not self._timed and fast_observation(score, y, w, self._lo, self._hi):
+            self._memory.learn(score, 1.0 if y else 0.0, w, 0.0)
+            if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
+                self._changed(1)
         else:
-            label, time = 1.0 if y else 0.0, 0.0
-        x = score if case == IN_RANGE else self.scale.coordinate(score)
-        if w == 0.0:
-            return
-        self._memory.learn(x, label, w, time)
-        if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
-            self._changed(1)
-        if case != IN_RANGE and (x == self.scale.lo or x == self.scale.hi):
-            self._note(self.scale.clamps(score))
-
-    def learn_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        s, labels, weights, times = self._checked_many(scores, y, w, t)
-        self._learn_many(self.scale.coordinates(s), labels, weights, times)
-        self._note(self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0]))
-
-    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        s, label, weight, time = self._checked(score, y, w, t)
-        self._unlearn(self.scale.coordinate(s), label, weight, time)
+            self._learn(*self._checked(score, y, w, t))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -129,20 +97,3 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
 
     def empty_map(self) -> ScaledMap:
         return IdentityMap(self.scale)
-
-    # -- checks --------------------------------------------------------------------------------------------------
-
-    def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float]:
-        """Score, label, weight and time as floats, or an `InputError`."""
-        return check_score(score), check_label(y), check_weight(w), self._time(t)
-
-    def _checked_many(
-        self,
-        scores: npt.ArrayLike,
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None,
-        t: npt.ArrayLike | Sequence[Time] | None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Scores, labels, weights and times as arrays of one length, or an `InputError`."""
-        s, labels, weights = check_batch(scores, y, w)
-        return s, labels, weights, self._times(t, len(s))

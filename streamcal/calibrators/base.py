@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError
 from streamcal.learners.learner import Learner
 from streamcal.maps.base import CalibrationMap
+from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight, none_is_zero
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 
 
@@ -24,12 +25,13 @@ class Calibrator(Learner):
     monotone: ClassVar[bool] = True
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
+    noted = "clamped"
+    scale: Scale
 
-    @abstractmethod
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        self._learn(*self._checked(score, y, w, t))
 
-    @abstractmethod
     def learn_many(
         self,
         scores: npt.ArrayLike,
@@ -38,6 +40,11 @@ class Calibrator(Learner):
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        self._learn_many(*self._checked_many(scores, y, w, t))
+
+    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
+        self._unlearn(*self._checked(score, y, w, t))
 
     @abstractmethod
     def predict_one(self, score: float, t: Time | None = None) -> float:
@@ -47,10 +54,28 @@ class Calibrator(Learner):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """The probabilities at an array of scores, all as of time `t`, shape (n,). The state does not change."""
 
-    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Remove an earlier `learn_one` with the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
-
     @abstractmethod
     def map(self) -> CalibrationMap:
         """The current calibration map, immutable."""
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float, int]:
+        """Coordinate, label, weight, time, and whether the score is clamped; or an `InputError`."""
+        s, label, weight, time = check_score(score), check_label(y), check_weight(w), self._time(t)
+        x = self.scale.coordinate(s)
+        at_bound = x == self.scale.lo or x == self.scale.hi
+        return x, label, weight, time, at_bound and self.scale.clamps(s)
+
+    def _checked_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        """Coordinates, labels, weights and times, and how many scores are clamped; or an `InputError`."""
+        s, labels, weights = check_batch(scores, y, w)
+        times = self._times(t, len(s))
+        clamped = self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
+        return self.scale.coordinates(s), labels, weights, times, clamped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError, SolverError
@@ -16,6 +16,7 @@ from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
+from streamcal.states import ensure, flag, listed, numbers, row, whole
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
 
@@ -87,6 +88,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._curve = Curve(self._kernel.coefficients, self.scale.lo, self.scale.hi)
         self._watched: BernsteinSums | None = None
         self._fitted_for = -1  # the version of the memory whose fit the coefficients are; -1: of something else
+        self._served_for = -1  # the same or, where that fit failed, the version for which they are served all the same
+        self._fitted = False  # whether the coefficients are those of an earlier version at least
         self._steady = self._memory.steady
 
     def new_statistic(self) -> BernsteinMoments:
@@ -103,9 +106,9 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._present(t)
         if self._sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
             return self.scale.probability(x)
-        if self._fitted_for != self._memory.version:
-            self._fit(self._sums)
-        return self._curve.at(x)
+        if self._served_for != self._memory.version:
+            self._fit_or_keep()
+        return self._curve.at(x) if self._fitted else self.scale.probability(x)
 
     def solve(self, statistic: BernsteinMoments, start: ScaledMap | None) -> BernsteinMap:
         sums = statistic.sums
@@ -117,6 +120,21 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._fit(sums)
         return BernsteinMap(self.scale, self._kernel.coefficients)
 
+    def _solved_or_last(self, statistic: BernsteinMoments) -> ScaledMap:
+        if self._osqp is not None:
+            return super()._solved_or_last(statistic)
+        if self._served_for != self._memory.version:
+            self._fit_or_keep()
+        return BernsteinMap(self.scale, self._kernel.coefficients) if self._fitted else self.empty_map()
+
+    def _fit_or_keep(self) -> None:
+        """Solve for the coefficients of the sums held; if that fails, the kernel keeps the last ones. Counted."""
+        try:
+            self._fit(self._sums)
+        except SolverError:
+            self._count_unsolved()
+            self._served_for = self._memory.version
+
     def _fit(self, sums: BernsteinSums) -> None:
         """Solve for the coefficients by the kernel itself: a `Solution` would cost more than the solve."""
         if sums is not self._watched:
@@ -124,7 +142,27 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._watched = sums
         status = self._kernel.solve_watched(sums.weight)
         self._require(status == SOLVED, STATUS[status])
-        self._fitted_for = self._memory.version if sums is self._sums else -1
+        self._fitted = sums is self._sums
+        self._fitted_for = self._served_for = self._memory.version if self._fitted else -1
+
+    def _start_state(self) -> Any:
+        """The active set from which the kernel starts, its coefficients, and whether these are of the sums held."""
+        if self._osqp is not None:
+            return None
+        free, full = self._kernel.active_set()
+        present = self._fitted_for == self._memory.version
+        return [free, full, self._kernel.coefficients.tolist(), present] if free or present else None
+
+    def _load_start(self, start: Any) -> None:
+        size = self.degree + 1
+        ensure(self._osqp is None, "OSQP has no such start")
+        active = listed(whole(0, self.degree), most=size)
+        free, full, coefficients, present = row(active, flag, numbers(size, least=0.0, most=1.0), flag)(start)
+        ensure((coefficients[1:] >= coefficients[:-1]).all(), "the coefficients fall")
+        self._kernel.set_active_set(free, full)
+        self._kernel.coefficients[:] = coefficients
+        if present:
+            self._fitted, self._fitted_for, self._served_for = True, self._memory.version, self._memory.version
 
     def _require(self, solved: bool, status: str) -> None:
         if not solved:

@@ -62,7 +62,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         The merge: the formula above, the mean over the folds of p₁ + p₀²/2 − p₁²/2, or the solution of
         p = (1 − p)·mean(p₀) + p·mean(p₁). The minimax points over-predict rare events, more so with K folds than with
-        one, since each has fewer events; for click rates choose "self-consistent", which may be 0.
+        one, since each has fewer events; "self-consistent" gives some of them probability 0.
     folds : int
         K, from 1 to 1,000; with 1 this is `VennAbers`.
     scale, forgetting, resolution
@@ -138,7 +138,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
 
     def new_statistic(self) -> FoldedTrees:
-        return FoldedTrees(self.folds, None if self.resolution is None else Grid(self.scale, self.resolution))
+        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        return FoldedTrees(self.folds, grid, self.scale)
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""
@@ -154,10 +155,9 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
-        s, label, weight, time = self._checked(score, y, w, t)
-        x = self.scale.coordinate(s)
+        x, label, weight, time, clamped = self._checked(score, y, w, t)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
-        self._learn(x, outcome(label, place), weight, time, self.scale.clamps(s))
+        self._learn(x, outcome(label, place), weight, time, clamped)
 
     def learn_many(
         self,
@@ -169,18 +169,15 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | npt.ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
-        s, labels, weights, times = self._checked_many(scores, y, w, t)
-        x = self.scale.coordinates(s)
-        places = self._memory.statistic.folds_of(x) if fold is None else check_folds(fold, self.folds, len(s))
-        self._learn_many(x, outcome(labels, places), weights, times)
-        self._note(self.scale.count_clamped(s[weights > 0.0]))
+        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
+        places = self._memory.statistic.folds_of(x) if fold is None else check_folds(fold, self.folds, len(x))
+        self._learn_many(x, outcome(labels, places), weights, times, clamped)
 
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
-        s, label, weight, time = self._checked(score, y, w, t)
-        x = self.scale.coordinate(s)
+        x, label, weight, time, _ = self._checked(score, y, w, t)
         place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")

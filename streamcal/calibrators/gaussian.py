@@ -78,7 +78,7 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
 
     def new_statistic(self) -> LabelMoments:
-        return LabelMoments()
+        return LabelMoments(self.scale)
 
     def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:
         negative, positive = statistic.weights()

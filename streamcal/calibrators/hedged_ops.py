@@ -7,6 +7,9 @@ from typing import Any
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.errors import InputError
 from streamcal.kernels.hedging import Hedger
+from streamcal.parameters.inputs import SMALLEST_WEIGHT
+from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, Reader, ensure, numbers, row, whole
 
 SEEDS = 2**64
 
@@ -73,14 +76,19 @@ class HedgedOPS(CalibeatenOPS):
     def _forecast(self, i: int) -> float:
         return self._hedger.forecast(i)
 
-    def _learn(self, i: int, y: float, w: float) -> None:
+    def _learn_bin(self, i: int, y: float, w: float) -> None:
         self._hedger.learn(i, y, w)
 
     def _state(self) -> dict[str, Any]:
-        held = {"newton": list(self._newton.state()), "hedger": list(self._hedger.state())}
-        return {**super()._state(), **held}
+        return {**super()._state(), "hedger": list(self._hedger.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._newton.load(*state["newton"])
-        self._hedger.load(*state["hedger"])
+    def _state_fields(self) -> dict[str, Reader]:
+        weights = numbers(self.bins, self.bins, least=0.0, most=HEAVIEST)
+        return {**super()._state_fields(), "hedger": row(weights, weights, whole())}
+
+    def _load(self, *, hedger: tuple[FloatArray, FloatArray, int], **fields: Any) -> None:
+        weight, positive, _ = hedger
+        ensure((positive <= weight).all(), "a positive weight is above the weight")
+        ensure(((weight == 0.0) | (weight >= SMALLEST_WEIGHT)).all(), "a weight is not possible")
+        super()._load(**fields)
+        self._hedger.load(*hedger)

@@ -34,7 +34,7 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
         The basis whose coefficients are bounded: 1, u, u², … as in the paper (22d), or the Chebyshev polynomials,
         which is ours. Monomial coefficients depend on the position of 0 and grow with the degree to sizes without
         meaning (those of T₄₀, which lies between −1 and 1, add up to 2e30; with a bound of 10⁶ and more the solve may
-        raise `SolverError`); those of a probability in Chebyshev polynomials are at most 1 in size.
+        fail, and the last map is served); those of a probability in Chebyshev polynomials are at most 1 in size.
     scale, forgetting, prior, refresh_every
         See `AdditiveCalibrator`; needs a bounded scale. For margins use `Interval(lo, hi)`, for rare events
         `Logit(lo, hi)` around the scores that occur.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS
+from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS, newton_state
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import BetaMap
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time
+from streamcal.states import Reader
 
 #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
 INITIAL_CURVATURE = 25.0
@@ -74,6 +75,9 @@ class OnlineBeta(SequentialCalibrator):
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "newton": list(self._newton.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._newton.load(*state["newton"])
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "newton": newton_state(3, INITIAL_CURVATURE)}
+
+    def _load(self, *, newton: list[float], **fields: Any) -> None:
+        super()._load(**fields)
+        self._newton.load(*newton)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.online_newton import OnlineNewton
@@ -11,11 +13,14 @@ from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, numbers
 
 #: Parameters of Gupta & Ramdas 2023 (appendix on hyperparameters), used there for every data set.
 NEWTON_GAMMA = 0.1
 INITIAL_CURVATURE = 100.0
 RADIUS = 100.0
+#: A sums squares of gradients: of weights up to 1e60, and features up to 16.
+LARGEST_CURVATURE = 1e140
 
 
 class OnlinePlatt(SequentialCalibrator):
@@ -89,6 +94,25 @@ class OnlinePlatt(SequentialCalibrator):
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "newton": list(self._newton.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._newton.load(*state["newton"])
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "newton": newton_state(2, INITIAL_CURVATURE)}
+
+    def _load(self, *, newton: list[float], **fields: Any) -> None:
+        super()._load(**fields)
+        self._newton.load(*newton)
+
+
+def newton_state(size: int, initial: float) -> Reader:
+    """What reads the state of an `OnlineNewton` of so many parameters whose A began as initial·I."""
+    below = size * (size - 1) // 2
+
+    def read(value: Any) -> list[float]:
+        numbered = numbers(2 * size + below + 1, least=-LARGEST_CURVATURE, most=LARGEST_CURVATURE)(value)
+        theta, d, lower = numbered[:size], numbered[size : 2 * size], numbered[2 * size : -1]
+        ensure(np.linalg.norm(theta) <= RADIUS * (1.0 + ROUNDING), "the parameters are outside of their ball")
+        ensure((d >= initial * (1.0 - ROUNDING)).all(), "a curvature is below the first one")
+        ensure((np.abs(lower) <= np.sqrt(LARGEST_CURVATURE)).all(), "a curvature is not possible")
+        ensure(0.0 <= numbered[-1] <= HEAVIEST, "a weight is not possible")
+        return numbered.tolist()
+
+    return read

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.fixed_share import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import Time
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
 OFFSETS, SLOPES = (0.0, 1.0, -1.0), (1.0, 0.5, 2.0)
@@ -100,15 +103,40 @@ class Protected(SequentialCalibrator):
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "jumper": list(self._jumper.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._jumper.load(*state["jumper"])
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "jumper": jumper_state(len(self.jump_rates))}
+
+    def _load(self, *, jumper: list[Any], **fields: Any) -> None:
+        super()._load(**fields)
+        self._jumper.load(*jumper)
 
 
 def new_jumper(jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> Jumper:
     """The mixture of the nine calibrators, before it has learned anything."""
     offsets, slopes = zip(*CALIBRATORS, strict=True)
     return Jumper(slopes, offsets, jump_rates, passive)
+
+
+def jumper_state(rates: int = len(JUMP_RATES)) -> Reader:
+    """What reads the state of a `Jumper` with so many jump rates."""
+
+    def read(value: Any) -> list[Any]:
+        shares, wealth, weight = row(unread, unread, number(0.0, HEAVIEST))(value)
+        return [*shares_state(rates, len(CALIBRATORS))([shares, wealth]), weight]
+
+    return read
+
+
+def shares_state(rows: int, size: int) -> Reader:
+    """What reads the state of a `FixedShare` with so many rows and forecasts."""
+
+    def read(value: Any) -> list[FloatArray]:
+        reader = row(numbers(rows, size, least=0.0, most=1.0 + ROUNDING), numbers(rows, least=-HEAVIEST, most=HEAVIEST))
+        shares, wealth = reader(value)
+        ensure((np.abs(shares.sum(axis=1) - 1.0) <= ROUNDING).all(), "the weights of a row do not sum to 1")
+        return [shares, wealth]
+
+    return read
 
 
 def _is_rate(value: object) -> bool:

@@ -40,3 +40,6 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
         "auto": "streamcal.calibrators.auto.Auto",
     }
 )
+
+#: The method where none is chosen: first in the race, at some 25 µs an observation (README, "Where to start").
+DEFAULT_METHOD = "auto"

@@ -63,7 +63,7 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     by_ratios = True
 
     def new_statistic(self) -> ScoreTree:
-        return ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution))
+        return ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution), self.scale)
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

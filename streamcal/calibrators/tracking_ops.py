@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamcal.calibrators.calibeating import CalibeatenOPS
+from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, Reader, ensure, numbers
 
 
 class TrackingOPS(CalibeatenOPS):
@@ -63,17 +65,18 @@ class TrackingOPS(CalibeatenOPS):
     def _forecast(self, i: int) -> float:
         return self._positive[i] / self._weight[i]
 
-    def _learn(self, i: int, y: float, w: float) -> None:
+    def _learn_bin(self, i: int, y: float, w: float) -> None:
         self._weight[i] += w
         self._positive[i] += w * y
 
     def _state(self) -> dict[str, Any]:
-        held = {"weight": list(self._weight), "positive": list(self._positive)}
-        return {**super()._state(), "newton": list(self._newton.state()), **held}
+        return {**super()._state(), "weight": list(self._weight), "positive": list(self._positive)}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._newton.load(*state["newton"])
-        if not len(state["weight"]) == len(state["positive"]) == self.bins:
-            raise ValueError(f"expected the weights of {self.bins} bins")
-        self._weight, self._positive = ([float(held) for held in state[name]] for name in ("weight", "positive"))
+    def _state_fields(self) -> dict[str, Reader]:
+        held = {"weight": numbers(self.bins, least=1.0, most=HEAVIEST), "positive": numbers(self.bins, least=0.0)}
+        return {**super()._state_fields(), **held}
+
+    def _load(self, *, weight: FloatArray, positive: FloatArray, **fields: Any) -> None:
+        ensure((positive <= weight).all(), "a positive weight is above the weight")
+        super()._load(**fields)
+        self._weight, self._positive = weight.tolist(), positive.tolist()

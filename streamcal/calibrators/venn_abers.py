@@ -31,8 +31,8 @@ class VennAbers(TreeCalibrator):
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). The minimax points over-predict rare events; for click rates
-        choose "self-consistent", which may be 0.
+        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). Rare events need another method, such as `Auto`: the minimax
+        points over-predict them, and "self-consistent", whose total is right, gives some of them probability 0.
     scale, forgetting, prior
         See `AdditiveCalibrator`; for margins use `Interval()`.
     resolution : int or None

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import logging
 import os
 import zipfile
 import zlib
@@ -20,6 +21,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from streamcal.errors import InputError, StreamcalError
 from streamcal.stream.atomic import atomic_write
+
+logger = logging.getLogger(__name__)
 
 #: Seconds without a byte before a download is given up.
 TIMEOUT = 30.0
@@ -93,6 +96,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
         if (place / f"{name}.csv.gz").is_file():
             return place / f"{name}.csv.gz"
     path = places[0] / f"{name}.csv.gz"
+    logger.info("downloading %s from %s to %s", name, SOURCES[name].url, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, gzip.compress(_checked(name, _download(name)), LEVEL, mtime=0))

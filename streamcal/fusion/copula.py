@@ -8,6 +8,7 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
+from streamcal.fusion.missing import Missing
 from streamcal.kernels.logistic import sigmoids
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
@@ -42,7 +43,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         (default: all; rotated by 180°). Student's t, which has two parameters, has one of ten degrees of freedom.
         With M ≥ 3 scores only "gaussian" and "student" are defined, and the others are ignored; their correlations
         are fitted pair by pair. A class of weight below 10 has the independence copula.
-    n_scores, scale, forgetting, refresh_every
+    n_scores, scale, missing, forgetting, refresh_every
         See `AdditiveFusion`. The scale must be bounded. Kernels are placed on log-odds for `Probability()` and
         `Logit()`, otherwise on the coordinate, and are reflected at the ends of the scale.
     resolution : int or None
@@ -81,6 +82,7 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         *,
         n_scores: int = 2,
         scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
         forgetting: Forgetting = Forever(),
         resolution: int | None = 128,
         refresh_every: int = 1,
@@ -92,7 +94,9 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
             raise InputError(f"families={families!r} are of two scores; for {n_scores} add 'gaussian' or 'student'")
         self.families = families
         self.resolution = resolution
-        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        super().__init__(
+            n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
+        )
         for one in self._scales:
             one.require_bounds("CopulaFusion")
 

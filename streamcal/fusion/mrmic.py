@@ -11,6 +11,7 @@ from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
+from streamcal.fusion.missing import Missing
 from streamcal.parameters.forgetting import Forgetting, Window
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
@@ -41,7 +42,7 @@ class MRMIC(AdditiveFusion[VectorTable]):
     penalty : float
         λ ≥ 0 in the units of the paper (default 1e-5, its choice in §5.1). The second sum grows with the square of the
         weight and the first does not, so that the effect of λ depends on the size of the window.
-    n_scores, scale, refresh_every
+    n_scores, scale, missing, refresh_every
         See `AdditiveFusion`. Distances are measured on the coordinates.
     forgetting : Forgetting
         Default `Window(500)`, the size of the paper's training sets: a fit takes O(k²) memory for k distinct tuples.
@@ -79,6 +80,7 @@ class MRMIC(AdditiveFusion[VectorTable]):
         *,
         n_scores: int = 2,
         scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
         forgetting: Forgetting = Window(500),
         resolution: int | None = None,
         refresh_every: int = 1,
@@ -87,7 +89,9 @@ class MRMIC(AdditiveFusion[VectorTable]):
             raise InputError(f"penalty={penalty!r} is not possible; give a finite number of at least 0")
         self.penalty = penalty
         self.resolution = resolution
-        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        super().__init__(
+            n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
+        )
 
     def new_statistic(self) -> VectorTable:
         return vector_table(self._scales, self.resolution)

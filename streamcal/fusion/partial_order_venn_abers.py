@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
+from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinate, coordinates_of
+from streamcal.fusion.missing import Missing
 from streamcal.maps.points import POINTS
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.inputs import check_scores_matrix
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
@@ -33,8 +33,8 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
-        As for `VennAbers`; for click rates choose "self-consistent".
-    n_scores, scale, forgetting, refresh_every
+        As for `VennAbers`.
+    n_scores, scale, missing, forgetting, refresh_every
         See `AdditiveFusion`. Any order-preserving scale gives the same fit; for margins use `Interval()`.
     resolution : int or None
         None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid, a coarser
@@ -80,6 +80,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         *,
         n_scores: int = 2,
         scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
         forgetting: Forgetting = Forever(),
         resolution: int | None = None,
         refresh_every: int = 1,
@@ -88,7 +89,9 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
             raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
         self.point = point
         self.resolution = resolution
-        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        super().__init__(
+            n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
+        )
 
     def new_statistic(self) -> VectorTable:
         return vector_table(self._scales, self.resolution)
@@ -96,14 +99,14 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
-        return map.interval_at(self._coordinate(self._read(scores)[0]), positive_weight(w))
+        return map.interval_at(coordinate(self._scales, self._read(scores)), positive_weight(w))
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """The multiprobabilities of scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
-        x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
+        x = coordinates_of(self._scales, scores, self._takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
+from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
+from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
-from streamcal.learners.sequential import SequentialLearner
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import HEAVIEST, UNSIGNED, Reader, ensure, listed, numbers, unread
 
 #: The degrees tried by default: 5 is the paper's choice in §5.1; the number of coefficients doubles from each to the
 #: next.
@@ -24,7 +25,7 @@ DEGREES = (1, 2, 3, 5)
 REFRESH = 32
 
 
-class PrequentialFusion(SequentialLearner, Fusion):
+class PrequentialFusion(Fusion):
     """The candidate with the smallest loss so far, L_k ← discount·L_k + w·(p_k − y)², with p_k predicted before y is
     learned.
 
@@ -36,6 +37,9 @@ class PrequentialFusion(SequentialLearner, Fusion):
     candidates : tuple of AdditiveFusion or None
         At least one, all with the same number of scores; clones of them learn. Of equal losses the first one is
         selected. None is `BernsteinFusion` of the degrees 1, 2, 3 and 5, refreshed every 32 observations.
+    missing : {"raise", "marginal"}
+        See `AdditiveFusion`: with `"marginal"` the clones of the candidates have this policy; with `"raise"` (default)
+        each has its own.
     discount : float
         In (0, 1]; 1 (default) weights all losses equally, less lets old ones fade: 0.999 has a memory of about 1,000.
 
@@ -63,8 +67,17 @@ class PrequentialFusion(SequentialLearner, Fusion):
     summary = "of several fusions, the one with the smallest loss so far"
     #: Not guaranteed for the class, since candidates may be of any kind.
     monotone = False
+    #: Which candidate is selected depends on the order of the observations.
+    merges = False
+    unlearns = False
 
-    def __init__(self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0) -> None:
+    def __init__(
+        self,
+        candidates: tuple[AdditiveFusion, ...] | None = None,
+        discount: float = 1.0,
+        *,
+        missing: Missing = "raise",
+    ) -> None:
         given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
         if not isinstance(given, tuple) or not given:
             raise InputError(f"candidates={candidates!r} is not possible; give a tuple of fusions")
@@ -74,10 +87,15 @@ class PrequentialFusion(SequentialLearner, Fusion):
             raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
         if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
             raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
+        if missing not in ("raise", "marginal"):
+            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
         self.candidates = candidates
         self.discount = discount
+        self.missing = missing
         self.n_scores = given[0].n_scores
         self._candidates = [candidate.clone() for candidate in given]
+        if missing == "marginal":
+            self._candidates = [candidate.clone().set_params(missing=missing) for candidate in given]
         self._losses = [0.0] * len(given)
 
     @property
@@ -102,29 +120,46 @@ class PrequentialFusion(SequentialLearner, Fusion):
         """Counts of the leader, such as clamped scores."""
         return self.leader.tally()
 
-    def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        label, weight = check_label(y), check_weight(w)
-        for candidate in self._candidates:
-            candidate._time(t)
-        predicted = [candidate.predict_one(scores, t) for candidate in self._candidates]
-        if weight > 0.0:
-            for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
-                self._losses[k] = self.discount * self._losses[k] + weight * (p - label) ** 2
-                candidate.learn_one(scores, y, w, t)
+    def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
+        return scores, check_label(y), check_weight(w), self._time(t), 0
 
-    def learn_many(
+    def _checked_many(
         self,
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        takes_missing = all(candidate._takes_missing for candidate in self._candidates)
+        check = check_present_batch if takes_missing else check_vector_batch
+        s, labels, weights = check(scores, self.n_scores, y, w)
         for candidate in self._candidates:
-            times = candidate._times(t, len(labels))
-            coordinates(candidate._scales, s)
-        for row in zip(s.tolist(), labels.tolist(), weights.tolist(), times.tolist(), strict=True):
-            self.learn_one(*row)
+            coordinates_present(candidate._scales, s)
+        return s, labels, weights, self._times(t, len(labels)), 0
+
+    def _time(self, t: Time | None) -> float:
+        return max(candidate._time(t) for candidate in self._candidates)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return np.max([candidate._times(t, size) for candidate in self._candidates], axis=0)
+
+    def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
+        predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
+        if w > 0.0:
+            self._require_times(np.array([t]))
+            for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
+                self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
+                candidate.learn_one(x, y, w, t)
+
+    def _require_times(self, t: FloatArray) -> None:
+        """`ClockError` before any candidate has learned, if one of them refuses a time."""
+        for candidate in self._candidates:
+            candidate._memory.require_times(t)
+
+    def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        self._require_times(t[w > 0.0])
+        for row in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
+            self._learn(*row)
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
         return self.leader.predict_one(scores, t)
@@ -136,9 +171,18 @@ class PrequentialFusion(SequentialLearner, Fusion):
         return self.leader.map()
 
     def _state(self) -> dict[str, Any]:
-        return {"losses": list(self._losses), "candidates": [one.state_dict() for one in self._candidates]}
+        return {"losses": list(self._losses), "candidates": [one._written() for one in self._candidates]}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._losses = [float(loss) for loss in state["losses"]]
-        pairs = zip(self._candidates, state["candidates"], strict=True)
-        self._candidates = [type(candidate).from_state(saved) for candidate, saved in pairs]
+    def _state_fields(self) -> dict[str, Reader]:
+        size = len(self._candidates)
+        losses = numbers(size, least=0.0, most=HEAVIEST)
+        return {"losses": losses, "candidates": listed(unread, length=size)}
+
+    def _load(self, *, losses: FloatArray, candidates: list[Any]) -> None:
+        read = []
+        for candidate, saved in zip(self._candidates, candidates, strict=True):
+            ensure(isinstance(saved, dict) and saved.get("streamcal") == UNSIGNED, "a candidate is no state")
+            one = type(candidate)._from_written(saved)
+            ensure(one.same_parameters(candidate), "a candidate has other parameters")
+            read.append(one)
+        self._losses, self._candidates = losses.tolist(), read

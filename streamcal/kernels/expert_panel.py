@@ -117,6 +117,7 @@ class Panel:
     _protected: cython.Py_ssize_t
     _score: cython.Py_ssize_t
     _anchor: cython.Py_ssize_t
+    _places: cython.Py_ssize_t  # number of experts
     _anchored: cython.double
     _phi: cython.double[::1]
     _rates: cython.const[cython.double][::1]
@@ -157,6 +158,11 @@ class Panel:
         self._protected = protected
         self._score = score
         self._anchor = anchor
+        self._places = len(regressions) + len(smoothers) + len(curves) + 3
+        if sorted([*regressions, *smoothers, *curves, interval, protected, score]) != list(range(self._places)):
+            raise ValueError(f"the experts are not at the places 0 to {self._places - 1}")
+        if anchor not in regressions:
+            raise ValueError(f"the anchor {anchor} is no regression")
         self._anchored = anchored
         self._rates = np.array(label_rates, dtype=np.float64)
         self._phi = np.zeros(len(FEATURES) + len(label_rates))
@@ -220,6 +226,8 @@ class Panel:
         negative: cython.double
         positive: cython.double
         score: cython.double = knot * self._step - LARGEST
+        if out.shape[0] != self._places or not 0 <= knot < self._sums.shape[2]:
+            raise ValueError(f"{out.shape[0]} forecasts, not {self._places}, or no knot {knot}")
         self._fill(score, self._means)
         for k in range(self._regression_places.shape[0]):
             regression = self.regressions[k]
@@ -329,6 +337,8 @@ class Panel:
         same = [np.shape(array) for array in arrays] == [np.shape(array) for array in own.values()]
         if not same or len(state["waiting"]) != self._delay or len(state["trackers"]) != len(self.regressions):
             raise ValueError("the state is that of a panel of another size")
+        if state["learned"] < 0:
+            raise ValueError(f"{state['learned']} observations are no number of them")
         self._first, self._sum = state["first"]
         if self._first == FIRST:
             self._hold()

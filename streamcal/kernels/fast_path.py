@@ -14,9 +14,6 @@ _SMALLEST = cython.declare(cython.double, SMALLEST_WEIGHT)
 _LARGEST = cython.declare(cython.double, LARGEST_WEIGHT)
 _HUGE = cython.declare(cython.double, 1.7976931348623157e308)
 
-#: Results of `fast_case`: full checks are needed; accepted; accepted, and the score is in the given range.
-CHECK, PASSED, IN_RANGE = 0, 1, 2
-
 
 @cython.ccall
 @cython.exceptval(check=False)
@@ -31,18 +28,10 @@ def fast_score(score: object, lo: cython.double, hi: cython.double) -> cython.bi
 
 @cython.ccall
 @cython.exceptval(check=False)
-def fast_case(score: object, y: object, w: object, lo: cython.double, hi: cython.double) -> cython.int:
-    """Whether score, label and weight are a finite float, a bool and a float from SMALLEST_WEIGHT to LARGEST_WEIGHT.
-
-    Returns CHECK if they are not; IN_RANGE if they are and lo <= score <= hi, so that a caller whose scale maps such
-    scores to themselves need not call it; otherwise PASSED.
-    """
-    s: cython.double
+def fast_observation(score: object, y: object, w: object, lo: cython.double, hi: cython.double) -> cython.bint:
+    """Whether score, label and weight are a finite float from `lo` to `hi`, a bool and a float in the allowed range."""
     weight: cython.double
-    if type(score) is not float or type(w) is not float or not (y is True or y is False):
-        return 0
-    s = score
+    if type(w) is not float or not (y is True or y is False):
+        return False
     weight = w
-    if not (-_HUGE <= s <= _HUGE and _SMALLEST <= weight <= _LARGEST):
-        return 0
-    return 2 if lo <= s <= hi else 1
+    return _SMALLEST <= weight <= _LARGEST and fast_score(score, lo, hi)

@@ -16,6 +16,7 @@ cdef class FixedShare:
     cpdef double mean(self, const double[::1] z) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
     cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
+    cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
     cdef double _pay(self, Py_ssize_t row) noexcept
     cdef void _weigh(self) noexcept
 

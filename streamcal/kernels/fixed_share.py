@@ -17,8 +17,9 @@ if not cython.compiled:
 
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
 
-    exp, log = math.exp, math.log
+    exp, log, nan = math.exp, math.log, math.nan
 else:
+    from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
 
@@ -67,8 +68,10 @@ class FixedShare:
         self._weigh()
 
     def mean(self, z):
-        """The log-odds of the weighted mean of the forecasts whose log-odds are z, shape (K,)."""
+        """The log-odds of the weighted mean of the forecasts whose log-odds are z, shape (K,); else NaN."""
         k: cython.Py_ssize_t
+        if z.shape[0] != self.size:
+            return nan
         e: cython.double
         positive: cython.double = 0.0
         negative: cython.double = 0.0
@@ -86,6 +89,7 @@ class FixedShare:
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         total: cython.double
+        self._require_sizes(gains.shape[0], of_rows.shape[0])
         for j in range(self.rows):
             total = 0.0
             for k in range(self.size):
@@ -96,8 +100,10 @@ class FixedShare:
         """One step on an outcome of weight w, with the arguments of `assess`, now or when the forecast was issued."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        best: cython.double = gains[0]
+        best: cython.double
         largest: cython.double
+        self._require_sizes(gains.shape[0], of_rows.shape[0])
+        best = gains[0]
         for k in range(self.size):
             best = max(best, gains[k])
         for j in range(self.rows):
@@ -111,6 +117,11 @@ class FixedShare:
         for j in range(self.rows):
             self._log_wealth[j] -= largest  # only their differences count
         self._weigh()
+
+    def _require_sizes(self, forecasts, rows):
+        """`ValueError` unless there are so many forecasts and rows."""
+        if forecasts != self.size or rows != self.rows:
+            raise ValueError(f"{forecasts} forecasts and {rows} rows are not {self.size} and {self.rows}")
 
     def _pay(self, row):
         """Multiply a row by `_gains`, normalise and redistribute it; returns the mean factor."""

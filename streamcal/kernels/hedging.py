@@ -16,6 +16,13 @@ the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·
 import cython
 import numpy as np
 
+if not cython.compiled:
+    import math
+
+    nan = math.nan
+else:
+    from cython.cimports.libc.math import NAN as nan
+
 # SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN, without any state.
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
@@ -72,12 +79,16 @@ class Hedger:
     @cython.ccall
     @cython.exceptval(check=False)
     def forecast(self, row: cython.Py_ssize_t) -> cython.double:
-        """The probability forecast in a row."""
+        """The probability forecast in a row; NaN for a row that there is not."""
+        if not 0 <= row < self._size:
+            return nan
         return (self._choose(row) + 0.5) / self._size
 
     @cython.ccall
     def learn(self, row: cython.Py_ssize_t, y: cython.double, w: cython.double):
         """Learn the label y, of weight w, that followed the forecast of this row."""
+        if not 0 <= row < self._size:
+            raise IndexError(f"there is no row {row} of {self._size}")
         i: cython.Py_ssize_t = self._choose(row)
         self._weight[row, i] += w
         self._positive[row, i] += w * y
@@ -90,13 +101,15 @@ class Hedger:
         i: cython.Py_ssize_t
         deficit: cython.double
         excess: cython.double
+        if self._size == 1:
+            return 0
         if self._deficit(row, row) <= 0.0 and self._excess(row, row) <= 0.0:
             return row
         for i in range(self._size):
             if self._deficit(row, i) <= 0.0 and self._excess(row, i) <= 0.0:
                 return i
         i = 1
-        while self._deficit(row, i) <= 0.0:
+        while i < self._size - 1 and self._deficit(row, i) <= 0.0:
             i += 1
         deficit = self._deficit(row, i)
         excess = self._excess(row, i - 1)

@@ -52,7 +52,7 @@ from streamcal.kernels.hull_nodes import EXACT_LIMIT, LEAF_CAPACITY, LEFT, RIGHT
 from streamcal.kernels.hull_search import TIE
 
 if cython.compiled:
-    from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -69,7 +69,7 @@ if cython.compiled:
     )
     from cython.cimports.streamcal.kernels.hull_search import Search
 else:
-    from streamcal.kernels.fast_path import fast_case, fast_score
+    from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.hull_nodes import (
         Inner,
         Leaf,
@@ -180,10 +180,10 @@ class HullTree(Search):
         self._lo, self._hi = lo, hi
 
     def update_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`update_one` for an unchecked observation if `fast_case` accepts it; returns whether it did."""
+        """`update_one` for an unchecked observation if `fast_observation` accepts it; returns whether it did."""
         s: cython.double
         weight: cython.double
-        if fast_case(score, y, w, self._lo, self._hi) != 2:
+        if not fast_observation(score, y, w, self._lo, self._hi):
             return False
         s, weight = score, w
         self._add(self._placed(s), weight, weight if y is True else 0.0, 1)
@@ -365,6 +365,10 @@ class HullTree(Search):
                 return leaf.w[self._path.position], leaf.p[self._path.position], leaf.count[self._path.position]
         return 0.0, 0.0, 0
 
+    def highest(self):
+        """The largest score held; NaN when empty. O(log k)."""
+        return math.nan if self._root is None else outermost(self._root, _RIGHT)
+
     @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
         """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""
@@ -454,6 +458,10 @@ class HullTree(Search):
         ws: cython.const[cython.double][::1] = np.ascontiguousarray(w, dtype=np.float64)
         ps: cython.const[cython.double][::1] = np.ascontiguousarray(positive, dtype=np.float64)
         cs: cython.const[cython.longlong][::1] = np.ascontiguousarray(count, dtype=np.int64)
+        if not len(s) == len(ws) == len(ps) == len(cs):
+            raise ValueError(f"lengths differ: {len(s)}, {len(ws)}, {len(ps)}, {len(cs)}")
+        if not (np.asarray(s[1:]) > np.asarray(s[:-1])).all():
+            raise ValueError("the scores do not rise strictly")
         self._size, self._count = len(s), 0
         self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest
         leaves, leaf, exact, total = [], None, True, 0.0

@@ -258,8 +258,9 @@ class Correction:
         self._curvature = np.full(size, float(firm))
 
     def _knot(self, x):
-        """The knot at or below the log-odds x, not the last."""
-        return min(cython.cast(cython.Py_ssize_t, (x + LARGEST) * self._unit), self._last - 1)
+        """The knot at or below the log-odds x, not the last; the first one below it."""
+        x = (x + LARGEST) * self._unit
+        return min(cython.cast(cython.Py_ssize_t, x), self._last - 1) if x >= 0.0 else 0  # also where x is NaN
 
     def _kernel(self, knot, x):
         u: cython.double = (knot / self._unit - LARGEST - x) / self._width

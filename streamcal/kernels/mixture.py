@@ -10,10 +10,15 @@ Symbols:
 import cython
 
 if not cython.compiled:
+    import math
+
     from streamcal.kernels.fixed_share import FixedShare
     from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
     from streamcal.kernels.logistic import log_sigmoid
+
+    nan = math.nan
 else:
+    from cython.cimports.libc.math import NAN as nan
     from cython.cimports.streamcal.kernels.fixed_share import FixedShare
     from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid
@@ -158,7 +163,9 @@ class Mixture:
     @cython.ccall
     @cython.exceptval(check=False)
     def blend(self, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t) -> cython.double:
-        """The log-odds of the third mixture at a knot, those of the experts being z, shape (K,)."""
+        """The log-odds of the third mixture at a knot, those of the experts being z, shape (K,); else NaN."""
+        if z.shape[0] != self._experts.size:
+            return nan
         self._fill(0, z, knot)
         return self._corrected.mean(self._third[0])
 
@@ -178,6 +185,8 @@ class Mixture:
         these knots. The loss at the score is the mean of the losses there, with weights 1 − `share` and `share`.
         """
         k: cython.Py_ssize_t
+        if not left.shape[0] == right.shape[0] == self._experts.size:
+            raise ValueError(f"expected {self._experts.size} forecasts, not {left.shape[0]} and {right.shape[0]}")
         found: Assessment = Assessment(self._experts.size, self._experts.rows)
         self._fill(0, left, knot)
         self._fill(1, right, knot + 1)
@@ -199,7 +208,9 @@ class Mixture:
 
     @cython.ccall
     def learn(self, found: Assessment):
-        """Learn from an assessment."""
+        """Learn from an assessment; `ValueError` if it is one of another size."""
+        if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
+            raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)

@@ -141,7 +141,8 @@ def _sum_rows(
 class MonotoneQP:
     """Solver for one degree. `solve` returns a status; the solution is in `coefficients`, its KKT residual in `kkt`.
 
-    Between solves it keeps the active set (`active_set`), a warm start that does not change the solution.
+    A solve that fails leaves the coefficients of the last solution (0 before the first) as they are. Between solves the
+    kernel keeps the active set (`active_set`), a warm start that does not change the solution.
     """
 
     degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -252,9 +253,8 @@ class MonotoneQP:
 
     @cython.cfunc
     def _give_up(self, status: cython.int) -> cython.int:
-        """No solution: all coefficients 0, and a cold start next time."""
+        """No solution: the coefficients stay those of the last one, and the next solve is a cold start."""
         for j in range(self._m):
-            self._c[j] = 0.0
             self._is_free[j] = 0
         self._full = False
         self.kkt = 0.0
@@ -263,13 +263,15 @@ class MonotoneQP:
 
     @cython.cfunc
     def _solve_from_active_set(self) -> cython.int:
-        """Iterate, once more from the empty set if that does not converge, and write the coefficients."""
+        """Iterate, once more from the empty set if that does not converge, and write the coefficients if it does."""
         status = self._iterate()
         if status == _ITERATION_LIMIT:
             self._give_up(status)
             status = self._iterate()
             if self.kkt <= ACCEPTED_RESIDUAL:
                 status = _SOLVED
+        if status != _SOLVED:
+            return self._give_up(status)
         total = 0.0
         for j in range(self._m):
             total = total + self._d[j]

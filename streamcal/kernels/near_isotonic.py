@@ -13,8 +13,9 @@ With growing λ blocks merge and never split (their lemma 1). As long as none me
     p_b(λ) = m_b + λ d_b,   d_b = (s_{b−1} − s_b) / Ω_b
 
 so a value is a closed formula of the sums of its block, and rounding errors do not accumulate along the path. Two
-neighbours merge where their lines cross; s_b changes only at merges. The crossings are in a heap: a path over k scores
-takes O(k log k).
+neighbours merge where their lines cross or meet; s_b changes only at merges. Several may meet at one λ, also such whose
+lines have the same slope from there on: values that are equal once stay equal, so all of them are one block. The
+crossings are in a heap: a path over k scores takes O(k log k).
 """
 
 from heapq import heappop, heappush
@@ -25,8 +26,8 @@ from cython.cimports.libc.math import fabs, log
 
 # Means with a relative difference below this are equal up to rounding, and form a block from the start.
 TIED = cython.declare(cython.double, 1e-14)
-# Crossings within this distance, relative to λ, are simultaneous: on symmetric data many are, and rounding must not
-# split a breakpoint in two.
+# Crossings within this distance, relative to λ, are simultaneous, and values within this distance, relative to the
+# terms they are sums of, are equal: on symmetric data many are, and rounding must not split a breakpoint in two.
 AT_ONCE = cython.declare(cython.double, 1e-12)
 
 
@@ -127,6 +128,33 @@ class NearIsotonicPath:
         self.blocks -= 1
 
     @cython.cfunc
+    def equal(self, b: cython.Py_ssize_t) -> cython.bint:
+        """Whether block `b` and the next one have the same value at this λ, up to rounding."""
+        after: cython.Py_ssize_t = self.after[b]
+        mean, next_mean = self.mean(b), self.mean(after)
+        move, next_move = self.penalty * self.drift(b), self.penalty * self.drift(after)
+        largest = max(max(mean, next_mean), max(fabs(move), fabs(next_move)))
+        return fabs((mean - next_mean) + (move - next_move)) <= AT_ONCE * largest
+
+    @cython.cfunc
+    def merge(self, b: cython.Py_ssize_t) -> cython.void:
+        """Merge block `b` with the next one, and with the neighbours of the same value; push the new crossings."""
+        self.swallow(b)
+        grown: cython.bint = True
+        while grown:  # a merge changes the drift, and with it the value up to rounding, of the whole block
+            grown = False
+            while self.after[b] < self.size and self.equal(b):
+                self.swallow(b)
+                grown = True
+            while self.before[b] >= 0 and self.equal(self.before[b]):
+                b = self.before[b]
+                self.swallow(b)
+                grown = True
+        self.watch(b)
+        if self.before[b] >= 0:
+            self.watch(self.before[b])
+
+    @cython.cfunc
     def merge_until(self, penalty: cython.double) -> cython.void:
         """Merge the blocks that cross up to this λ, and move to the last crossing."""
         b: cython.Py_ssize_t
@@ -135,10 +163,7 @@ class NearIsotonicPath:
             crossing, b, after, version, after_version = heappop(self.crossings)
             if self.version[b] == version and self.version[after] == after_version:
                 self.penalty = crossing
-                self.swallow(b)
-                self.watch(b)
-                if self.before[b] >= 0:
-                    self.watch(self.before[b])
+                self.merge(b)
 
     def advance(self) -> bool:
         """Move to the next breakpoint, where blocks merge; False if there is none."""

@@ -18,13 +18,13 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fast_path import fast_case, fast_score
+    from streamcal.kernels.fast_path import fast_observation, fast_score
 
     exp, log, log1p, nan, sqrt = math.exp, math.log, math.log1p, math.nan, math.sqrt
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p, sqrt
-    from cython.cimports.streamcal.kernels.fast_path import fast_case, fast_score
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
 
 BISECTIONS = cython.declare(cython.int, 2200)
 """Steps of the search for the multiplier of a projection: a double has 2,098 binary places. It ends earlier if the
@@ -53,10 +53,10 @@ def _fast_score(score: object, limit: cython.double) -> cython.double:
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_observation(score: object, y: object, w: object, limit: cython.double) -> cython.double:
-    """The log-odds of a score, within ±limit, if `fast_case` accepts the observation; NaN otherwise."""
+    """The log-odds of a score, within ±limit, if `fast_observation` accepts the observation; NaN otherwise."""
     s: cython.double
     x: cython.double
-    if fast_case(score, y, w, 0.0, 1.0) != 2:
+    if not fast_observation(score, y, w, 0.0, 1.0):
         return nan
     s = score
     if s == 0.0 or s == 1.0:

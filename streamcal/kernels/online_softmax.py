@@ -104,6 +104,12 @@ class OnlineSoftmax:
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
+        if len(x) != len(places) or len(places) > self.classes or not 0 <= came < len(places):
+            raise ValueError(f"{len(places)} classes of {self.classes}, {len(x)} scores and outcome {came}")
+        for j in range(len(places)):
+            k = places[j]
+            if not 0 <= k < self.classes:
+                raise ValueError(f"there is no class {k} of {self.classes}")
         value: cython.double
         top: cython.double = -1e300
         total: cython.double = 0.0
@@ -221,7 +227,10 @@ class OnlineSoftmax:
         return [self.delta[i] for i in range(size)], [self.d[i] for i in range(size)], rows, self.weight
 
     def load(self, delta: list, d: list, rows: list, weight: cython.double):
-        """Load an earlier `state`."""
+        """Load an earlier `state`; `ValueError` if its parts do not go together."""
+        size = len(delta)
+        if size % 2 or len(d) != size or [len(row) for row in rows] != list(range(size)):
+            raise ValueError(f"{size} parameters do not go with {len(d)} curvatures and {len(rows)} rows")
         self.classes = 0
         for _ in range(len(delta) // 2):
             self.add_class()

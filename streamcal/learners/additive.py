@@ -6,6 +6,7 @@ intervals and saving are implemented here. The sub-packages differ in what an ob
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError, StateError
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
@@ -22,6 +23,9 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import Reader, ensure, flag, row, unread, whole
+
+logger = logging.getLogger(__name__)
 
 #: The immutable map that is fitted to the statistic.
 Map = TypeVar("Map")
@@ -45,6 +49,10 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     Learning costs an update of the statistic; a prediction after a change costs a `solve`, other predictions only the
     evaluation of the map. Constructors of subclasses set the parameters that `new_statistic` and `pseudo_observations`
     read, and then call this one.
+
+    A prediction does not fail because a solver does: where `solve` raises `SolverError`, the last map that was solved
+    is served until the next change, or the empty map if there is none (a loaded state has none), and
+    `tally()["unsolved"]` counts one. This count is all that a prediction changes.
     """
 
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
@@ -57,12 +65,13 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
+        self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
         #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
-        self._solved_for: tuple[int, float] = (-1, 1.0)
+        self._solved_for: tuple[int, float] | None = None
+        self._unsolved = 0  # how many solves have failed
 
     @abstractmethod
     def new_statistic(self) -> Held:
@@ -73,7 +82,8 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         """The map fitted to a non-empty statistic whose weights are in units of a new observation.
 
         A pure function of the statistic and the parameters. `start`, the previous map or None, is a warm start for
-        iterative solvers: it changes the result by no more than the solver's tolerance.
+        iterative solvers: it changes the result by no more than the solver's tolerance. `SolverError` where the solver
+        does not succeed.
         """
 
     @abstractmethod
@@ -112,30 +122,32 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         """Counts of observations handled without an error.
 
         These are the count that the class calls `noted` (such as scores clamped by the scale), `missed` (retractions of
-        observations that were already forgotten) and `late` (observations that arrived too late to be kept).
+        observations that were already forgotten), `late` (observations that arrived too late to be kept) and `unsolved`
+        (maps for which the solver failed, so that predictions were made by the last one that it found).
         """
-        return {**super().tally(), "missed": self._memory.missed, "late": self._memory.late}
+        memory = self._memory
+        return {**super().tally(), "missed": memory.missed, "late": memory.late, "unsolved": self._unsolved}
 
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
-        """Learn one checked observation, and note something of it."""
         if w > 0.0:
             self._memory.learn(x, y, w, t)
             self._changed(1)
-            self._note(noted)
+            if noted:
+                self._note(noted)
 
-    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
-        """Learn checked arrays: coordinates of shape (n,) or (n, M), outcomes, weights and times."""
+    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
+        self._memory.require_times(t)  # before a first part is learned
         for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
+        self._note(noted)
 
-    def _unlearn(self, x: Any, y: float, w: float, t: float) -> None:
-        """Remove one checked observation."""
+    def _unlearn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
         if w > 0.0:
@@ -150,6 +162,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._memory.merge(other._memory)
         self._changed(other._memory.count)
         self._note(other._noted)
+        self._unsolved += other._unsolved
 
     def _changed(self, number: int) -> None:
         """Count changed observations; the map is refreshed after every r-th."""
@@ -167,13 +180,34 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return self._source.present(t if t is None else check_time(t))
 
     def _map_at(self, t: Time | None) -> Map:
-        """The map as of `t`, solved anew only if the statistic has changed."""
+        """The map as of `t`, solved anew only if the statistic has changed; if that fails, the last one solved."""
         statistic = self._present(t)
-        state = self._source.version, 1.0 if self.by_ratios else statistic.unit
+        state = self._solving_for(statistic)
         if self._solved is None or self._solved_for != state:
-            self._solved = self.empty_map() if statistic.n <= 0.0 else self.solve(statistic, self._solved)
+            self._solved = self._map_of(statistic)
             self._solved_for = state
         return self._solved
+
+    def _empty_statistic(self) -> Held:
+        """The statistic that the memory holds: that of `solve`, unless a package holds several of them."""
+        return self.new_statistic()
+
+    def _map_of(self, statistic: Held) -> Map:
+        """The map for a statistic, which may be empty; if it cannot be solved, the last one."""
+        return self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
+
+    def _solved_or_last(self, statistic: Held) -> Map:
+        """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""
+        try:
+            return self.solve(statistic, self._solved)
+        except SolverError:
+            self._count_unsolved()
+            return self.empty_map() if self._solved is None else self._solved
+
+    def _count_unsolved(self) -> None:
+        self._unsolved += 1
+        if self._unsolved & (self._unsolved - 1) == 0:  # at 1, 2, 4, 8 ...: a stream may fail at every row
+            logger.warning("%r could not be solved %d times; the map before is served", self, self._unsolved)
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
@@ -185,18 +219,67 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _state(self) -> dict[str, Any]:
         self._memory.as_of(None)
         refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
-        return {**super()._state(), "memory": self._memory.state(), **refreshed}
+        unsolved = {"unsolved": self._unsolved} if self._unsolved else {}
+        start = self._start_state()
+        started = {} if start is None else {"start": start}
+        return {**super()._state(), "memory": self._memory.state(), **refreshed, **unsolved, **started}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._memory.restore(state["memory"])
+    def _state_fields(self) -> dict[str, Reader]:
+        refreshed = dict.fromkeys(("since", "basis"), unread) if self.refresh_every > 1 else {}
+        return {**super()._state_fields(), "memory": unread, **refreshed}
+
+    def _optional_fields(self) -> dict[str, Reader]:
+        return {"unsolved": whole(), "start": unread}
+
+    def _load(
+        self,
+        *,
+        memory: Any,
+        since: Any = None,
+        basis: Any = None,
+        unsolved: int | None = None,
+        start: Any = None,
+        **fields: Any,
+    ) -> None:
+        super()._load(**fields)
+        self._unsolved = unsolved or 0
+        self._memory.restore(memory)
         if self.refresh_every > 1:
-            self._refreshing.restore(state)
+            self._refreshing.restore({"since": since, "basis": basis})
+        if start is not None:
+            self._load_start(start)
+
+    def _start_state(self) -> Any:
+        """What the next solve starts from, as plain data, so that it ends where it would have, to the last bit.
+
+        None where a map does not depend on the one before. It is the last map, and whether that is the present one.
+        """
+        plain = None if self._solved is None else self._start_of(self._solved)
+        return None if plain is None else [plain, self._solved_for == self._solving_for(self._present(None))]
+
+    def _load_start(self, start: Any) -> None:
+        """Take over what `_start_state` wrote; `StateError` for anything else."""
+        self._solved, present = row(self._from_start, flag)(start)
+        if present:
+            statistic = self._present(None)
+            ensure(statistic.n > 0.0, "there is a map of nothing")
+            self._solved_for = self._solving_for(statistic)
+
+    def _solving_for(self, statistic: Held) -> tuple[int, float]:
+        """What the map depends on, for which it is solved once."""
+        return self._source.version, 1.0 if self.by_ratios else statistic.unit
+
+    def _start_of(self, solved: Map) -> Any:
+        """The parameters of a map of `solve`, as plain data; None where `solve` reads no `start`, or for other maps."""
+        return None
+
+    def _from_start(self, start: Any) -> Map:
+        """The inverse of `_start_of`; `StateError` where it is none."""
+        raise StateError(f"{type(self).__name__} has no start")
 
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _time(self, t: Time | None) -> float:
-        """The time as a float; `InputError` if the policy needs one and there is none."""
         if t is not None:
             return check_time(t)
         if self._timed:
@@ -204,7 +287,6 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         return 0.0
 
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
-        """The times as an array of shape (size,), or an `InputError`."""
         if t is not None:
             return check_times(t, size)
         if self._timed:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from streamcal import lazy
-from streamcal.errors import InputError, MergeError, StateError
-from streamcal.parameters.settings import Setting, decode, encode
+import numpy.typing as npt
 
-STATE_VERSION = 1
+from streamcal import lazy
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.parameters.settings import Setting, decode, encode
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import UNSIGNED, Reader, record, require_whole, signed, whole
+
+#: What a constructor, or a field that has no reader, may raise where a state is damaged.
+DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 class Learner(ABC):
@@ -21,6 +26,9 @@ class Learner(ABC):
 
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
     class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
+    Each of these contracts declares the public methods with its kind of observation (`learn_one`, `learn_many`,
+    `unlearn_one`) and checks their arguments; what then happens to a checked observation is defined here, by
+    `AdditiveLearner` and by `SequentialLearner`.
     """
 
     #: Its name in the lists of methods.
@@ -70,6 +78,28 @@ class Learner(ABC):
     @abstractmethod
     def n(self) -> float:
         """Total weight held; under decay, in units of a new observation."""
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
+        """Learn one checked observation; `noted` is added to the count of that name if the weight is above 0."""
+
+    @abstractmethod
+    def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        """Learn n checked observations: coordinates of shape (n,) or (n, M), and arrays of shape (n,)."""
+
+    def _unlearn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
+        """Remove one checked observation; counts are not reduced."""
+        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+
+    @abstractmethod
+    def _time(self, t: Time | None) -> float:
+        """The time as a float; `InputError` where one is needed and there is none."""
+
+    @abstractmethod
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        """The times as an array of shape (size,), or an `InputError`."""
 
     def merge(self, other: Self) -> None:
         """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
@@ -148,10 +178,22 @@ class Learner(ABC):
         """What was learned, as plain data; extended by subclasses."""
         return {} if self.noted is None else {self.noted: self._noted}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Load the result of `_state` into a new clone."""
+    def _restore(self, state: Any) -> None:
+        """Load the result of `_state` into a new clone; `StateError` unless it can be one."""
+        self._load(**record(self._state_fields(), self._optional_fields())(state))
+
+    def _state_fields(self) -> dict[str, Reader]:
+        """The fields of `_state`, each with what reads it; extended by subclasses."""
+        return {} if self.noted is None else {self.noted: whole()}
+
+    def _optional_fields(self) -> dict[str, Reader]:
+        """Fields that earlier versions did not write; None where they are absent."""
+        return {}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        """Take over fields as they were read; `StateError` if one contradicts another. Extended by subclasses."""
         if self.noted is not None:
-            self._noted = int(state[self.noted])
+            self._noted = fields[self.noted]
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and everything learned, as plain, versioned data that `json` can write.
@@ -164,8 +206,12 @@ class Learner(ABC):
         >>> Platt.from_state(cal.state_dict()).predict_one(0.2) == cal.predict_one(0.2)
         True
         """
+        return signed(self._written())
+
+    def _written(self) -> dict[str, Any]:
+        """The state without a checksum, in version 1, as it is part of another state."""
         return {
-            "streamcal": STATE_VERSION,
+            "streamcal": UNSIGNED,
             "class": type(self).__name__,
             "params": _parameters_of(self),
             "learned": self._state(),
@@ -176,18 +222,30 @@ class Learner(ABC):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The calibrator whose `state_dict` is given; `StateError` if it cannot be read."""
+        """The calibrator whose `state_dict` is given.
+
+        Raises
+        ------
+        StateError
+            If the state was damaged or changed (from version 2 on it has a checksum), is one of another class or
+            version, or if a field is impossible, by itself or beside the others.
+        """
         if not isinstance(state, dict) or "streamcal" not in state:
             raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
-        if state["streamcal"] != STATE_VERSION:
-            raise StateError(f"state version {state['streamcal']!r} cannot be read, only {STATE_VERSION}")
+        require_whole(state)
+        return cls._from_written(state)
+
+    @classmethod
+    def _from_written(cls, state: dict[str, Any]) -> Self:
+        """The learner of a state, whatever its version and checksum."""
         if state.get("class") != cls.__name__:
             raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
         try:
             calibrator = cls(**_parameters_in(cls, state["params"]))
             calibrator._restore(state["learned"])
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
-            raise StateError(f"the state of {cls.__name__} is damaged: {error!r}") from error
+        except DAMAGE as error:
+            reason = error if isinstance(error, StateError) else repr(error)
+            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
         return calibrator
 
 

@@ -12,9 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned
+from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned, require_jumps
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
+from streamcal.states import MOST, Fields, ensure, maybe, number, unread, whole
 from streamcal.statistics.held import SMALLEST_HELD
 
 #: The stored weight of a new observation grows from 1 to 2^RESCALE_HALF_LIVES; then all weights are rescaled, exactly.
@@ -107,10 +108,19 @@ class _DecayingMemory(Memory[Held]):
         own = {"clock": clock, "landmark": self._landmark, "halvings": self._halvings}
         return {**own, "statistic": self.statistic.state()}
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        self._clock = -math.inf if state["clock"] is None else float(state["clock"])
-        self._landmark, self._halvings = float(state["landmark"]), int(state["halvings"])
-        self.statistic.restore(state["statistic"])
+    def _fields(self) -> Fields:
+        return {"clock": maybe(number()), "landmark": number(), "halvings": whole(), "statistic": unread}
+
+    def _own_load(self, *, clock: float | None, landmark: float, halvings: int, statistic: Any) -> None:
+        if clock is None:
+            ensure(landmark == 0.0 and halvings == 0, "there is a landmark and no clock")
+        else:
+            exponent = (clock - landmark) / self._half_life - halvings
+            ensure(0.0 <= exponent < RESCALE_HALF_LIVES, "the clock is not within the half-lives after the landmark")
+        self._clock = -math.inf if clock is None else clock
+        self._landmark, self._halvings = landmark, halvings
+        super()._own_load(statistic=statistic)
+        ensure(clock is not None or self.statistic.count == self._prior_count, "observations are held and no clock")
 
 
 class CountDecay(_DecayingMemory[Held]):
@@ -123,8 +133,9 @@ class CountDecay(_DecayingMemory[Held]):
     def as_of(self, t: float | None) -> float:
         return self._growth(self._clock)
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        super()._own_restore(state)
+    def _own_load(self, *, clock: float | None, landmark: float, halvings: int, statistic: Any) -> None:
+        ensure(clock is not None and clock == math.floor(clock) and 0.0 <= clock <= MOST, "the clock is no count")
+        super()._own_load(clock=clock, landmark=landmark, halvings=halvings, statistic=statistic)
         if self._landmark > 0.0:  # it changes only when everything is forgotten
             self._forget_prior()
 
@@ -153,7 +164,18 @@ class CountDecay(_DecayingMemory[Held]):
 class TimeDecay(_DecayingMemory[Held]):
     """Decay by time: the clock is the latest time learned."""
 
+    def __init__(
+        self, statistic: Held, prior: PseudoObservations | None, half_life: float, max_jump: float = math.inf
+    ) -> None:
+        super().__init__(statistic, prior, half_life)
+        self._max_jump = max_jump
+
+    def require_times(self, t: FloatArray) -> None:
+        require_jumps(self._clock, t, self._max_jump)
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        if t - self._clock > self._max_jump:
+            self.require_times(np.array([t]))
         self._advance(t)
         weight = w * self._growth(t)
         if weight < SMALLEST_HELD:

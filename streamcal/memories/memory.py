@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, record, unread, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import saved
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
 #: (of texts and numbers) where an observation has its own labels. Memories only compare and hash coordinates.
@@ -104,8 +105,12 @@ class Memory(Generic[Held]):
         """Bring the statistic to time `t`, and return the stored weight of an observation of weight 1 at `t`."""
         return 1.0
 
+    def require_times(self, t: FloatArray) -> None:
+        """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
+        return None
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        """Learn one observation; only timed memories read `t`."""
+        """Learn one observation; only timed memories read `t`, and refuse one that is too far ahead."""
         self.statistic.update(x, y, w)
         self.version += 1
 
@@ -134,11 +139,24 @@ class Memory(Generic[Held]):
         """Plain data that `restore` reads."""
         return {"missed": self.missed, "late": self.late, **self._own_state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a saved state into a new memory."""
-        self.missed, self.late = int(state["missed"]), int(state["late"])
-        self._own_restore(state)
+    def restore(self, state: Any) -> None:
+        """Load a saved state into a new memory; `StateError` unless it can be one."""
+        fields, optional = {"missed": whole(), "late": whole(), **self._fields()}, self._optional_fields()
+        self._load(**record(fields, optional)(state))
         self.version += 1
+
+    def _fields(self) -> Fields:
+        """The fields of `_own_state`."""
+        return {"statistic": unread}
+
+    def _optional_fields(self) -> Fields:
+        """Fields that earlier versions did not write; None where they are absent."""
+        return {}
+
+    def _load(self, *, missed: int, late: int, **own: Any) -> None:
+        """Take over fields as they were read; `StateError` if one contradicts another."""
+        self._own_load(**own)
+        self.missed, self.late = missed, late
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests, after every change."""
@@ -170,8 +188,26 @@ class Memory(Generic[Held]):
     def _own_state(self) -> dict[str, Any]:
         return {"statistic": self.statistic.state()}
 
-    def _own_restore(self, state: dict[str, Any]) -> None:
-        self.statistic.restore(state["statistic"])
+    def _own_load(self, *_: Any, **own: Any) -> None:
+        self.statistic.restore(own["statistic"])
+        ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
+
+
+def require_jumps(clock: float, t: FloatArray, most: float) -> None:
+    """`ClockError` if one of these times is further ahead than `most` of the latest one before it."""
+    if len(t) == 0:
+        return
+    before = np.maximum.accumulate(np.concatenate(([clock], t)))[:-1]
+    with np.errstate(over="ignore"):
+        ahead = (t - before > most) & np.isfinite(before)
+    if ahead.any():
+        row = int(np.argmax(ahead))
+        where = f" at place {row}" if len(t) > 1 else ""
+        raise ClockError(
+            f"time {t[row].item()!r}{where} is {(t[row] - before[row]).item():.4g} ahead of the latest one, "
+            f"{before[row].item()!r}, and more than max_jump={most:.4g}: everything held would be forgotten; drop the "
+            "observation, or give the forgetting policy a larger max_jump"
+        )
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
@@ -183,11 +219,18 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
 
 
 def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
-    """`columns` of a saved state; `ValueError` if a number is not finite."""
-    read = columns(rows, width)
-    for column in read:
-        if column.dtype != object:
-            saved(column)
+    """`columns` of saved entries of numbers, the second one of any coordinate; `StateError` for anything else."""
+    ensure(
+        all(isinstance(row, (list, tuple)) and len(row) == width for row in rows), f"not all rows have {width} entries"
+    )
+    places = range(width)
+    try:
+        read = columns(rows, width)
+    except (TypeError, ValueError, OverflowError):
+        raise StateError("not all entries are finite numbers") from None
+    for place in places:
+        if read[place].dtype != object:
+            ensure(np.isfinite(read[place]).all(), "not all numbers are finite")
     return read
 
 

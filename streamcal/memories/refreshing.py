@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Generic
 
+from streamcal.memories.decay import RESCALE_HALF_LIVES
 from streamcal.memories.memory import Held, Memory
+from streamcal.states import maybe, number, record, row, unread, whole
 
 
 class Refreshing(Generic[Held]):
@@ -62,9 +64,13 @@ class Refreshing(Generic[Held]):
         return {"since": self._since, "basis": None if self._basis is None else list(self._basis)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a saved state."""
-        self._since = int(state["since"])
-        basis = state["basis"]
-        self._basis = None if basis is None else (dict(basis[0]), float(basis[1]))
-        self._restored = None
+        """Load the saved fields `since` and `basis`; `StateError` unless they can be what `state` wrote."""
+        growth = number(1.0, 2.0**RESCALE_HALF_LIVES)
+        fields = {"since": whole(0, self._every - 1), "basis": maybe(row(unread, growth))}
+        read = record(fields)(state)
+        if read["basis"] is not None:  # read now, not at the first prediction
+            restored = self._memory.statistic.empty()
+            restored.restore(read["basis"][0])
+            self._restored = restored
+        self._since, self._basis = read["since"], read["basis"]
         self._refreshes += 1

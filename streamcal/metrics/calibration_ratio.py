@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Self
 
+from streamcal.errors import InputError
 from streamcal.metrics.base import Metric
+from streamcal.metrics.reliability import wilson_interval
 
 
 class CalibrationRatio(Metric):
@@ -16,7 +19,7 @@ class CalibrationRatio(Metric):
 
     Notes
     -----
-    Cost: `update`, `revert`, `merge` and `value` O(1); two sums and a count in memory.
+    Cost: `update`, `revert`, `merge`, `value` and `interval` O(1); three sums and a count in memory.
 
     Examples
     --------
@@ -24,6 +27,8 @@ class CalibrationRatio(Metric):
     >>> ratio.update_many([0.5, 0.25, 0.75], [True, False, False])
     >>> ratio.value
     1.5
+    >>> tuple(round(end, 1) for end in ratio.interval())
+    (0.6, 8.1)
     """
 
     @property
@@ -33,14 +38,53 @@ class CalibrationRatio(Metric):
             return self._predicted / self._positive if self._positive > 0.0 else None
         return math.inf if self._predicted > 0.0 else None
 
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """An interval for the ratio of the predicted positives to the *expected* ones, given the probabilities.
+
+        The predicted positives are known, and the share of positive labels has Wilson's interval, as in
+        `ReliabilityBin`, with the effective number of observations (Σ w)²/Σ w²: the ends are Σ w p / Σ w over its ends.
+
+        Parameters
+        ----------
+        confidence : float
+            Above 0 and below 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper end, in [0, ∞]; (0, ∞) while nothing is held.
+
+        Raises
+        ------
+        InputError
+            For another confidence.
+
+        Notes
+        -----
+        It assumes that labels are independent given their probabilities. They may have different chances: their sum
+        then varies less than the binomial one of Wilson's interval. Labels that come in bursts vary more. It holds for
+        a number of observations fixed beforehand, and not, as `LogLossDifference` does, at all times together.
+        """
+        if not 0.0 < confidence < 1.0:
+            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
+        if self._weight <= 0.0 or self._squares <= 0.0:
+            return 0.0, math.inf
+        share = min(max(self._positive / self._weight, 0.0), 1.0) if self._positives else 0.0
+        effective = min(max(self._weight * self._weight / self._squares, 1.0), self._count)
+        ends = wilson_interval(share, effective, NormalDist().inv_cdf((1.0 + confidence) / 2.0))
+        lower, upper = (self._predicted / self._weight / end if end > 0.0 else math.inf for end in reversed(ends))
+        return lower, upper
+
     def _clear(self) -> None:
         self._predicted = 0.0
         self._positive = 0.0
+        self._squares = 0.0  # Σ w²
         # An exact count beside the weight: after reverts a float sum may keep a rounding error that is not 0.
         self._positives = 0
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         self._predicted += sign * w * p
+        self._squares += sign * w * w
         if y:
             self._positive += sign * w
             self._positives += sign
@@ -49,3 +93,4 @@ class CalibrationRatio(Metric):
         self._predicted += other._predicted
         self._positive += other._positive
         self._positives += other._positives
+        self._squares += other._squares

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
 from streamcal.multiclass.labels import (
@@ -37,6 +36,8 @@ class MulticlassMap(Shown, ABC):
     sums_to_one: ClassVar[bool] = False
     #: The parameters that an iterative solver found, by name: the next solve may begin there.
     solution: Mapping[Any, float] = MappingProxyType({})
+    #: The labels for which they were found, in order.
+    solved_labels: Sequence[ClassLabel] = ()
 
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
         """The probabilities of the labels of `scores`, summing to one."""
@@ -82,9 +83,14 @@ class MulticlassCalibrator(Learner):
     """A method for several classes: it learns which label followed scores by label, and predicts probabilities.
 
     An observation is a dict label → score in [0, 1] and the label that occurred. Labels are strings, bools, whole
-    numbers or finite floats, and may appear at any time. A label that is not among the scores is left out of the
-    observation; if it is the one that occurred, it is included with the score 0. Predictions are for the labels that
-    have scores, and sum to one; a label without observations keeps its score, up to the normalisation.
+    numbers or finite floats, and may appear at any time. Predictions are for the labels that have scores, and sum to
+    one; a label without observations keeps its score, up to the normalisation.
+
+    **A label that an observation does not name has the score 0 in it.** That holds for a label that occurs without a
+    score, and for all labels that are known when a prediction is made: 2,000 observations without a label that came
+    once are 2,000 observations of the score 0, and the share of that label there is 1 in 2,001. So what was learned
+    before a label was known counts against it, whatever the order. `TemperatureScaling`, which has no parameter for a
+    label, and sequential methods, to which a label is new when they first see it, leave such labels out.
     """
 
     #: Whether the scores of an observation must sum to one.
@@ -92,11 +98,10 @@ class MulticlassCalibrator(Learner):
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
 
-    @abstractmethod
     def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `scores` were followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+        self._learn(*self._checked(scores, y, w, t))
 
-    @abstractmethod
     def learn_many(
         self,
         P: npt.ArrayLike,
@@ -110,6 +115,17 @@ class MulticlassCalibrator(Learner):
 
         Scores have shape (n, K), with a column for each of `labels`; the labels that occurred have shape (n,).
         """
+        batch = read_batch(P, y, w, labels, self.sums_to_one)
+        self._learn_many(*coordinates(batch), batch.weights, self._times(t, len(batch.outcome)))
+
+    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
+        """Remove an earlier `learn_one` with the same arguments, exactly."""
+        self._unlearn(*self._checked(scores, y, w, t))
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
+        """Coordinate, place of the label in it, weight and time; or an `InputError`."""
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return (*coordinate(read, label), check_weight(w), self._time(t))
 
     @abstractmethod
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
@@ -120,10 +136,6 @@ class MulticlassCalibrator(Learner):
         """The probabilities for scores of shape (n, K), whose columns are those of `labels`, all as of time `t`; shape
         (n, K). The state does not change.
         """
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        """Remove an earlier `learn_one` with the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
 
     @abstractmethod
     def map(self) -> MulticlassMap:
@@ -138,31 +150,6 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
     forgetting, refresh_every
         See `streamcal.learners.additive.AdditiveLearner`.
     """
-
-    # -- learning ------------------------------------------------------------------------------------------------
-
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._learn(*self._checked(scores, y, w, t))
-
-    def learn_many(
-        self,
-        P: npt.ArrayLike,
-        y: Sequence[ClassLabel] | npt.NDArray[Any],
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-        *,
-        labels: Sequence[ClassLabel],
-    ) -> None:
-        batch = read_batch(P, y, w, labels, self.sums_to_one)
-        times = self._times(t, len(batch.outcome))
-        self._learn_many(*coordinates(batch), batch.weights, times)
-
-    def unlearn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        self._unlearn(*self._checked(scores, y, w, t))
-
-    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
-        read, label = read_scores(scores, self.sums_to_one), check_class(y)
-        return (*coordinate(read, label), check_weight(w), self._time(t))
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

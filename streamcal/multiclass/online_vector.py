@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS
+from streamcal.calibrators.online_platt import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.errors import InputError
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner
@@ -16,6 +18,7 @@ from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, re
 from streamcal.multiclass.softmax import ScaledLogsMap, log_scores
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
 
 
 class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
@@ -75,11 +78,6 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         """Empty: no input is clamped or dropped."""
         return {}
 
-    def learn_one(self, scores: ClassScores, y: ClassLabel, w: float = 1.0, t: Time | None = None) -> None:
-        read, label, weight = read_scores(scores, self.sums_to_one), check_class(y), check_weight(w)
-        if weight > 0.0:
-            self._step(with_label(read, label), label, weight)
-
     def learn_many(
         self,
         P: npt.ArrayLike,
@@ -90,8 +88,11 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         labels: Sequence[ClassLabel],
     ) -> None:
         for scores, label, weight in read_batch(P, y, w, labels, self.sums_to_one).one_by_one():
-            if weight > 0.0:
-                self._step(scores, label, weight)
+            self._learn(scores, label, weight, 0.0)
+
+    def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, Any, float, float]:
+        read, label = read_scores(scores, self.sums_to_one), check_class(y)
+        return with_label(read, label), label, check_weight(w), 0.0
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
         return self.map().predict_one(scores)
@@ -117,6 +118,18 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     def _state(self) -> dict[str, Any]:
         return {"labels": list(self._places), "newton": list(self._newton.state())}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._places = {check_class(label): place for place, label in enumerate(state["labels"])}
-        self._newton.load(*state["newton"])
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"labels": listed(check_class), "newton": row(unread, unread, unread, number(0.0, HEAVIEST))}
+
+    def _load(self, *, labels: list[ClassLabel], newton: tuple[Any, ...]) -> None:
+        size, largest = 2 * len(labels), LARGEST_CURVATURE
+        ensure(len(set(labels)) == len(labels), "a label occurs twice")
+        delta = numbers(size)(newton[0])
+        ensure(np.linalg.norm(delta) <= RADIUS * (1.0 + ROUNDING), "the parameters are outside of their ball")
+        d = numbers(size, least=INITIAL_CURVATURE * (1.0 - ROUNDING), most=largest)(newton[1])
+        rows = [
+            numbers(i, least=-math.sqrt(largest), most=math.sqrt(largest))(one)
+            for i, one in enumerate(listed(unread, length=size)(newton[2]))
+        ]
+        self._places = {label: place for place, label in enumerate(labels)}
+        self._newton.load(delta.tolist(), d.tolist(), [one.tolist() for one in rows], newton[3])

@@ -15,14 +15,13 @@ from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
 from streamcal.learners.sequential import SequentialLearner
-from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
-from streamcal.parameters.types import Time
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.pit_calibrator import RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
 from streamcal.regression.reading import FURTHEST, check_distributions, pit_interval, pit_intervals
-from streamcal.statistics.held import saved
+from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, unread, whole
 from streamcal.statistics.totals import Totals
 
 #: C: the integral part is infinite where the mean error exceeds C·(π/2)/ln t, 0.11 at t = 1,000.
@@ -118,32 +117,29 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
         """The total weight learned."""
         return self._totals.n
 
-    def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
-        outcome, weight = check_outcome(y), check_weight(w)
-        self._learn(*pit_interval(distribution, outcome), weight)
+    # -- learning ------------------------------------------------------------------------------------------------
 
-    def learn_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        outcomes, weights = check_outcomes(y, w)
-        low, high = pit_intervals(distributions, outcomes)
-        for row in zip(low.tolist(), high.tolist(), weights.tolist(), strict=True):
-            self._learn(*row)
+    def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, float], float, bool]:
+        low, high = pit_interval(distribution, y)
+        return (low, high), 0.0, low == high and abs(high) == FURTHEST
 
-    def _learn(self, low: float, high: float, w: float) -> None:
+    def _read_many(
+        self, distributions: Sequence[Distribution], y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+        low, high = pit_intervals(distributions, y)
+        return np.column_stack((low, high)), np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)
+
+    def _step(self, x: tuple[float, float], y: float, w: float) -> None:
         """Learn the normal scores of F(y−) and F(y)."""
-        if w == 0.0:
-            return
+        low, high = x
         upper = self._upper.score(self._scores, self._size)
         self._lower.step(high < self._lower.score(self._scores, self._size), w)
         self._upper.step(low < upper if low < high else high <= upper, w)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._totals.update(None, 1.0, w)
+
+    # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         return self.map().predict_one(distribution)
@@ -167,13 +163,20 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
         kept = {"scores": self._scores.state(), "size": self._size, "totals": self._totals.state()}
         return {**super()._state(), **ends, **kept}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._lower.restore(state["lower"])
-        self._upper.restore(state["upper"])
-        self._scores.restore(state["scores"])
-        self._size = float(state["size"])
-        self._totals.restore(state["totals"])
+    def _state_fields(self) -> dict[str, Reader]:
+        end = row(number(-HEAVIEST, HEAVIEST), whole())
+        scores = numbers(None, least=-FURTHEST, most=FURTHEST)
+        own = {"lower": end, "upper": end, "scores": scores, "size": number(0.0, FURTHEST), "totals": unread}
+        return {**super()._state_fields(), **own}
+
+    def _load(self, *, lower: Any, upper: Any, scores: FloatArray, size: float, totals: Any, **fields: Any) -> None:
+        ensure(len(scores) <= (self.window if self.method == "aci" else 0), "there are more scores than are kept")
+        super()._load(**fields)
+        self._totals.restore(totals)
+        self._lower.load(*lower)
+        self._upper.load(*upper)
+        self._scores.load(scores.tolist())
+        self._size = size
 
 
 class Scores:
@@ -205,10 +208,10 @@ class Scores:
         """The scores, the oldest first."""
         return list(self._by_age)
 
-    def restore(self, state: Any) -> None:
+    def load(self, scores: list[float]) -> None:
         """Replace the scores."""
-        self._by_age = deque(saved(state).tolist())
-        self._sorted = SortedList(self._by_age)
+        self._by_age = deque(scores)
+        self._sorted = SortedList(scores)
 
 
 class Tracked(ABC):
@@ -234,9 +237,9 @@ class Tracked(ABC):
         """Plain data."""
         return [self.excess, self.steps]
 
-    def restore(self, state: Any) -> None:
-        """Load `state`."""
-        self.excess, self.steps = float(saved(state)[0]), int(state[1])
+    def load(self, excess: float, steps: int) -> None:
+        """Load what `state` gave."""
+        self.excess, self.steps = excess, steps
 
 
 class TrackedLevel(Tracked):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Coordinate, Held
@@ -44,6 +43,8 @@ class DistributionCalibrator(Learner):
     A distribution is any object whose `cdf` accepts floats and arrays: `Normal`, `Quantiles`, `Sample`, a frozen
     distribution of `scipy.stats`, or your own.
 
+    A subclass defines what it keeps of a distribution and its outcome (`_read`, `_read_many`).
+
     Raises
     ------
     InputError
@@ -51,11 +52,12 @@ class DistributionCalibrator(Learner):
         for arrays of different lengths; the calibrator is then unchanged.
     """
 
-    @abstractmethod
+    noted = "outside"
+
     def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that `distribution` was followed by the outcome `y`, with weight `w` ≥ 0, at time `t`."""
+        self._learn(*self._checked(distribution, y, w, t))
 
-    @abstractmethod
     def learn_many(
         self,
         distributions: Sequence[Distribution],
@@ -67,39 +69,32 @@ class DistributionCalibrator(Learner):
 
         On an error nothing is learned.
         """
-
-    @abstractmethod
-    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
-        """The calibrated distribution, as of time `t`; also before the first observation. The state does not change."""
-
-    @abstractmethod
-    def predict_many(
-        self, distributions: Sequence[Distribution], t: Time | None = None
-    ) -> list[CalibratedDistribution]:
-        """The calibrated distributions, all as of time `t`. The state does not change."""
+        self._learn_many(*self._checked_many(distributions, y, w, t))
 
     def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
-        raise CapabilityError(f"{type(self).__name__} depends on the order of its observations and cannot unlearn")
+        self._unlearn(*self._checked(distribution, y, w, t))
 
-    @abstractmethod
-    def map(self) -> DistributionMap:
-        """The current map, immutable."""
+    def _checked(
+        self, distribution: Distribution, y: float, w: float, t: Time | None
+    ) -> tuple[Any, float, float, float, int]:
+        """Coordinate, label, weight, time, and whether y is outside the range of the method; or an `InputError`."""
+        outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
+        x, label, outside = self._read(distribution, outcome)
+        return x, label, weight, time, outside
 
-
-class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):
-    """A method that is a function of a statistic of what it keeps of distributions and outcomes.
-
-    A subclass defines what it keeps (`_read`, `_read_many`), in addition to the methods that `AdditiveLearner`
-    requires.
-
-    Parameters
-    ----------
-    forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
-    """
-
-    noted = "outside"
+    def _checked_many(
+        self,
+        distributions: Sequence[Distribution],
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        """Coordinates, labels, weights and times, and how many outcomes are outside; or an `InputError`."""
+        outcomes, weights = check_outcomes(y, w)
+        times = self._times(t, len(outcomes))
+        x, labels, outside = self._read_many(distributions, outcomes)
+        return x, labels, weights, times, int(outside[weights > 0.0].sum())
 
     @abstractmethod
     def _read(self, distribution: Distribution, y: float) -> tuple[Coordinate, float, bool]:
@@ -111,30 +106,29 @@ class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], Dis
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
         """`_read` for n distributions and outcomes: coordinates of shape (n,) or (n, m), and two arrays (n,)."""
 
-    # -- learning ------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        """The calibrated distribution, as of time `t`; also before the first observation. The state does not change."""
 
-    def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
-        outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
-        x, label, outside = self._read(distribution, outcome)
-        self._learn(x, label, weight, time, outside)
+    @abstractmethod
+    def predict_many(
+        self, distributions: Sequence[Distribution], t: Time | None = None
+    ) -> list[CalibratedDistribution]:
+        """The calibrated distributions, all as of time `t`. The state does not change."""
 
-    def learn_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        outcomes, weights = check_outcomes(y, w)
-        times = self._times(t, len(outcomes))
-        x, labels, outside = self._read_many(distributions, outcomes)
-        self._learn_many(x, labels, weights, times)
-        self._note(int(outside[weights > 0.0].sum()))
+    @abstractmethod
+    def map(self) -> DistributionMap:
+        """The current map, immutable."""
 
-    def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
-        outcome, weight, time = check_outcome(y), check_weight(w), self._time(t)
-        x, label, _ = self._read(distribution, outcome)
-        self._unlearn(x, label, weight, time)
+
+class AdditiveDistributionCalibrator(AdditiveLearner[Held, DistributionMap], DistributionCalibrator):
+    """A method that is a function of a statistic of what it keeps of distributions and outcomes.
+
+    Parameters
+    ----------
+    forgetting, refresh_every
+        See `streamcal.learners.additive.AdditiveLearner`.
+    """
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

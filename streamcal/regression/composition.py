@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.choosing import chosen
 from streamcal.learners.sequential import SequentialLearner
 from streamcal.parameters.forgetting import Decay
-from streamcal.parameters.inputs import check_outcome, check_outcomes, check_times, check_weight
-from streamcal.parameters.types import Time
+from streamcal.parameters.inputs import check_time, check_times
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression import METHODS
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
 from streamcal.regression.scale_recalibration import ScaleRecalibration
+from streamcal.states import Reader, listed, unread
 from streamcal.statistics.totals import Totals
 
 #: The half-lives of the default, in observations. The scale of a model that learns changes faster than its shape.
@@ -95,41 +97,48 @@ class Composition(SequentialLearner, DistributionCalibrator):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def learn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
-        outcome, weight = check_outcome(y), check_weight(w)
-        self._check_time(t)
-        if weight == 0.0:
-            self._stages[0].learn_one(distribution, outcome, 0.0, t)  # which checks the distribution
-            return
+    def _read(self, distribution: Distribution, y: float) -> tuple[Any, float, bool]:
+        self._stages[0]._read(distribution, y)  # which checks it
+        return distribution, y, False
+
+    def _read_many(self, distributions: Sequence[Distribution], y: FloatArray) -> tuple[Any, FloatArray, Any]:
+        given = check_distributions(distributions)
+        if len(given) != len(y):
+            raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
+        return given, y, np.zeros(len(y), dtype=bool)
+
+    def _time(self, t: Time | None) -> float:
+        """The time, which stages may need; NaN without one."""
+        for stage in self._stages:
+            stage._time(t)
+        return math.nan if t is None else check_time(t)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        for stage in self._stages:
+            stage._times(t, size)
+        return np.full(size, math.nan) if t is None else check_times(t, size)
+
+    def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
+        if w > 0.0:
+            self._learn_at(x, y, w, None if math.isnan(t) else t)
+
+    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        learned = type(self)._from_written(self._written())  # so that nothing is learned where a row is refused
+        for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
+            learned._learn(*row)
+        self._stages, self._totals = learned._stages, learned._totals
+
+    def _step(self, x: Any, y: float, w: float) -> None:
+        self._learn_at(x, y, w, None)
+
+    def _learn_at(self, distribution: Any, y: float, w: float, t: float | None) -> None:
+        """Issue the forecasts of all stages, and then have each learn what the one before issued."""
         forecasts = [distribution]
         for stage in self._stages[:-1]:
             forecasts.append(stage.predict_one(forecasts[-1], t))
         for stage, forecast in zip(self._stages, forecasts, strict=True):
-            stage.learn_one(forecast, outcome, weight, t)
-        self._totals.update(None, 1.0, weight)
-
-    def learn_many(
-        self,
-        distributions: Sequence[Distribution],
-        y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
-    ) -> None:
-        given = check_distributions(distributions)
-        outcomes, weights = check_outcomes(y, w)
-        if len(given) != len(outcomes):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(outcomes)}")
-        times = [None] * len(given) if t is None else check_times(t, len(given)).tolist()
-        learned = type(self).from_state(self.state_dict())  # so that nothing is learned where a row is refused
-        for row in zip(given, outcomes.tolist(), weights.tolist(), times, strict=True):
-            learned.learn_one(*row)
-        self._stages, self._totals = learned._stages, learned._totals
-
-    def _check_time(self, t: Time | None) -> None:
-        """`InputError` for a time that a stage cannot take, before any has learned."""
-        for stage in self._stages:
-            if isinstance(stage, AdditiveLearner):
-                stage._time(t)
+            stage.learn_one(forecast, y, w, t)
+        self._totals.update(None, 1.0, w)
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
@@ -155,10 +164,13 @@ class Composition(SequentialLearner, DistributionCalibrator):
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "totals": self._totals.state(), "stages": [one._state() for one in self._stages]}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._totals.restore(state["totals"])
-        for stage, saved in zip(self._stages, state["stages"], strict=True):
+    def _state_fields(self) -> dict[str, Reader]:
+        return {**super()._state_fields(), "totals": unread, "stages": listed(unread, length=len(self._stages))}
+
+    def _load(self, *, totals: Any, stages: list[Any], **fields: Any) -> None:
+        super()._load(**fields)
+        self._totals.restore(totals)
+        for stage, saved in zip(self._stages, stages, strict=True):
             stage._restore(saved)
 
 

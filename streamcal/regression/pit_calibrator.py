@@ -20,6 +20,7 @@ from streamcal.regression.distributions import CalibratedDistribution, Distribut
 from streamcal.regression.ramps import Ramp, ScoreRamp
 from streamcal.regression.reading import FURTHEST, check_distribution, pit_interval, pit_intervals
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
+from streamcal.statistics.grid import MOST_CELLS
 from streamcal.statistics.pits import PITs
 
 #: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
@@ -89,8 +90,8 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     ) -> None:
         if resolution is not None and (isinstance(resolution, bool) or not isinstance(resolution, int)):
             raise InputError(f"resolution={resolution!r} is not possible; give None or a whole number of cells")
-        if resolution is not None and resolution < 2:
-            raise InputError(f"resolution={resolution!r} is not possible; give at least 2 cells")
+        if resolution is not None and not 2 <= resolution <= MOST_CELLS:
+            raise InputError(f"resolution={resolution!r} is not possible; give 2 to {MOST_CELLS:,} cells")
         if scale not in ("normal", "uniform"):
             raise InputError(f"scale={scale!r} is not possible; give 'normal' or 'uniform'")
         self.resolution = resolution

@@ -14,14 +14,13 @@ from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal
+from streamcal.statistics.pits import FURTHEST
 
 #: A cdf that is a sum may leave [0, 1], or decrease, by its rounding: a thousand terms of 1e-16 each, with a margin.
 CDF_ROUNDING = 1e-12
 #: Where a tail is lighter than this, its mass is taken from `logcdf` or `logsf` of the distribution, if it has them: of
 #: 1 − F(t) ten digits are left, and beyond 1e-16 none.
 LIGHT_TAIL = 1e-6
-#: Normal scores are kept within this; outcomes further out are alike, and `tally()["outside"]` counts them.
-FURTHEST = 1e6
 #: An outcome is an atom of its distribution if its normal score jumps by more than this there. Between two neighbouring
 #: floats, continuous distributions move by less, unless their width is below 1e-10 of the outcome.
 JUMP = 1e-6
@@ -205,6 +204,10 @@ def check_support(support: tuple[float, float]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
+#: Each segment has a statistic of its own.
+MOST_SEGMENTS = 4_096
+
+
 def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
     """The K + 1 edges of K segments of the support, ascending, its two ends among them.
 
@@ -217,8 +220,10 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
     """
     lo, hi = check_support(support)
     if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
-        if thresholds < 2:
-            raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, or an array")
+        if not 2 <= thresholds <= MOST_SEGMENTS:
+            raise InputError(
+                f"thresholds={thresholds!r} is not possible; give 2 to {MOST_SEGMENTS:,} segments, or an array"
+            )
         edges = np.linspace(lo, hi, int(thresholds) + 1)
     else:
         edges = np.concatenate(([lo], check_scores(thresholds), [hi]))

@@ -22,6 +22,7 @@ from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, check_distributions, median, medians, segment_edges
+from streamcal.states import ensure, whole
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subproblems
 
 #: Segment of the outcome, stream → whether the outcome is positive in it; for arrays of segments too.
@@ -119,6 +120,18 @@ class AtThresholds(Routing):
         for i in self._places:
             scores = x[:, i].copy() if x.ndim == 2 else x
             yield i, slice(None), scores, self._relation(y, i)
+
+    def keys(self) -> range:
+        return self._places
+
+    def key(self, plain: Any) -> int:
+        place: int = whole(0, len(self._places) - 1)(plain)
+        return place
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        ensure(isinstance(x, np.ndarray) and x.dtype == np.float64, "scores are no numbers")
+        ensure(x.ndim == 1 or x.shape[1:] == (len(self._places),), "the number of scores is not that of thresholds")
+        ensure(((y >= 0.0) & (y <= len(self._places)) & (y == np.floor(y))).all(), "an outcome is in no segment")
 
 
 class MedianCalibrator(ThresholdCalibrator):

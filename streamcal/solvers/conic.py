@@ -52,6 +52,11 @@ ACCEPTED = 1e-8
 """The tolerance of "almost solved", where rounding stops Clarabel before TOLERANCE: fitted values are then accurate to
 1.4e-4."""
 
+LATER_TOLERANCES = (1e-9, ACCEPTED)
+"""Where all programs with λ end unsolved, they are tried again with these tolerances, one after the other, which
+Clarabel reaches before its steps become too small to make progress: its first point within 1e-9 is better than its last
+one after 1e-11 was missed. The solution then counts as "almost solved"."""
+
 STEP = 2.0**-36
 """The sums, per unit of weight, are rounded to multiples of this before the solve. The effect on a fit is no larger
 than that of TOLERANCE; and sums that differ by rounding alone, because they were added in another order, nearly always
@@ -240,22 +245,24 @@ class MonotonePolynomialFit:
         solution = self._solved(free, quadratic, linear)
         if self.bound is None or (solution.solved and np.abs(self._bounded @ solution.x).sum() <= self.bound):
             return solution
-        for program in bounded:
-            solution = self._solved(program, quadratic, linear)
-            if solution.solved:
-                break
+        for tolerance in (TOLERANCE, *LATER_TOLERANCES):
+            for program in bounded:
+                solution = self._solved(program, quadratic, linear, tolerance)
+                if solution.solved:
+                    return solution
         return solution
 
-    def _solved(self, program: _Program, quadratic: Array, linear: Array) -> Solution:
+    def _solved(self, program: _Program, quadratic: Array, linear: Array, tolerance: float = TOLERANCE) -> Solution:
         """One run of Clarabel on the upper triangle of Q and on −r."""
         size = program.matrix.shape[1]
         rest = size - len(linear)
         starts = np.append(self._starts, np.full(rest, self._starts[-1]))
         upper = sparse.csc_matrix((quadratic, self._row, starts), shape=(size, size))
         found = self._clarabel.DefaultSolver(
-            upper, np.append(linear, np.zeros(rest)), *program, self._settings()
+            upper, np.append(linear, np.zeros(rest)), *program, self._settings(tolerance)
         ).solve()
-        status = {"Solved": "solved", "AlmostSolved": "almost solved"}.get(str(found.status), str(found.status))
+        solved = "solved" if tolerance <= TOLERANCE else "almost solved"
+        status = {"Solved": solved, "AlmostSolved": "almost solved"}.get(str(found.status), str(found.status))
         return Solution(
             x=self._assembled(np.array(found.x)[len(linear) :]),
             status=status,
@@ -278,12 +285,12 @@ class MonotonePolynomialFit:
             start = end
         return coefficients / max(top, 1.0)
 
-    def _settings(self) -> Any:
-        """Clarabel's settings: silent, one thread, the tolerances above."""
+    def _settings(self, tolerance: float) -> Any:
+        """Clarabel's settings: silent, one thread, this tolerance."""
         settings = self._clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1  # the systems are small, and sums of several threads would not repeat
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = ACCEPTED
         return settings
 

@@ -36,6 +36,9 @@ RIDGE = 1e-13
 TOLERANCE = 1e-9
 #: by this absolute one on the unit range of scores, for rounding and ridge. Labels with |u| below it lie on a line.
 FLAT = 1e-12
+#: A change of slope below this share of the largest one is rounding: scores may enter A at the λ at which their |u|
+#: equals it, on symmetric data several, and whether they do must not decide how many kinks there are.
+SMALLEST_KINK = 1e-9
 #: Limit of the number of rounds, for each score; usually there are fewer rounds than kinks.
 ROUNDS = 10
 
@@ -84,8 +87,9 @@ class TrendFilter:
 
     @property
     def kinks(self) -> int:
-        """Number of slope changes of the last fit."""
-        return int(np.count_nonzero(self._signs))
+        """Number of slope changes of the last fit, without those that are rounding."""
+        size = np.abs(self._kinks)
+        return int(np.count_nonzero(size > max(SMALLEST_KINK * float(size.max()), FLAT)))
 
     def solve(self, penalty: float) -> Solution:
         """The fit at one penalty.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from streamcal.parameters.prior import PseudoObservations
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, record
+
+#: Relative difference of sums of the same observations: rounding of up to a million additions and subtractions.
+AGREEMENT = 1e-9
 
 
 class Statistic(ABC):
@@ -24,6 +32,8 @@ class Statistic(ABC):
     #: The stored weight that stands for an observation of weight 1. It is 1, except in the views that `present` makes
     #: of a statistic under decay. Every weight read from a statistic, `n` included, is divided by it.
     unit: float = 1.0
+    #: The scale of the coordinates, by which saved ones are checked; None where any finite number may be one.
+    scale: Scale | None = None
 
     def present(self, unit: float) -> Self:
         """A read-only view of this statistic in which every weight is divided by `unit`.
@@ -113,16 +123,55 @@ class Statistic(ABC):
     def empty(self) -> Self:
         """A new, empty statistic with the same parameters."""
 
+    # -- saving --------------------------------------------------------------------------------------------------
+
     @abstractmethod
     def state(self) -> dict[str, Any]:
         """Plain data (numbers and lists) that `restore` reads."""
 
+    def restore(self, state: Any) -> None:
+        """Replace the content by a saved `state`; `StateError`, and no change, unless it can be one."""
+        self._load(**record(self.fields())(state))
+
     @abstractmethod
-    def restore(self, state: dict[str, Any]) -> None:
-        """Replace the content by a saved `state`."""
+    def fields(self) -> Fields:
+        """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
+
+    @abstractmethod
+    def _load(self, *_: Any, **fields: Any) -> None:
+        """Replace the content by fields as they were read; `StateError`, and no change, if they contradict another."""
+
+    def agrees(self, other: Self) -> bool:
+        """Whether both can be sums of the same observations, in other orders: they differ by rounding alone."""
+        return self.count == other.count and agree(self._summed(), other._summed())
+
+    def _summed(self) -> tuple[Any, ...]:
+        """What is held, as arrays or numbers of one unit each, where equal observations have equal sums."""
+        return (self.n,)
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        """`StateError` unless these saved coordinates and labels, arrays of one length, can be observations."""
+        self._require_coordinates(x, self.scale)
+        ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
+
+    def _require_coordinates(self, x: Any, scale: Scale | None) -> None:
+        """`StateError` unless this is an array of coordinates on the scale."""
+        ensure(isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1, "coordinates are no numbers")
+        lo, hi = (-math.inf, math.inf) if scale is None else (scale.lo, scale.hi)
+        ensure(((x >= lo) & (x <= hi)).all(), f"a coordinate is not from {lo:g} to {hi:g}")
 
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant of the content does not hold; for tests, after every change."""
         assert self.unit == 1.0, "what is kept has the unit 1, only views have others"
         assert self.count >= 0
         assert self.n >= 0.0
+
+
+def agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether arrays have the same shapes and numbers, up to rounding of the largest one of each."""
+    for found, expected in zip(map(np.asarray, one), map(np.asarray, other), strict=True):
+        if found.shape != expected.shape:
+            return False
+        if found.size and not np.abs(found - expected).max() <= AGREEMENT * np.abs(expected).max():
+            return False
+    return True

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from streamcal.kernels.bernstein import BernsteinSums
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 #: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
-ROUNDING = 1e-9
+ACCURACY = 1e-9
 
 
 class BernsteinMoments(Statistic):
@@ -26,6 +25,7 @@ class BernsteinMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
@@ -59,12 +59,15 @@ class BernsteinMoments(Statistic):
     def _check(self) -> None:
         super()._check()
         moments, cross, weight, positive, count, peak = self.sums.state()
-        slack = ROUNDING * peak
+        slack = ACCURACY * peak
         assert (moments >= -slack).all()
         assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
         assert (cross >= -slack).all()
         assert abs(cross.sum() - positive) <= slack
         assert count > 0 or not moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
@@ -74,6 +77,28 @@ class BernsteinMoments(Statistic):
         sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
         return {**sums, "count": count, "peak": peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        names = ("weight", "positive", "count", "peak")
-        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), *(state[name] for name in names))
+    def fields(self) -> Fields:
+        return {
+            "moments": numbers(2 * self.degree + 1),
+            "cross": numbers(self.degree + 1),
+            **dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST)),
+            "count": whole(),
+            "peak": number(0.0, HEAVIEST),
+        }
+
+    def _load(self, **read: Any) -> None:
+        require_moments(**read)
+        self.sums.load(**read)
+
+
+def require_moments(
+    moments: FloatArray, cross: FloatArray, weight: float, positive: float, count: int, peak: float
+) -> None:
+    """`StateError` unless these can be sums of nonnegative functions that sum to 1, up to rounding."""
+    slack = ROUNDING * peak
+    ensure(-slack <= positive <= weight + slack and weight <= peak + slack, "a weight is not possible")
+    ensure(weight == 0.0 or abs(weight) >= LIGHTEST, "a weight is not possible")
+    ensure((moments >= -slack).all() and (cross >= -slack).all(), "a sum is below 0")
+    ensure(abs(moments.sum() - weight) <= slack, "the sums do not add up to the weight")
+    ensure(abs(cross.sum() - positive) <= slack, "the sums do not add up to the positive weight")
+    ensure(count > 0 or not (moments.any() or cross.any() or weight or positive), "there is weight and no observation")

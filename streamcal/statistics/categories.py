@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, unread
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.pits import PITs
+from streamcal.statistics.vector_table import require_tuples
 
 
 class Categories(Keyed[PITs]):
@@ -45,6 +47,16 @@ class Categories(Keyed[PITs]):
     def state(self) -> dict[str, Any]:
         return {"parts": [part.state() for part in self._parts.values()]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for part, saved in zip(self._parts.values(), state["parts"], strict=True):
+    def fields(self) -> Fields:
+        return {"parts": listed(unread, length=self._size)}
+
+    def _load(self, parts: list[Any]) -> None:
+        fresh = self.empty()
+        for part, saved in zip(fresh._parts.values(), parts, strict=True):
             part.restore(saved)
+        self._parts = fresh._parts
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_tuples(x, None, 2)
+        ensure(np.isin(x[:, 0], np.arange(self._size)).all(), "a category is not possible")
+        self._parts[0].require_possible(x[:, 1].copy(), y)

@@ -9,11 +9,12 @@ import numpy as np
 from streamcal.kernels.chebyshev import add, add_many
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 #: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
-ROUNDING = 1e-9
+ACCURACY = 1e-9
 
 
 class ChebyshevMoments(Statistic):
@@ -29,6 +30,7 @@ class ChebyshevMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
@@ -78,8 +80,11 @@ class ChebyshevMoments(Statistic):
 
     def _check(self) -> None:
         super()._check()
-        assert (np.abs(self.moments) <= self.moments[0] + ROUNDING * self._peak).all(), "no polynomial is beyond ±1"
+        assert (np.abs(self.moments) <= self.moments[0] + ACCURACY * self._peak).all(), "no polynomial is beyond ±1"
         assert self._count > 0 or not self.moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.moments, self.cross
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)
@@ -88,9 +93,17 @@ class ChebyshevMoments(Statistic):
         sums = {"moments": self.moments.tolist(), "cross": self.cross.tolist()}
         return {**sums, "count": self._count, "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        moments, cross = np.array(state["moments"], dtype=np.float64), np.array(state["cross"], dtype=np.float64)
-        if moments.shape != self.moments.shape or cross.shape != self.cross.shape:
-            raise ValueError(f"degree {self.degree} needs {len(self.moments)} moments and {len(self.cross)} cross sums")
+    def fields(self) -> Fields:
+        sums = {"moments": numbers(2 * self.degree + 1), "cross": numbers(self.degree + 1)}
+        return {**sums, "count": whole(), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, moments: FloatArray, cross: FloatArray, count: int, peak: float) -> None:
+        slack = ROUNDING * peak
+        weight, positive = moments[0], cross[0]
+        ensure(-slack <= positive <= weight + slack and weight <= peak + slack, "a weight is not possible")
+        ensure(weight == 0.0 or abs(weight) >= LIGHTEST, "a weight is not possible")
+        ensure((np.abs(moments) <= weight + slack).all(), "a sum is above the weight")
+        ensure((np.abs(cross) <= positive + slack).all(), "a sum is above the positive weight")
+        ensure(count > 0 or not (moments.any() or cross.any()), "there is weight and no observation")
         self.moments, self.cross = moments, cross
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+        self._count, self._peak = count, peak

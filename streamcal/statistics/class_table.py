@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple, Self
 
@@ -10,11 +11,15 @@ import numpy.typing as npt
 
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.base import Statistic
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole
+from streamcal.statistics.base import Statistic, agree
 from streamcal.statistics.held import holds
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
 _Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
+
+#: Of a label that is a text, in characters.
+LONGEST_LABEL = 100_000
 
 
 class ClassPoints(NamedTuple):
@@ -57,13 +62,13 @@ class ClassTable(Statistic):
     def points(self) -> list[ClassPoints]:
         """The content of the table, one entry for each set of labels."""
         parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}
-        for (texts, numbers, scores), row in self._rows.items():
-            part = parts.setdefault((texts, numbers), ([], []))
+        for (texts, named, scores), row in self._rows.items():
+            part = parts.setdefault((texts, named), ([], []))
             part[0].append(scores)
             part[1].append(row[:-1])
         return [
-            ClassPoints(texts + numbers, np.array(scores), np.array(weights) / self.unit)
-            for (texts, numbers), (scores, weights) in sorted(parts.items())
+            ClassPoints(texts + named, np.array(scores), np.array(weights) / self.unit)
+            for (texts, named), (scores, weights) in sorted(parts.items())
         ]
 
     def update(self, x: _Coordinate, y: float, w: float) -> None:
@@ -118,8 +123,8 @@ class ClassTable(Statistic):
     def _check(self) -> None:
         super()._check()
         assert self._count == sum(row[-1] for row in self._rows.values())
-        for (texts, numbers, scores), (*weights, count) in self._rows.items():
-            assert len(texts) + len(numbers) == len(scores) == len(weights)
+        for (texts, named, scores), (*weights, count) in self._rows.items():
+            assert len(texts) + len(named) == len(scores) == len(weights)
             assert count >= 1, "a row without observations is dropped"
             assert min(weights) >= 0.0
 
@@ -130,11 +135,53 @@ class ClassTable(Statistic):
         rows = [[*map(list, x), *row] for x, row in self._rows.items()]
         return {"rows": rows, "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def fields(self) -> Fields:
+        return {"rows": listed(_at_least_five), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, rows: list[list[Any]], peak: float) -> None:
+        read: dict[_Coordinate, list[float]] = {}
+        for texts, named, scores, *sums in rows:
+            x = possible_classes(texts, named, scores)
+            ensure(x not in read, "a coordinate occurs twice")
+            weights = numbers(len(x[2]), least=0.0, most=peak)(sums[:-1])
+            ensure(weights.sum() >= LIGHTEST and weights.sum() <= peak * (1.0 + ROUNDING), "a weight is not possible")
+            read[x] = [*weights.tolist(), whole(1)(sums[-1])]
         self._n = None
-        self._rows = {
-            (tuple(texts), tuple(numbers), tuple(scores)): [*weights, int(count)]
-            for texts, numbers, scores, *weights, count in state["rows"]
-        }
-        self._count = int(sum(row[-1] for row in self._rows.values()))
-        self._peak = float(state["peak"])
+        self._rows = read
+        self._count = int(sum(row[-1] for row in read.values()))
+        self._peak = peak
+
+    def agrees(self, other: Self) -> bool:
+        if self._rows.keys() != other._rows.keys():
+            return False
+        return agree(*[tuple(np.array(table._rows[x]) for x in self._rows) for table in (self, other)])
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_classes(x, y)
+
+
+def _at_least_five(value: Any) -> list[Any]:
+    """A row: texts, numbers, scores, at least one weight and the count."""
+    found: list[Any] = listed(unread)(value)
+    ensure(len(found) >= 5, "a row is too short")
+    return found
+
+
+def possible_classes(texts: Any, named_numbers: Any, scores: Any) -> _Coordinate:
+    """A saved coordinate: labels in order, texts and numbers apart, and their scores; else `StateError`."""
+    named = listed(text(LONGEST_LABEL))(texts)
+    for label in listed(unread)(named_numbers):
+        ensure(isinstance(label, (int, float)) and -math.inf < label < math.inf, "a label is not possible")
+    for labels in (named, named_numbers):
+        ensure(all(one < other for one, other in itertools.pairwise(labels)), "labels are in no order")
+    read = numbers(len(named) + len(named_numbers), least=0.0, most=1.0)(scores)
+    ensure(len(read), "an observation has no labels")
+    return tuple(named), tuple(named_numbers), tuple(read.tolist())
+
+
+def require_classes(x: Any, y: FloatArray) -> None:
+    """`StateError` unless these arrays can be coordinates of observations and the places of the labels that came."""
+    ensure(isinstance(x, np.ndarray) and x.dtype == object, "coordinates are no labels and scores")
+    for one, place in zip(x.tolist(), y.tolist(), strict=True):
+        ensure(len(one) == 3, "a coordinate has no labels and scores")
+        ensure(place in range(len(possible_classes(*one)[2])), "an outcome is no place of a label")

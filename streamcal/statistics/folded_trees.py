@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
@@ -9,7 +10,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, unread
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_tree import ScoreTree
@@ -44,10 +47,11 @@ class FoldedTrees(Keyed[ScoreTree]):
     Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds.
     """
 
-    def __init__(self, folds: int, grid: Grid | None = None) -> None:
-        super().__init__(lambda: ScoreTree(grid), range(folds))
+    def __init__(self, folds: int, grid: Grid | None = None, scale: Scale | None = None) -> None:
+        super().__init__(lambda: ScoreTree(grid, scale), range(folds))
         self.folds = folds
         self.grid = grid
+        self.scale = scale if grid is None else grid.scale
         self.bounded = grid is not None
         self._intervals = [tree.interval for tree in self._parts.values()]
 
@@ -82,6 +86,11 @@ class FoldedTrees(Keyed[ScoreTree]):
             bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
         return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(self.folds)).astype(np.int64)
 
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held in any fold; NaN where nothing is."""
+        return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
+
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
         w = w * self.unit
@@ -95,11 +104,20 @@ class FoldedTrees(Keyed[ScoreTree]):
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def empty(self) -> Self:
-        return type(self)(self.folds, self.grid)
+        return type(self)(self.folds, self.grid, self.scale)
 
     def state(self) -> dict[str, Any]:
         return {"folds": [tree.state() for tree in self._parts.values()]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for tree, saved in zip(self._parts.values(), state["folds"], strict=True):
+    def fields(self) -> Fields:
+        return {"folds": listed(unread, length=self.folds)}
+
+    def _load(self, folds: list[Any]) -> None:
+        for tree, saved in zip(self._parts.values(), folds, strict=True):
             tree.restore(saved)
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._require_coordinates(x, self.scale)
+        ensure(
+            ((y >= 0.0) & (y < 2.0 * self.folds) & (y == np.floor(y))).all(), "a label and its fold are not possible"
+        )

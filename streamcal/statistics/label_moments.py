@@ -6,14 +6,32 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from streamcal.errors import RetractionError
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import (
+    HEAVIEST,
+    LIGHTEST,
+    ROUNDING,
+    Fields,
+    counts,
+    ensure,
+    hexadecimal,
+    listed,
+    number,
+    whole,
+)
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import holds, not_held
 
 #: Decay drops the bits that lie this far below the weight of a label, so that the integers stay bounded; weights from
 #: 1e-60 to 1e60 span 452 bits.
 KEPT_BITS = 1024
+#: Hexadecimal digits of a sum that is read, and the largest unit: coordinates, of which squares are summed, span 2,098
+#: bits.
+DIGITS, LARGEST_UNIT = 4096, 8192
 
 
 class LabelMoments(Statistic):
@@ -26,7 +44,8 @@ class LabelMoments(Statistic):
 
     bounded = True
 
-    def __init__(self) -> None:
+    def __init__(self, scale: Scale | None = None) -> None:
+        self.scale = scale
         self._reset()
 
     def _reset(self) -> None:
@@ -129,7 +148,7 @@ class LabelMoments(Statistic):
             assert (second * weight - first * first) << 40 >= -second * weight, "the variance is not negative"
 
     def empty(self) -> Self:
-        return type(self)()
+        return type(self)(self.scale)
 
     def state(self) -> dict[str, Any]:
         """Plain data; the integers are written as text, because many JSON parsers read numbers as floats."""
@@ -141,12 +160,34 @@ class LabelMoments(Statistic):
             "peak": self._peak,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        negative, positive = ([int(value, 16) for value in sums] for sums in state["sums"])
-        self._sums = [negative, positive]
-        self._weight_unit, self._x_unit = (int(unit) for unit in state["units"])
-        self._counts = [int(count) for count in state["counts"]]
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+    def fields(self) -> Fields:
+        sums = listed(hexadecimal(DIGITS), length=3)
+        units = listed(whole(-LARGEST_UNIT, LARGEST_UNIT), length=2)
+        peak = number(0.0, HEAVIEST)
+        return {"sums": listed(sums, length=2), "units": units, "counts": counts(2), "count": whole(), "peak": peak}
+
+    def _load(self, sums: list[list[int]], units: list[int], counts: Any, count: int, peak: float) -> None:
+        ensure(counts.max() <= count <= counts.sum(), "the counts do not add up")  # pseudo-labels count for both
+        for (weight, first, second), of_label in zip(sums, counts.tolist(), strict=True):
+            self._require_moments(weight, first, second, of_label, units, peak)
+        self._sums, self._counts = [list(own) for own in sums], counts.tolist()
+        self._weight_unit, self._x_unit = units
+        self._count, self._peak = count, peak
+
+    def _require_moments(self, s0: int, s1: int, s2: int, count: int, units: list[int], peak: float) -> None:
+        """`StateError` unless these can be Σw, Σwx and Σwx² of a label."""
+        if count == 0:
+            ensure(s0 == s1 == s2 == 0, "there is weight and no observation")
+            return
+        weight = _ratio(s0, 1, units[0])
+        ensure(s0 >= 0 and weight <= peak * (1.0 + ROUNDING), "a weight is not possible")
+        ensure((s0 == 0) <= (s1 == s2 == 0), "there are sums without weight")
+        if s0 > 0:
+            ensure(weight >= LIGHTEST, "a weight is not possible")
+            self._require_coordinates(np.array([_ratio(s1, s0, units[1])]), self.scale)
+            # Up to rounding: a retraction under decay by time computes the weight that is left anew.
+            ensure((s2 * s0 - s1 * s1) << 20 >= -s2 * s0 and s2 >= 0, "a variance is below 0")
+            ensure(math.isfinite(_ratio(s2, s0, 2 * units[1])), "a mean square is too large")
 
     def _add(self, label: int, x: float, weight: float, sign: int) -> None:
         """Add weight at x to the sums of a label (`sign` 1), or subtract it (`sign` −1)."""

@@ -5,16 +5,29 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import LIGHTEST
+from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
+from streamcal.states import (
+    HEAVIEST,
+    MOST,
+    ROUNDING,
+    Fields,
+    ensure,
+    number,
+    numbers,
+    record,
+    whole,
+)
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, saved
+from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
 from streamcal.statistics.score_tree import ScoreTree
 
+#: Normal scores are kept within this; outcomes further out are alike.
+FURTHEST = 1e6
 #: Intervals whose shares are computed at once: a few megabytes for thousands of places.
 AT_ONCE = 256
 
@@ -64,7 +77,8 @@ class PITs(Statistic):
         self.edges = edges
         self.normal = normal
         self.bounded = edges is not None
-        self.points = ScoreTree()
+        self.scale = Interval(-FURTHEST, FURTHEST) if normal else Probability()
+        self.points = ScoreTree(scale=self.scale)
         cells = 0 if edges is None else len(edges) + 1
         #: Weight and number of intervals in each cell; a cell without intervals has no weight.
         self._cells = np.zeros((cells, 2))
@@ -230,21 +244,57 @@ class PITs(Statistic):
         if not self._count:
             return self.points.state()
         rows = [[x, y, *row] for (x, y), row in self._intervals.items()]
-        spread = {"rows": rows, "cells": self._cells.tolist(), "count": self._count, "peak": self._peak}
-        return {**self.points.state(), "spread": spread}
+        sums = {"count": self._count, "weight": self._weight, "peak": self._peak}
+        return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.tolist(), **sums}}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.points.restore(state)
+    def restore(self, state: Any) -> None:
+        spread = {
+            "rows": numbers(None, 4),
+            "cells": numbers(len(self._cells), 2, least=0.0),
+            "count": whole(least=1),
+            "weight": number(0.0, HEAVIEST),
+            "peak": number(0.0, HEAVIEST),
+        }
+        self._load(**record(self.fields(), {"spread": record(spread)})(state))
+
+    def fields(self) -> Fields:
+        return self.points.fields()
+
+    def _load(self, *, spread: dict[str, Any] | None, **points: Any) -> None:
         fresh = self.empty()
-        self._cells, self._intervals = fresh._cells, fresh._intervals
-        self._count, self._peak = 0, 0.0
-        if "spread" in state:
-            spread = state["spread"]
-            self._cells = saved(spread["cells"]).reshape(fresh._cells.shape)
-            rows: npt.NDArray[np.float64] = saved(spread["rows"]).reshape(-1, 4)
-            self._intervals = {(x, y): [weight, count] for x, y, weight, count in rows.tolist()}
-            self._count, self._peak = int(spread["count"]), float(spread["peak"])
-        self._sum_up()
+        fresh.points._load(**points)
+        if spread is not None:
+            fresh._load_spread(**spread)
+        self.points, self._cells, self._intervals = fresh.points, fresh._cells, fresh._intervals
+        self._count, self._weight, self._peak = fresh._count, fresh._weight, fresh._peak
+
+    def _load_spread(self, rows: FloatArray, cells: FloatArray, count: int, weight: float, peak: float) -> None:
+        """Load the intervals into an empty statistic."""
+        kept = rows[:, 2:] if self.edges is None else cells
+        ensure(self.edges is None or not len(rows), "there are intervals beside the cells")
+        ensure((kept[:, 1] == np.floor(kept[:, 1])).all() and kept[:, 1].sum() <= MOST, "a count is not possible")
+        ensure(not kept[kept[:, 1] == 0.0].any(), "there is weight and no interval")
+        # A share of an interval in a cell may be as small as a float.
+        ensure(((kept[:, 0] >= 0.0) & (kept[:, 0] <= peak * (1.0 + ROUNDING))).all(), "a weight is not possible")
+        if self.edges is None:
+            self.require_possible(rows[:, 0], rows[:, 1])
+            ensure((rows[:, 1] > 0.0).all() and rows[:, 3].sum() == count, "the intervals are not possible")
+        else:
+            ensure(cells[:, 1].max(initial=0.0) <= count <= cells[:, 1].sum(), "the counts do not add up")
+        ensure(abs(kept[:, 0].sum() - weight) <= HELD_TOLERANCE * peak * len(kept), "the weights do not add up")
+        self._cells = cells
+        self._intervals = {(x, y): [one, number] for x, y, one, number in rows.tolist()}
+        ensure(len(self._intervals) == len(rows), "an interval is there twice")
+        self._count, self._weight, self._peak = count, weight, peak
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._require_coordinates(x, self.scale)
+        # of the lower end of an interval, the width of which is rounded
+        ensure(((y >= 0.0) & (x - y >= self.scale.lo - HELD_TOLERANCE)).all(), "an interval is not possible")
+
+    def _summed(self) -> tuple[Any, ...]:
+        rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())
+        return (self.n, *self.points._summed(), self._cells[:, 0], np.array(rows).reshape(-1, 3))
 
     def _check(self) -> None:
         super()._check()

@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, unread
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.label_moments import LabelMoments
+from streamcal.statistics.vector_table import require_tuples
 
 #: The parts: errors, deviations of errors within an observation, and the units of errors.
 ERROR, WITHIN, UNIT = range(3)
@@ -53,6 +55,16 @@ class ScaleMoments(Keyed[LabelMoments]):
     def state(self) -> dict[str, Any]:
         return {"moments": [part.state() for part in self._parts.values()]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for part, saved in zip(self._parts.values(), state["moments"], strict=True):
+    def fields(self) -> Fields:
+        return {"moments": listed(unread, length=3)}
+
+    def _load(self, moments: list[Any]) -> None:
+        fresh = self.empty()
+        for part, saved in zip(fresh._parts.values(), moments, strict=True):
             part.restore(saved)
+        ensure(len({part.count for part in fresh._parts.values()}) == 1, "the sums are of different observations")
+        self._parts = fresh._parts
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_tuples(x, None, 3)
+        ensure(not y.any(), "a label is not 0")

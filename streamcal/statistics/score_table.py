@@ -10,14 +10,27 @@ import math
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.hull_tree import LIGHTEST
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import (
+    HEAVIEST,
+    MOST,
+    ROUNDING,
+    Fields,
+    counts,
+    ensure,
+    number,
+    numbers,
+    require_rising,
+    require_weights,
+)
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import HELD_TOLERANCE, require_held, saved
+from streamcal.statistics.held import HELD_TOLERANCE, require_held
 
 #: Mean coordinates that differ by less than this, relative to the coordinate, belong to one score and differ by
 #: rounding. A method that treated them as two scores would find the labels of that score perfectly separated.
@@ -42,7 +55,8 @@ class ScoreTable(Statistic):
     #: The grid of a `GridTable`; None where every distinct score is kept.
     grid: Grid | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, scale: Scale | None = None) -> None:
+        self.scale = scale
         # x -> [weight, positive weight, count]; count >= 1 and 0 <= positive <= weight in every row.
         self._rows: SortedDict[float, list[float]] = SortedDict()
         self._count = 0
@@ -55,6 +69,11 @@ class ScoreTable(Statistic):
     @property
     def count(self) -> int:
         return self._count
+
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held; NaN where nothing is. O(log k)."""
+        return float(self._rows.peekitem(-1)[0]) if self._rows else math.nan
 
     def columns(self) -> Columns:
         """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
@@ -108,17 +127,31 @@ class ScoreTable(Statistic):
         self._drop_below(fraction * self.n / max(len(self._rows), 1))
 
     def empty(self) -> Self:
-        return type(self)()
+        return type(self)(self.scale)
 
     def state(self) -> dict[str, Any]:
         return {"rows": [[x, *row] for x, row in self._rows.items()], "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for part in ([row[0] for row in state["rows"]], [row[1:] for row in state["rows"]]):
-            saved(part)
-        self._rows = SortedDict({x: [weight, positive, count] for x, weight, positive, count in state["rows"]})
-        self._count = int(sum(row[2] for row in self._rows.values()))
-        self._peak = float(state["peak"])
+    def fields(self) -> Fields:
+        return {"rows": numbers(None, 4), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, rows: FloatArray, peak: float) -> None:
+        x, weight, positive, count = rows.reshape(-1, 4).T
+        require_rising(x, "the coordinates")
+        self._require_coordinates(x, self.scale)
+        self._load_rows(x.tolist(), weight, positive, count, peak)
+
+    def _summed(self) -> tuple[Any, ...]:
+        return np.array(list(self._rows)), np.array(list(self._rows.values()))
+
+    def _load_rows(
+        self, x: list[Any], weight: FloatArray, positive: FloatArray, count: FloatArray, peak: float
+    ) -> None:
+        require_weights(weight, positive, peak)
+        ensure(((count >= 1.0) & (count == np.floor(count))).all() and count.sum() <= MOST, "a count is not possible")
+        sums = zip(weight.tolist(), positive.tolist(), map(int, count.tolist()), strict=True)
+        self._rows = SortedDict(zip(x, map(list, sums), strict=True))
+        self._count, self._peak = int(count.sum()), peak
 
     def _check(self) -> None:
         super()._check()
@@ -158,6 +191,7 @@ class GridTable(Statistic):
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
+        self.scale = grid.scale
         # A row per cell: weight, positive weight, count, and the coordinate sums of the negative and of the positive
         # weight; a row is zero where its count is.
         self._cells = np.zeros((grid.cells, 5))
@@ -174,6 +208,12 @@ class GridTable(Statistic):
     @property
     def count(self) -> int:
         return self._count
+
+    @property
+    def highest(self) -> float:
+        """The upper end of the highest cell in use; NaN where none is. O(cells)."""
+        used = np.flatnonzero(self._cells[:, 2])
+        return float(self._ends[used[-1]]) if len(used) else math.nan
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
@@ -254,11 +294,24 @@ class GridTable(Statistic):
         used = np.flatnonzero(self._cells[:, 2])
         return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def fields(self) -> Fields:
+        return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, used: npt.NDArray[np.int64], cells: FloatArray, peak: float) -> None:
+        ensure(len(used) == len(cells), "the numbers of cells differ")
+        require_rising(used, "the cells")
+        ensure(len(used) == 0 or used[-1] < self.grid.cells, f"a cell is beyond {self.grid.cells}")
+        weight, positive, count, *coordinates = cells.reshape(-1, 5).T
+        require_weights(weight, positive, peak)
+        ensure(((count >= 1.0) & (count == np.floor(count))).all() and count.sum() <= MOST, "a count is not possible")
+        farthest = max(abs(self.grid.scale.lo), abs(self.grid.scale.hi))
+        ensure((np.abs(coordinates) <= (1.0 + ROUNDING) * farthest * peak).all(), "a coordinate is beyond the scale")
         self._cells[:] = 0.0
-        self._cells[np.array(state["used"], dtype=np.intp)] = saved(state["cells"]).reshape(-1, 5)
-        self._count = int(self._cells[:, 2].sum())
-        self._peak = float(state["peak"])
+        self._cells[used] = cells
+        self._count, self._peak = int(count.sum()), peak
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self._cells[:, :3], self._cells[:, 3:]
 
     def _check(self) -> None:
         super()._check()
@@ -278,4 +331,4 @@ class GridTable(Statistic):
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
     """A score table: exact, or on a grid of `resolution` cells over the scale."""
-    return ScoreTable() if resolution is None else GridTable(Grid(scale, resolution))
+    return ScoreTable(scale) if resolution is None else GridTable(Grid(scale, resolution))

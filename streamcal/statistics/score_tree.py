@@ -12,10 +12,12 @@ import numpy as np
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import HullTree
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
-from streamcal.statistics.held import not_held, saved
+from streamcal.statistics.held import not_held
 
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
 #: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
@@ -29,8 +31,9 @@ class ScoreTree(Statistic):
     a grid, coordinates are rounded to the centres of their cells, and memory is fixed.
     """
 
-    def __init__(self, grid: Grid | None = None) -> None:
+    def __init__(self, grid: Grid | None = None, scale: Scale | None = None) -> None:
         self.grid = grid
+        self.scale = scale if grid is None else grid.scale
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
         self._view: Self | None = None
@@ -54,6 +57,16 @@ class ScoreTree(Statistic):
     @property
     def count(self) -> int:
         return int(self._tree.count)
+
+    @property
+    def positive(self) -> float:
+        """Total weight of the positive labels held."""
+        return float(self._tree.positive) / self.unit
+
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held; NaN where nothing is. O(log k)."""
+        return float(self._tree.highest())
 
     @property
     def drifts(self) -> bool:
@@ -150,13 +163,35 @@ class ScoreTree(Statistic):
         self._tree.check()
 
     def empty(self) -> Self:
-        return type(self)(self.grid)
+        return type(self)(self.grid, self.scale)
 
     def state(self) -> dict[str, Any]:
+        """Plain data.
+
+        Sums of weights that are not whole depend, in the last place, on the shape of the tree. It is built anew, as it
+        will be where the state is read, so that both go on alike to the last bit.
+        """
+        if not self._tree.exact:
+            self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)
         names = ("scores", "weight", "positive", "count")
         columns = dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
         return {**columns, "heaviest": self._tree.heaviest}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        columns = [saved(state[name]) for name in ("scores", "weight", "positive")]
-        self._tree.rebuild(*columns, np.array(state["count"], dtype=np.int64), float(state["heaviest"]))
+    def fields(self) -> Fields:
+        columns = {name: numbers(None) for name in ("scores", "weight", "positive")}
+        return {**columns, "count": counts(least=1), "heaviest": number(0.0, HEAVIEST)}
+
+    def _load(
+        self, scores: FloatArray, weight: FloatArray, positive: FloatArray, count: FloatArray, heaviest: float
+    ) -> None:
+        ensure(len(scores) == len(weight) == len(positive) == len(count), "the columns differ in length")
+        require_rising(scores, "the scores")
+        self._require_coordinates(scores, self.scale)
+        ensure(self.grid is None or (self.grid.rounds(scores) == scores).all(), "a score is no centre of a cell")
+        require_weights(weight, positive, heaviest)
+        ensure((weight > 0.0).all() and (positive <= weight).all(), "a weight is not possible")
+        ensure(count.sum() <= MOST, "a count is not possible")
+        self._tree.rebuild(scores, weight, positive, count, heaviest)
+
+    def _summed(self) -> tuple[Any, ...]:
+        return tuple(self._tree.to_arrays())

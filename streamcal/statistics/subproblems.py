@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import ROUNDING, Fields, ensure, listed, number, record, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import SMALLEST_HELD
 from streamcal.statistics.keyed import Column, Entry, Key, Keyed
@@ -36,6 +37,18 @@ class Routing(ABC):
     @abstractmethod
     def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
         """`route` for n > 0 observations, one subproblem at a time."""
+
+    @abstractmethod
+    def key(self, plain: Any) -> Key:
+        """The key of a subproblem, from plain data; `StateError` if it is none."""
+
+    def keys(self) -> Iterable[Key]:
+        """The keys of all subproblems, where they are `constant`."""
+        return ()
+
+    @abstractmethod
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        """`StateError` unless these saved coordinates and outcomes can be observations."""
 
 
 class Subproblems(Keyed[Statistic]):
@@ -92,7 +105,14 @@ class Subproblems(Keyed[Statistic]):
     # -- routing -------------------------------------------------------------------------------------------------
 
     def entries(self, x: Any, y: float) -> list[Entry]:
-        keys, scores, labels = self._routing.route(x, y)
+        return self._entries(self._routing.route(x, y))
+
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        return self._columns(self._routing.route_many(x, y))
+
+    def _entries(self, routed: Routed) -> list[Entry]:
+        """The entries of one observation, with coordinates in place of scores."""
+        keys, scores, labels = routed
         coordinate, labelled = self._scale.coordinate, self._labelled
         each = [scores] * len(keys) if isinstance(scores, float) else scores
         at = [coordinate(score) for score in each]
@@ -100,8 +120,9 @@ class Subproblems(Keyed[Statistic]):
             return list(zip(keys, at, map(float, labels), strict=False))  # lengths are equal; `strict` would cost time
         return [(key, place, labelled(place, label)) for key, place, label in zip(keys, at, labels, strict=False)]
 
-    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
-        for key, rows, scores, labels in self._routing.route_many(x, y):
+    def _columns(self, routed: Iterator[RoutedColumn]) -> Iterator[Column]:
+        """`_entries` for columns."""
+        for key, rows, scores, labels in routed:
             at, plain = self._scale.coordinates(scores), labels.astype(np.float64)
             yield key, rows, at, plain if self._labelled is None else self._labelled(at, plain)
 
@@ -172,23 +193,47 @@ class Subproblems(Keyed[Statistic]):
         parts = [[key, written(part)] for key, part in self._parts.items()]
         return {"totals": self._totals.state(), "sown": self._prior_share, "calibrators": parts}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._totals.restore(state["totals"])
-        self._prior_share = float(state["sown"])
-        self._parts = {}
-        for key, saved in state["calibrators"]:
-            part = self._empty()
-            part.restore(saved["memory"]["statistic"])
-            # JSON turns a tuple of labels into a list.
-            self._parts[tuple(key) if isinstance(key, list) else key] = part
+    def fields(self) -> Fields:
+        return {
+            "totals": unread,
+            "sown": number(0.0, 1.0 + ROUNDING),
+            "calibrators": listed(row(self._routing.key, unread)),
+        }
+
+    def _load(self, totals: Any, sown: float, calibrators: list[tuple[Key, Any]]) -> None:
+        read = Totals()
+        read.restore(totals)
+        parts: dict[Key, Statistic] = {}
+        for key, saved in calibrators:
+            ensure(key not in parts, f"subproblem {key!r} occurs twice")
+            parts[key] = self._empty()
+            parts[key].restore(_statistic_in(saved))
+        self._require_whole(read, parts)
+        self._totals, self._prior_share, self._parts = read, sown, parts
+
+    def _require_whole(self, totals: Totals, parts: dict[Key, Statistic]) -> None:
+        """`StateError` unless observations of this number can have these parts."""
+        priors = 0 if self._prior is None else len(self._prior.x)
+        for part in parts.values():
+            ensure(part.count <= totals.count + priors, "a subproblem holds more observations than there are")
+        if self._routing.constant and totals.count:
+            ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._routing.require_possible(x, y)
 
     def _check(self) -> None:
         super()._check()
         assert all(part.count >= 0 for part in self._parts.values())
         assert self._totals.count >= 0
-        assert self._parts or self._totals.count == 0
 
 
 def written(part: Statistic) -> dict[str, Any]:
     """The state of a part, as that of a calibrator under `Forever`."""
     return {"clamped": 0, "memory": {"missed": 0, "late": 0, "statistic": part.state()}}
+
+
+def _statistic_in(written: Any) -> Any:
+    """The state of a part, from what `written` made of it."""
+    memory = record({"memory": record({"statistic": unread}, {"missed": unread, "late": unread})}, {"clamped": unread})
+    return memory(written)["memory"]["statistic"]

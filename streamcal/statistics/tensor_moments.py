@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from streamcal.kernels.tensor_bernstein import TensorSums
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, Fields, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
+from streamcal.statistics.bernstein_moments import ACCURACY, require_moments
 from streamcal.statistics.held import require_held
-
-#: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
-ROUNDING = 1e-9
+from streamcal.statistics.vector_table import require_tuples
 
 
 class TensorMoments(Statistic):
@@ -68,6 +69,25 @@ class TensorMoments(Statistic):
         self._count += other._count
         self._peak = max(self._peak, other._peak, self.sums.weight)
 
+    def add_projection(self, other: TensorMoments, columns: Sequence[int]) -> None:
+        """Add the sums of a statistic of more scores, of which those at `columns` are those of this one.
+
+        The bases of the other scores add up to 1, and the sums over their indices are those of an observation without
+        them.
+        """
+        moments, cross, weight, positive = other.sums.state()
+        rest = tuple([axis for axis in range(len(other.degrees)) if axis not in columns])
+        found = TensorSums(self.degrees)
+        found.load(
+            moments.reshape([2 * degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
+            cross.reshape([degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
+            weight,
+            positive,
+        )
+        self.sums.merge(found)
+        self._count += other._count
+        self._peak = max(self._peak, other._peak, self.sums.weight)
+
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
         self._peak *= factor
@@ -75,12 +95,15 @@ class TensorMoments(Statistic):
     def _check(self) -> None:
         super()._check()
         moments, cross, weight, positive = self.sums.state()
-        slack = ROUNDING * self._peak
+        slack = ACCURACY * self._peak
         assert (moments >= -slack).all()
         assert abs(moments.sum() - weight) <= slack, "the basis is a partition of one"
         assert (cross >= -slack).all()
         assert abs(cross.sum() - positive) <= slack
         assert self._count > 0 or not moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
 
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)
@@ -90,9 +113,19 @@ class TensorMoments(Statistic):
         sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
         return {**sums, "count": self._count, "peak": self._peak}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.sums.load(np.array(state["moments"]), np.array(state["cross"]), state["weight"], state["positive"])
-        self._count, self._peak = int(state["count"]), float(state["peak"])
+    def fields(self) -> Fields:
+        sums = {"moments": numbers(len(self.sums.moments)), "cross": numbers(len(self.sums.cross))}
+        weights = dict.fromkeys(("weight", "positive"), number(-HEAVIEST, HEAVIEST))
+        return {**sums, **weights, "count": whole(), "peak": number(0.0, HEAVIEST)}
+
+    def _load(self, count: int, peak: float, **sums: Any) -> None:
+        require_moments(**sums, count=count, peak=peak)
+        self.sums.load(**sums)
+        self._count, self._peak = count, peak
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_tuples(x, self.scales, len(self.degrees))
+        ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
 
     def _units(self, x: tuple[float, ...]) -> list[float]:
         return [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]

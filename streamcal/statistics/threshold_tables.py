@@ -9,9 +9,11 @@ import numpy as np
 
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import ROUNDING, Fields, ensure, listed, unread
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_table import GridTable, ScoreTable
+from streamcal.statistics.vector_table import require_tuples
 
 
 class ThresholdTables(Keyed[ScoreTable | GridTable]):
@@ -34,12 +36,14 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     Every operation costs K times that of one table.
     """
 
+    scale: Scale
+
     def __init__(self, size: int, scale: Scale, resolution: int | None) -> None:
         self.size = size
         self.scale = scale
         self.resolution = resolution
         grid = None if resolution is None else Grid(scale, resolution)  # common to all
-        super().__init__(ScoreTable if grid is None else lambda: GridTable(grid), range(size))
+        super().__init__((lambda: ScoreTable(scale)) if grid is None else lambda: GridTable(grid), range(size))
         self.bounded = resolution is not None
 
     @property
@@ -63,6 +67,19 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     def state(self) -> dict[str, Any]:
         return {"tables": [table.state() for table in self._parts.values()]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for table, saved in zip(self._parts.values(), state["tables"], strict=True):
+    def fields(self) -> Fields:
+        return {"tables": listed(unread, length=self.size)}
+
+    def _load(self, tables: list[Any]) -> None:
+        for table, saved in zip(self._parts.values(), tables, strict=True):
             table.restore(saved)
+        parts = list(self._parts.values())
+        ensure(len({part.count for part in parts}) <= 1, "the tables hold different numbers of observations")
+        slack = ROUNDING * max(part._peak for part in parts)
+        ensure(all(abs(part.n - parts[0].n) <= slack for part in parts), "the tables hold different weights")
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        require_tuples(x, (self.scale,) * self.size, self.size)
+        ensure(
+            ((y >= 0.0) & (y <= self.size) & (y == np.floor(y))).all(), "an outcome is no place among the thresholds"
+        )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, Fields, ensure, hexadecimal, listed, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import require_held
 
 #: Decay drops bits below 2^−1200, so that the integers stay bounded. New observations weigh at least 1e-60 = 2^−200,
 #: and after 1,000 further half-lives the decaying memory drops everything.
 KEPT_BITS = 1200
+#: Hexadecimal digits of a sum that is read: more than the 1,200 bits kept and the 500 by which weights differ.
+DIGITS = 1024
 
 
 class Totals(Statistic):
@@ -108,9 +111,17 @@ class Totals(Statistic):
         common &= -common  # the largest power of two that divides all of them
         return {"integers": [hex(value // common) for value in integers], "count": self._count}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._sum, self._positive, self._peak, self._denominator = (int(text, 16) for text in state["integers"])
-        self._count = int(state["count"])
+    def fields(self) -> Fields:
+        return {"integers": listed(hexadecimal(DIGITS), length=4), "count": whole()}
+
+    def _load(self, integers: list[int], count: int) -> None:
+        total, positive, peak, denominator = integers
+        ensure(denominator > 0 and denominator & (denominator - 1) == 0, "the denominator is no power of two")
+        ensure(0 <= positive <= total <= peak, "the sums are in no order")
+        ensure(peak <= int(HEAVIEST) * denominator, "the sums are too large")
+        ensure(count > 0 or total == 0, "there is weight and no observation")
+        self._sum, self._positive, self._peak, self._denominator = total, positive, peak, denominator
+        self._count = count
 
     def _parts(self, y: float, w: float) -> tuple[int, int]:
         """The weight and the positive weight of an observation, times the denominator."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 
 from streamcal.errors import StateError
 from streamcal.learners.learner import Learner
 from streamcal.stream.atomic import atomic_write
+
+logger = logging.getLogger(__name__)
 
 
 def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
@@ -40,7 +43,9 @@ def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
     >>> streamcal.load(path).predict_one(0.3) == cal.predict_one(0.3)
     True
     """
-    atomic_write(path, json.dumps(calibrator.state_dict()).encode())
+    content = json.dumps(calibrator.state_dict()).encode()
+    atomic_write(path, content)
+    logger.debug("saved %s of weight %g, %d bytes, to %s", type(calibrator).__name__, calibrator.n, len(content), path)
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
@@ -83,6 +88,8 @@ def load(path: str | os.PathLike[str]) -> Learner:
     if not isinstance(name, str):
         raise StateError(f"{os.fspath(path)} is not a streamcal state: it names no class")
     try:
-        return Learner.class_named(name).from_state(state)
+        calibrator = Learner.class_named(name).from_state(state)
     except StateError as error:
         raise StateError(f"{os.fspath(path)}: {error}") from error
+    logger.debug("loaded %s of weight %g from %s", name, calibrator.n, path)
+    return calibrator

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, cast
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.learners.choosing import chosen
-from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss
+from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
@@ -63,6 +63,11 @@ class Prequential:
     ----------
     raw, calibrated : Scoreboard
         The measures before and after calibration; `raw` is None where scores are not probabilities.
+    difference : LogLossDifference
+        The log loss after calibration minus that before, each observation of weight above 0 counted once; empty where
+        `raw` is None.
+    weighted : bool
+        Whether an observation had another weight than 1.
     rows, positives : int
         Number of observations, and of positive ones.
 
@@ -79,6 +84,8 @@ class Prequential:
         reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()
+        self.difference = LogLossDifference(adaptive=True)
+        self.weighted = False
         self.rows = 0
         self.positives = 0
         self._predict = _predictor(calibrator)
@@ -95,9 +102,13 @@ class Prequential:
         label, weight = (1.0 if y else 0.0), float(w)
         self.rows += 1
         self.positives += label == 1.0
+        self.weighted |= weight != 1.0
         self.calibrated.update_checked(prediction.calibrated, label, weight)
         if self.raw is not None:
-            self.raw.update_checked(float(score), label, weight)
+            raw = float(score)
+            self.raw.update_checked(raw, label, weight)
+            if weight:
+                self.difference.update_checked(prediction.calibrated, raw, label)
         return prediction
 
 

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import strategies as st
 
 from streamcal import Decay, Forever, Prior, RetractionError, Window
+from streamcal.states import signed
 
 # -- policies ------------------------------------------------------------------------------------------------------
 
@@ -262,7 +263,7 @@ class Case:
         else:
             with pytest.raises(RetractionError):
                 cal.unlearn_one(*observation)
-        assert cal.state_dict() == before
+        assert cal.state_dict() == signed(before)
 
     def look(self, cal: Any, t: float | None) -> None:
         """Everything that can be asked."""

@@ -39,6 +39,7 @@ from streamcal import (
     Prior,
     ScoreIntervals,
 )
+from streamcal.states import signed
 
 # -- tolerances ----------------------------------------------------------------------------------------------------
 
@@ -192,7 +193,7 @@ def solved_exactly(cal: Any) -> Any:
     if cal.params().get("solver") != "osqp":
         return cal
     state = cal.state_dict()
-    return type(cal).from_state({**state, "params": {**state["params"], "solver": "active-set"}})
+    return type(cal).from_state(signed({**state, "params": {**state["params"], "solver": "active-set"}}))
 
 
 def assert_monotone(p: Any) -> None:

@@ -14,9 +14,10 @@ from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.inputs import check_score
+from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import Time
+from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
 
 LONGEST_DELAY = 100_000
 
@@ -138,11 +139,17 @@ class Auto(SequentialCalibrator):
         then = None if self.delay == 0 else self._then.state()
         return {**super()._state(), "n": self._n, "live": self._live.state(), "then": then, "late": late}
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        super()._restore(state)
-        self._n = float(state["n"])
-        then, late = state["then"], state["late"]
-        self._live.restore(state["live"])
+    def _state_fields(self) -> dict[str, Reader]:
+        late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
+        own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self.delay)}
+        return {**super()._state_fields(), **own}
+
+    def _load(self, *, n: float, live: Any, then: Any, late: list[Any], **fields: Any) -> None:
+        super()._load(**fields)
+        ensure(self.delay or then is None, "there is a delayed ensemble and no delay")
+        self._live.restore(live)
         if self.delay:
             self._then.restore(then)
-        self._late = deque((float(x), float(y), float(w), self._then.assessment(of)) for x, y, w, of in late)
+            ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
+        self._n = n
+        self._late = deque((x, float(y), w, self._then.assessment(of)) for x, y, w, of in late)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
-from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel
+from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel, regression_state
+from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
 from streamcal.kernels.mixture import Assessment, Mixture
 from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, record, row, unread
 
 STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
 #: All that a forecast is made of, as `Ensemble.weights` counts it.
@@ -29,6 +32,10 @@ WIDTH, CORRECTION_MEMORY, FIRMNESS = 1.0, 1_000.0, 40.0
 #: The second learning rate falls with the delay like its power −¾, found on the development streams of the race.
 #: Against an adversary −½ is best for bounded losses, −1 for mixable ones.
 DELAY_POWER = 0.75
+#: No log-probability of a label under forecasts within log-odds ±16 is further from 0, and no feature larger.
+LARGEST_GAIN = 1e3
+#: No curve of a correction is further from 0: its steps end where the log-odds of the forecast are clamped.
+FARTHEST = 1e6
 
 
 class Ensemble:
@@ -39,6 +46,7 @@ class Ensemble:
 
     def __init__(self, delay: int) -> None:
         slow = (1.0 + delay) ** -DELAY_POWER
+        self._rows = len(RATES) * len({slow, 1.0})
         self._mixture = Mixture(
             experts=_fixed_share(PRIOR, slow),
             stack=_stack(),
@@ -88,14 +96,32 @@ class Ensemble:
         """Everything learned, as plain data, for `restore`."""
         return {"panel": self._panel.state(), "mixture": self._mixture.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` wrote; called on a new ensemble."""
-        self._panel.restore(state["panel"])
-        self._mixture.load(state["mixture"])
+    def restore(self, state: Any) -> None:
+        """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
+        read = record({"panel": unread, "mixture": row(*self._mixture_state())})(state)
+        self._panel.restore(read["panel"])
+        self._mixture.load(read["mixture"])
 
-    def assessment(self, numbers: list[float]) -> Assessment:
-        """The assessment that was written as `Assessment.state`; `ValueError` if it is of another size."""
-        return self._mixture.assessment(numbers)
+    def _mixture_state(self) -> tuple[Reader, ...]:
+        """What reads the parts of the mixture, in the order of `Mixture.state`."""
+        shares = [_wealths(size, self._rows) for size in (len(NAMES), 2, 3)]
+        return (*shares, regression_state(len(NAMES) + 2), _correction_state, _correction_state)
+
+    @property
+    def learned(self) -> int:
+        """Number of observations learned."""
+        return self._panel.learned
+
+    def assessment(self, saved: Any) -> Assessment:
+        """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
+        found = listed(number(-LARGEST_GAIN, LARGEST_GAIN))(saved)
+        ensure(len(found) > 4, "an assessment is too short")
+        y, w, place, second, *rest = found
+        ensure(y in (0.0, 1.0) and 0.0 <= w <= HEAVIEST, "a label or a weight is not possible")
+        ensure(0.0 <= place <= len(KNOTS) - 1 and abs(second) <= LOGIT_LIMIT, "a score is not possible")
+        gains = len(NAMES) + 2  # features come before them, whose signs are any
+        ensure(max(rest[gains:], default=0.0) <= ROUNDING, "a log-probability is above 0")
+        return self._mixture.assessment(found)
 
 
 def _stack() -> ForgettingRegression:
@@ -110,6 +136,26 @@ def _fixed_share(prior: tuple[float, ...], slow: float) -> FixedShare:
     rows = [(rate, learning_rate) for learning_rate in sorted({slow, 1.0}) for rate in RATES]
     rates, learning_rates = zip(*rows, strict=True)
     return FixedShare(rates, learning_rates, np.array(prior) / sum(prior), slow)
+
+
+def _wealths(size: int, rows: int) -> Reader:
+    """What reads the state of one of the mixtures: the best row has wealth 1, only the differences being kept."""
+    shares = shares_state(rows, size)
+
+    def read(value: Any) -> list[FloatArray]:
+        found = shares(value)
+        ensure(found[1].max() == 0.0, "the best row has another wealth than 1")
+        return found
+
+    return read
+
+
+def _correction_state(value: Any) -> tuple[FloatArray, FloatArray]:
+    """A curve, and its curvature, which is never below the first one."""
+    size = len(KNOTS)
+    curvature = numbers(size, least=FIRMNESS * (1.0 - ROUNDING), most=HEAVIEST)
+    read: tuple[FloatArray, FloatArray] = row(numbers(size, least=-FARTHEST, most=FARTHEST), curvature)(value)
+    return read
 
 
 def place(x: float) -> tuple[int, float]:

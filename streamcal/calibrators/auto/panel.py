@@ -19,7 +19,7 @@ from streamcal.calibrators.auto.experts import (
     Regression,
     Smoother,
 )
-from streamcal.calibrators.protected import new_jumper
+from streamcal.calibrators.protected import jumper_state, new_jumper
 from streamcal.calibrators.smooth_isotonic import pchip
 from streamcal.kernels.bernstein import evaluate_many
 from streamcal.kernels.expert_panel import Panel
@@ -28,8 +28,24 @@ from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.maps.knots import CubicMap
 from streamcal.memories.policies import memory_under
 from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability
 from streamcal.parameters.types import FloatArray
+from streamcal.states import (
+    HEAVIEST,
+    ROUNDING,
+    Fields,
+    Reader,
+    ensure,
+    flag,
+    listed,
+    number,
+    numbers,
+    record,
+    row,
+    unread,
+    whole,
+)
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 from streamcal.statistics.score_tree import ScoreTree
 
@@ -44,6 +60,11 @@ MEMORY = 1_000
 DEGREE = 12
 #: The curves of the isotonic and the Bernstein expert are fitted again after so many observations.
 REFRESH = 64
+#: As in the kernel: scores in the first mean, and the largest unit of a smoother.
+FIRST, FULL = 10, 1e100
+#: A of a regression sums up to 10⁶-fold observations, and the squares of features up to 16; it fades towards A₀. θ
+#: moves while a forecast is within log-odds ±16.
+LARGEST_CURVATURE, SMALLEST_CURVATURE, LARGEST_COORDINATE = 1e25, 1e-12, 1e9
 
 
 class ExpertPanel:
@@ -53,9 +74,10 @@ class ExpertPanel:
     """
 
     def __init__(self, delay: int) -> None:
+        self._delay = delay
         self._panel = _panel(delay)
         self._jumper = new_jumper()
-        self._tree = ScoreTree()
+        self._tree = ScoreTree(scale=Logit())
         self._window = memory_under(Window(MEMORY), self._tree, None)
         self._moments = BernsteinMoments(DEGREE, Probability())
         self._decay = memory_under(Decay(MEMORY), self._moments, None)
@@ -96,15 +118,72 @@ class ExpertPanel:
             "window": self._window.state(),
             "decay": self._decay.state(),
             "learned": self._learned,
+            "active": list(self._qp.active_set()),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` wrote; called on a new panel."""
-        self._panel.load(state["panel"])
-        self._jumper.load(*state["jumper"])
-        self._window.restore(state["window"])
-        self._decay.restore(state["decay"])
-        self._learned = int(state["learned"])
+    def restore(self, state: Any) -> None:
+        """Take over what `state` wrote; called on a new panel. `StateError` for anything else."""
+        fields = {"panel": record(self._panel_fields()), "jumper": jumper_state(), "learned": whole()}
+        active = row(listed(whole(0, DEGREE), most=DEGREE + 1), flag)
+        read = record({**fields, "window": unread, "decay": unread}, {"active": active})(state)
+        panel, learned = read["panel"], read["learned"]
+        ensure(panel["learned"] == learned, "the numbers of observations differ")
+        ensure(panel["first"][0] <= min(FIRST, learned), "more scores are in the first mean than were learned")
+        self._panel.load(panel)
+        self._jumper.load(*read["jumper"])
+        self._window.restore(read["window"])
+        self._decay.restore(read["decay"])
+        ensure(self._tree.count == min(learned, MEMORY), "the window holds another number of observations")
+        self._learned = learned
+        if read["active"] is not None:
+            self._qp.set_active_set(*read["active"])
+
+    @property
+    def learned(self) -> int:
+        """Number of observations learned."""
+        return self._learned
+
+    def _panel_fields(self) -> Fields:
+        """What reads the state of the kernel."""
+        knots, smoothers, curves = len(KNOTS), len(of_kind(Smoother)), sum(e.kind is Kind.CURVE for e in EXPERTS)
+        means = numbers(len(LABEL_MEANS), least=-1.0 - ROUNDING, most=1.0 + ROUNDING)
+        regressions = [regression_state(kind.made().size) for kind in of_kind(Regression)]
+        return {
+            "trackers": row(*regressions),
+            "means": means,
+            "then": means,
+            "waiting": listed(row(number(0.0, 1.0), number(0.0, LARGEST_WEIGHT)), length=self._delay),
+            "learned": whole(),
+            "first": row(whole(0, FIRST), number(-FIRST * LOGIT_LIMIT, FIRST * LOGIT_LIMIT)),
+            "units": numbers(smoothers, least=1.0, most=FULL),
+            "sums": numbers(smoothers, 2, knots, least=0.0, most=HEAVIEST * FULL),
+            "curves": numbers(curves, knots, least=-LOGIT_LIMIT, most=LOGIT_LIMIT),
+        }
+
+
+def of_kind(kind: type) -> list[Any]:
+    """The kinds of all experts that are of this type, in their order."""
+    return [expert.kind for expert in EXPERTS if isinstance(expert.kind, kind)]
+
+
+def regression_state(size: int) -> Reader:
+    """What reads the state of a `ForgettingRegression` of so many coordinates: θ, and a symmetric A."""
+    most = LARGEST_CURVATURE
+    reader = row(
+        numbers(size, least=-LARGEST_COORDINATE, most=LARGEST_COORDINATE), numbers(size, size, least=-most, most=most)
+    )
+
+    def read(value: Any) -> tuple[FloatArray, FloatArray]:
+        theta, a = reader(value)
+        diagonal = np.diag(a)
+        ensure((diagonal >= SMALLEST_CURVATURE).all(), "a curvature is too small")
+        root = np.sqrt(diagonal)
+        scaled = a / np.outer(root, root)
+        ensure((np.abs(scaled - scaled.T) <= ROUNDING).all(), "a curvature is not symmetric")
+        ensure(np.linalg.eigvalsh(scaled)[0] >= -ROUNDING, "a curvature is below 0")
+        return theta, a
+
+    return read
 
 
 def _panel(delay: int) -> Panel:

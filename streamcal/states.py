@@ -1,0 +1,267 @@
+"""Saved states: readers of their fields, the checksum over the whole, and the versions that can be read.
+
+A state is plain data that may come from anywhere: a damaged file, an edited one, another program. What keeps a state (a
+statistic, a memory, a learner) declares its fields as readers, functions from what JSON gave to the value that is used,
+which raise `StateError` for anything else. Sizes are compared with what the object has before anything is allocated,
+and no kernel is given a number that no reader has seen.
+
+The checksum is over the values, not over the text: a state may be written by another JSON library, in another order or
+as a document of a database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import StateError
+
+#: The versions of a state: without a checksum, as parts of other states still are, and with one.
+UNSIGNED, SIGNED = 1, 2
+READABLE = (UNSIGNED, SIGNED)
+#: The name of the checksum in a state.
+CHECK = "check"
+#: Hexadecimal digits of a checksum: 64 bits.
+CHECK_DIGITS = 16
+
+#: No sum of weights is larger: the heaviest observation weighs 1e60, times 2^16 under decay.
+HEAVIEST = 1e90
+#: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
+#: rounding error.
+LIGHTEST = 1e-170
+#: No parameter of a map from which a solver starts is larger.
+LARGEST_START = 1e12
+#: No number of observations is larger; floats count no further.
+MOST = 2**53
+#: Relative rounding error of sums of up to a million observations, by which fields of one state may differ.
+ROUNDING = 1e-6
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+#: A function from plain data to the value that is used; it raises `StateError`.
+Reader: TypeAlias = Callable[[Any], Any]
+#: The fields of a record by name.
+Fields: TypeAlias = Mapping[str, Reader]
+
+
+def ensure(condition: object, message: str) -> None:
+    """`StateError` with this message unless the condition holds."""
+    if not condition:
+        raise StateError(message)
+
+
+# -- readers -----------------------------------------------------------------------------------------------------------
+
+
+def whole(least: int = 0, most: int = MOST) -> Reader:
+    """A whole number in [least, most]; also as the float that some JSON parsers make of it."""
+
+    def read(value: Any) -> int:
+        kind = type(value)
+        ensure(kind is int or (kind is float and value.is_integer()), f"{_shown(value)} is no whole number")
+        ensure(least <= value <= most, f"{_shown(value)} is not from {least} to {most}")
+        return int(value)
+
+    return read
+
+
+def number(least: float = -math.inf, most: float = math.inf) -> Reader:
+    """A finite number in [least, most], as a float."""
+
+    def read(value: Any) -> float:
+        ensure(type(value) in (float, int), f"{_shown(value)} is no number")
+        ensure(abs(value) <= np.finfo(np.float64).max, f"{_shown(value)} is not finite")
+        ensure(least <= value <= most, f"{_shown(value)} is not from {least:g} to {most:g}")
+        return float(value)
+
+    return read
+
+
+def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf) -> Reader:
+    """An array of finite numbers in [least, most] of this shape, of which None is any length."""
+
+    def read(value: Any) -> FloatArray:
+        array = _array(value, shape)
+        expected = [own if wanted is None else wanted for own, wanted in zip(array.shape, shape, strict=True)]
+        ensure(list(array.shape) == expected, f"expected numbers of shape {shape}, not {array.shape}")
+        ensure(np.isfinite(array).all(), "not all numbers are finite")
+        inside = (array >= least) & (array <= most)
+        ensure(inside.all(), f"not all numbers are from {least:g} to {most:g}")
+        return array
+
+    return read
+
+
+def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
+    """A list (of lists) of numbers as floats, with the dimensions of a shape."""
+    ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+    if not len(value):
+        return np.empty((0, *[wanted or 0 for wanted in shape[1:]]))
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise StateError("a list of numbers has rows of several lengths") from None
+    ensure(array.dtype.kind in "fiu", "not all entries of a list are numbers, or they are not finite")
+    ensure(array.ndim == len(shape), f"numbers have {array.ndim} dimensions and not {len(shape)}")
+    return array.astype(np.float64)
+
+
+def counts(length: int | None = None, least: int = 0) -> Reader:
+    """An array of whole numbers from `least` on, of this length."""
+
+    def read(value: Any) -> npt.NDArray[np.int64]:
+        array = numbers(length, least=least, most=MOST)(value)
+        ensure((array == np.floor(array)).all(), "not all counts are whole numbers")
+        return array.astype(np.int64)
+
+    return read
+
+
+def text(longest: int, pattern: str = ".*") -> Reader:
+    """A text of at most so many characters, all of which match."""
+    expression = re.compile(pattern, re.DOTALL)
+
+    def read(value: Any) -> str:
+        ensure(isinstance(value, str) and len(value) <= longest, f"{_shown(value)} is no text up to {longest} long")
+        ensure(expression.fullmatch(value), f"{_shown(value)} is not possible")
+        return str(value)
+
+    return read
+
+
+def hexadecimal(digits: int) -> Reader:
+    """An integer, written as the text of `hex` with at most so many digits."""
+    read = text(digits + 3, "-?0x[0-9a-f]+")
+    return lambda value: int(read(value), 16)
+
+
+def maybe(reader: Reader) -> Reader:
+    """None, or what the reader reads."""
+    return lambda value: None if value is None else reader(value)
+
+
+def flag(value: Any) -> bool:
+    """True or False."""
+    ensure(isinstance(value, bool), f"{_shown(value)} is neither true nor false")
+    return bool(value)
+
+
+def unread(value: Any) -> Any:
+    """Anything: a part that its owner reads."""
+    return value
+
+
+def listed(reader: Reader, length: int | None = None, most: int | None = None) -> Reader:
+    """A list, with this length or at most so long, of what the reader reads."""
+
+    def read(value: Any) -> list[Any]:
+        ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+        ensure(length is None or len(value) == length, f"a list has {len(value)} entries and not {length}")
+        ensure(most is None or len(value) <= most, f"a list has {len(value)} entries, more than {most}")
+        return [reader(one) for one in value]
+
+    return read
+
+
+def row(*readers: Reader) -> Reader:
+    """A list whose entries are read by these readers, one each."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+        ensure(len(value) == len(readers), f"a list has {len(value)} entries and not {len(readers)}")
+        return tuple([reader(one) for reader, one in zip(readers, value, strict=True)])
+
+    return read
+
+
+def record(fields: Fields, optional: Fields | None = None) -> Reader:
+    """A dict with these fields and no others; what is optional and absent is read as None."""
+    known = {**fields, **(optional or {})}
+
+    def read(value: Any) -> dict[str, Any]:
+        ensure(isinstance(value, dict), f"{_shown(value)} is no record")
+        missing = [name for name in fields if name not in value]
+        ensure(not missing, f"{', '.join(missing)} missing")
+        unknown = [str(name) for name in value if name not in known]
+        ensure(not unknown, f"unknown fields {', '.join(unknown)[:80]}")
+        return {name: _named(name, reader, value[name]) if name in value else None for name, reader in known.items()}
+
+    return read
+
+
+def _named(name: str, reader: Reader, value: Any) -> Any:
+    """What a field holds; errors begin with its name."""
+    try:
+        return reader(value)
+    except StateError as error:
+        raise StateError(f"{name}: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, shortened."""
+    shown = repr(value) if not isinstance(value, int) or value.bit_length() < 256 else "a number of many digits"
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+# -- conditions on several fields --------------------------------------------------------------------------------------
+
+
+def require_rising(x: npt.NDArray[Any], what: str) -> None:
+    """`StateError` unless the numbers rise strictly."""
+    ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
+
+
+def require_weights(weight: FloatArray, positive: FloatArray, peak: float, rounding: float = ROUNDING) -> None:
+    """`StateError` unless these can be the weights and positive weights of rows, whose largest ever was `peak`."""
+    ensure(((weight == 0.0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))).all(), "a weight is not possible")
+    ensure((positive >= 0.0).all(), "a positive weight is below 0")
+    ensure((positive <= weight * (1.0 + rounding)).all(), "a positive weight is above the weight")
+    ensure((weight <= peak * (1.0 + rounding)).all(), "a weight is above the largest ever")
+
+
+# -- checksum and version ----------------------------------------------------------------------------------------------
+
+
+def checksum(state: Mapping[str, Any]) -> str:
+    """The checksum of a state, its own entry left out.
+
+    Notes
+    -----
+    Of the canonical JSON of the values: keys in order, no blanks, and 1.0 as 1, since some programs that keep JSON
+    write no difference. Cost: that of writing the state.
+    """
+    content = {name: value for name, value in state.items() if name != CHECK}
+    written = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    for end in ",]}":
+        written = written.replace(f".0{end}", end)
+    return hashlib.blake2b(written.encode(), digest_size=CHECK_DIGITS // 2).hexdigest()
+
+
+def signed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with its checksum, which makes it one of version 2."""
+    content = {**state, "streamcal": SIGNED}
+    return {**content, CHECK: checksum(content)}
+
+
+def require_whole(state: Mapping[str, Any]) -> None:
+    """`StateError` unless the version of a state can be read and its checksum, from version 2 on, is right."""
+    version = state["streamcal"]
+    if version not in READABLE or isinstance(version, bool):
+        raise StateError(f"state version {_shown(version)} cannot be read, only {' and '.join(map(str, READABLE))}")
+    if version == UNSIGNED and CHECK not in state:
+        return
+    try:
+        right = state.get(CHECK) == checksum(state)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(f"the state is no plain data: {error}") from None
+    if not right:
+        raise StateError(
+            "the state does not match its checksum: it was damaged, or changed by something other than streamcal; "
+            "use a copy that was not"
+        )

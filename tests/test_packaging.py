@@ -1,0 +1,117 @@
+"""What pip, an sdist and wheels are made of. `.ci/run` builds them, with tools/wheels.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+
+
+@pytest.fixture(scope="module")
+def wheels():
+    spec = importlib.util.spec_from_file_location("wheels", ROOT / "tools" / "wheels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_licence_of_the_data_is_named_too():
+    shipped = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in PROJECT["license-files"])
+    assert PROJECT["license"] == "BSD-3-Clause AND CC-BY-4.0"
+    assert "Redistribution and use in source and binary forms" in shipped
+    assert "CC BY 4.0" in shipped
+    assert "S. Moro, P. Cortez and P. Rita" in shipped
+
+
+def test_addresses_stand_in_one_place():
+    assert set(PROJECT["urls"]) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    (host,) = {re.match(r"https://([^/]+)", address)[1] for address in PROJECT["urls"].values()}
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("streamcal/**/*.py")]:
+        assert host not in page.read_text(encoding="utf-8"), page
+
+
+def test_there_are_wheels_for_every_version_of_python_that_is_supported():
+    versions = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", one)]
+    assert PYPROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{one.replace('.', '')}-*" for one in versions]
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+
+
+def test_an_sdist_that_lacks_a_file_or_has_one_too_many_is_found(wheels):
+    tracked = ["setup.py", "tests/conftest.py", ".ci/run", ".gitignore"]
+    complete = ["setup.py", "tests/conftest.py", "PKG-INFO", "setup.cfg", "streamcal.egg-info/SOURCES.txt"]
+    assert wheels.differences(complete, tracked) == ([], [])
+    assert wheels.differences(complete[:1], tracked) == (["tests/conftest.py"], [])
+    assert wheels.differences([*complete, "data/clicks.csv", ".ci/run"], tracked) == (
+        [],
+        [".ci/run", "data/clicks.csv"],
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is for Linux")
+def test_wheels_are_built_once_for_each_kind_of_python(wheels, tmp_path, monkeypatch):
+    for folder, name, answer in [
+        ("a", "3.11", "cp311"),
+        ("a", "3.12", "cp312"),
+        ("b", "3.12", "cp312"),
+        ("b", "3.9", ""),
+    ]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        python = tmp_path / folder / f"python{name}"
+        python.write_text(f"#!/bin/sh\necho {answer}\n")
+        python.chmod(0o755)
+    (tmp_path / "b" / "python3.12-config").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+    monkeypatch.setenv("HOME", str(tmp_path))  # without pyenv
+    monkeypatch.setattr(wheels.sys, "executable", str(tmp_path / "b" / "python3.9"))
+    assert wheels.pythons() == [str(tmp_path / "a" / "python3.11"), str(tmp_path / "a" / "python3.12")]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with the setup.py of streamcal and two small kernels; what it prints, kernel by kernel."""
+    kernels = tmp_path / "streamcal" / "kernels"
+    kernels.mkdir(parents=True)
+    for name in ("one", "two"):
+        (kernels / f"{name}.py").write_text("def f(x):\n    return x\n")
+    shutil.copy(ROOT / "setup.py", tmp_path)
+
+    def build(**environment):
+        inherited = {name: value for name, value in os.environ.items() if name != "STREAMCAL_COMPILE"}
+        run = subprocess.run(
+            [sys.executable, "setup.py", "build_ext", "--build-lib", "lib"],
+            cwd=tmp_path,
+            env={**inherited, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        built = {file.name.split(".")[0] for file in tmp_path.glob("lib/streamcal/kernels/*")}
+        outcomes = dict(re.findall(r"^  (\w+) +(compiled|unchanged|failed)\b", run.stdout, flags=re.MULTILINE))
+        return outcomes, built
+
+    build.kernels = kernels
+    return build
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_only_what_has_changed_is_compiled_again(project):
+    everything = {"_cython", "one", "two"}
+    assert project() == (dict.fromkeys(everything, "compiled"), everything)
+    assert project() == (dict.fromkeys(everything, "unchanged"), everything)
+    (project.kernels / "two.py").write_text("def f(x):\n    return 2 * x\n")
+    assert project() == ({"_cython": "unchanged", "one": "unchanged", "two": "compiled"}, everything)
+    assert project(CFLAGS="-DANYTHING")[0] == dict.fromkeys(everything, "compiled")
+    assert project(STREAMCAL_COMPILE="0")[0] == {}
+    assert project(CC="/bin/false") == ({"_cython": "failed"}, set()), "nothing of an earlier build is left"

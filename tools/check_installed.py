@@ -1,0 +1,41 @@
+"""Whether the streamcal that this Python imports was installed, has its kernels in the given form, and works.
+
+    python tools/check_installed.py compiled      or: uncompiled
+
+Runs `streamcal doctor` and the first example of the README. It needs nothing but the installed package.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from streamcal.app.doctor import kernel_form
+from streamcal.compiled import PACKAGE, in_source_tree
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def check(form: str) -> None:
+    """Exit with a message unless the installation is as it should be."""
+    subprocess.run([sys.executable, "-I", "-m", "streamcal", "doctor"], check=True)  # -I: not from the current folder
+    if in_source_tree():
+        raise SystemExit(f"{PACKAGE} is a source tree, not an installation")
+    if kernel_form() != form:
+        raise SystemExit(f"the kernels are {kernel_form()}, not {form}")
+    names = run_first_example(README.read_text(encoding="utf-8"))
+    print("the first example of the README:", round(names["p"], 3), (names["lower"], names["upper"]))
+
+
+def run_first_example(readme: str) -> dict[str, Any]:
+    """The names that it defines."""
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0], names)
+    return names
+
+
+if __name__ == "__main__":
+    check(sys.argv[1])
