@@ -575,8 +575,8 @@ racial variable and was withdrawn from scikit-learn for it; it is used here only
 
 ---
 
-`STREAMCAL_DATA=… python -m benchmarks.papers.regression_004 --rounds {rounds}`, seeds {seeds}, {date}, streamcal {streamcal},
-scikit-learn {sklearn}, numpy {numpy}.
+`STREAMCAL_DATA=… python -m benchmarks.papers.regression_004 --rounds {rounds}`, seeds {seeds}, {date},
+streamcal {streamcal}, scikit-learn {sklearn}, numpy {numpy}.
 """
 
 #: What the tables do not say themselves.

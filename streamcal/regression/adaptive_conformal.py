@@ -20,8 +20,9 @@ from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.pit_calibrator import RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
-from streamcal.regression.reading import FURTHEST, check_distributions, pit_interval, pit_intervals
+from streamcal.regression.reading import check_distributions, pit_interval, pit_intervals
 from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, unread, whole
+from streamcal.statistics.pits import FURTHEST
 from streamcal.statistics.totals import Totals
 
 #: C: the integral part is infinite where the mean error exceeds C·(π/2)/ln t, 0.11 at t = 1,000.

@@ -97,8 +97,9 @@ class ConformalPredictive(PITCalibrator):
         total = statistic.n + 1.0
         return less / total, (no_more + 1.0) / total
 
-    def _levels(self, weights: Weights, total: float) -> tuple[FloatArray, FloatArray]:
-        return weights.below / (total + 1.0), (weights.above + 1.0) / (total + 1.0)
+    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        total = weights.total + 1.0
+        return weights.below / total, (weights.above + 1.0) / total
 
 
 class Ranks:

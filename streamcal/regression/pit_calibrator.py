@@ -18,10 +18,10 @@ from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.ramps import Ramp, ScoreRamp
-from streamcal.regression.reading import FURTHEST, check_distribution, pit_interval, pit_intervals
+from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
 from streamcal.statistics.grid import MOST_CELLS
-from streamcal.statistics.pits import PITs
+from streamcal.statistics.pits import FURTHEST, PITs
 
 #: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
 #: or ±WIDEST from 64 cells on: fine in the middle, a fixed share of the score further out, to ±40 and more.
@@ -31,7 +31,8 @@ FINEST, WIDEST, FULL, GROWTH = 0.5, 5.25, 64, 0.3
 class Weights(NamedTuple):
     """Knots of R, ascending, twice where it jumps; shape (m,) each.
 
-    `low` and `high` are the levels u of the knots and 1 − u, `below` and `above` the weight held on either side.
+    `low` and `high` are the levels u of the knots and 1 − u, `below` and `above` the weight held on either side, and
+    `total` is all weight held.
     """
 
     knots: FloatArray
@@ -39,6 +40,7 @@ class Weights(NamedTuple):
     high: FloatArray
     below: FloatArray
     above: FloatArray
+    total: float
 
 
 class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
@@ -135,7 +137,7 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
         weights = self._weights(statistic)
-        below, above = self._levels(weights, statistic.n)
+        below, above = self._levels(weights)
         if self._normal:
             return RecalibrationMap(ScoreRamp(weights.knots, below, above, self.resolution is not None))
         knots, levels = np.concatenate(([0.0], weights.knots, [1.0])), np.concatenate(([0.0], below, [1.0]))
@@ -166,11 +168,13 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
             spread = statistic.interval_weight_below(knots)
             below, above = below + spread, above + np.maximum(statistic.interval_weight() - spread, 0.0)
         low, high = (ndtr(knots), ndtr(-knots)) if self._normal else (knots, 1.0 - knots)
-        return Weights(knots, low, high, below, above)
+        # Not that of the tree, whose last place depends on the shape that the tree has come to.
+        total = (float(upto[-1]) if len(upto) else 0.0) + statistic.interval_weight()
+        return Weights(knots, low, high, below, above, total)
 
     @abstractmethod
-    def _levels(self, weights: Weights, total: float) -> tuple[FloatArray, FloatArray]:
-        """R and 1 − R at the knots, where `total` is the weight held."""
+    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        """R and 1 − R at the knots."""
 
     def empty_map(self) -> DistributionMap:
         return RecalibrationMap(IDENTITY)

@@ -65,8 +65,8 @@ class QuantileRecalibration(PITCalibrator):
         self.smoothing = smoothing
         super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
-    def _levels(self, weights: Weights, total: float) -> tuple[FloatArray, FloatArray]:
-        whole = total + self.smoothing
+    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        whole = weights.total + self.smoothing
         return (
             (weights.below + self.smoothing * weights.low) / whole,
             (weights.above + self.smoothing * weights.high) / whole,

@@ -17,7 +17,6 @@ from streamcal.regression.base import AdditiveDistributionCalibrator, Distributi
 from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal
 from streamcal.regression.ramps import NormalRamp
 from streamcal.regression.reading import (
-    FURTHEST,
     check_distribution,
     check_distributions,
     pit_interval,
@@ -25,6 +24,7 @@ from streamcal.regression.reading import (
     spread,
 )
 from streamcal.regression.recalibrated import recalibrated
+from streamcal.statistics.pits import FURTHEST
 from streamcal.statistics.scale_moments import ScaleMoments
 
 #: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.

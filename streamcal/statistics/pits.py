@@ -289,8 +289,9 @@ class PITs(Statistic):
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._require_coordinates(x, self.scale)
+        least = -FURTHEST if self.normal else 0.0
         # of the lower end of an interval, the width of which is rounded
-        ensure(((y >= 0.0) & (x - y >= self.scale.lo - HELD_TOLERANCE)).all(), "an interval is not possible")
+        ensure(((y >= 0.0) & (x - y >= least - HELD_TOLERANCE)).all(), "an interval is not possible")
 
     def _summed(self) -> tuple[Any, ...]:
         rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())
