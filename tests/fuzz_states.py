@@ -363,7 +363,7 @@ def _worked(work: list[tuple[int, int]], report: Report, shown: bool) -> list[tu
                     print(f"{names[place].name} --seed {seed}: {said}", flush=True)
             report.outcomes[outcome] += 1
             done += 1
-            if shown and sum(report.outcomes.values()) % 1_000 == 0:
+            if shown and sum(report.outcomes.values()) % 500 == 0:
                 print(report, flush=True)
             if done == len(work):
                 return []

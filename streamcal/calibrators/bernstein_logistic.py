@@ -83,7 +83,7 @@ class BernsteinLogistic(TableCalibrator):
     def _start_of(self, solved: ScaledMap) -> Any:
         return np.asarray(solved.coefficients).tolist() if isinstance(solved, BernsteinLogisticMap) else None
 
-    def _from_start(self, start: Any) -> BernsteinLogisticMap:
+    def _start_from(self, start: Any) -> BernsteinLogisticMap:
         coefficients = numbers(self.degree + 1, least=-LARGEST_START, most=LARGEST_START)(start)
         ensure((coefficients[1:] >= coefficients[:-1]).all(), "the coefficients fall")
         return BernsteinLogisticMap(self.scale, coefficients)

@@ -94,7 +94,7 @@ class Beta(TableCalibrator):
     def _start_of(self, solved: ScaledMap) -> Any:
         return [solved.a, solved.b, solved.c] if isinstance(solved, BetaMap) else None
 
-    def _from_start(self, start: Any) -> BetaMap:
+    def _start_from(self, start: Any) -> BetaMap:
         slope = number(0.0, LARGEST_START)
         return BetaMap(self.scale, *row(slope, slope, number(-LARGEST_START, LARGEST_START))(start))
 

@@ -72,5 +72,5 @@ class Platt(TableCalibrator):
     def _start_of(self, solved: ScaledMap) -> Any:
         return [solved.slope, solved.offset] if isinstance(solved, SigmoidMap) else None
 
-    def _from_start(self, start: Any) -> SigmoidMap:
+    def _start_from(self, start: Any) -> SigmoidMap:
         return SigmoidMap(self.scale, *row(number(0.0, LARGEST_START), number(-LARGEST_START, LARGEST_START))(start))

@@ -259,7 +259,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         method, statistic = self._additive, self._present(None)
         if method is None:
             raise StateError(f"{self._method!r} has no start")
-        part = row(self._routing.key, method._from_start, flag)
+        part = row(self._routing.key, method._start_from, flag)
         own, parts = row(unread, listed(part))(start)
         if own is not None:
             method._load_start(own)

@@ -70,5 +70,5 @@ class Temperature(TableCalibrator):
     def _start_of(self, solved: ScaledMap) -> Any:
         return solved.slope if isinstance(solved, SigmoidMap) else None
 
-    def _from_start(self, start: Any) -> SigmoidMap:
+    def _start_from(self, start: Any) -> SigmoidMap:
         return SigmoidMap(self.scale, number(0.0, LARGEST_START)(start), 0.0)

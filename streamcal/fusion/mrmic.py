@@ -16,7 +16,7 @@ from streamcal.parameters.forgetting import Forgetting, Window
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
-from streamcal.statistics.vector_table import VectorTable, vector_table
+from streamcal.statistics.vector_table import VectorTable, check_limit, vector_table
 
 #: Points whose spread in some direction is below this share of their largest coordinate lie in a plane (on a line, at
 #: one place): a triangle there would have no correct digits.
@@ -47,10 +47,18 @@ class MRMIC(AdditiveFusion[VectorTable]):
     forgetting : Forgetting
         Default `Window(500)`, the size of the paper's training sets: a fit takes O(k²) memory for k distinct tuples.
     resolution : int or None
-        None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid.
+        Cells of a grid for each score to which tuples are rounded from the start; None (default): see `limit`.
+    limit : int or None
+        Distinct tuples that are kept (default 500, which the default window cannot exceed). When there are more, they
+        are rounded to the finest grid of 4,096, 2,048, … cells for each score of which no more cells are in use, so
+        that a fit stays below a second whatever the policy; None keeps every tuple. With a scale without bounds there
+        is no limit.
 
     Notes
     -----
+    What the limit costs: 1,500 pairs under `Forever` on 64 cells moved predictions by 0.08 in the root mean square, and
+    0.4 at most, from a map that is itself a rough estimate; the Brier score rose by 0.002.
+
     Cost: an observation O(M log k), the first prediction after it a fit, a few steps of O(k³) at most: 30 ms for 500
     distinct tuples, so that `refresh_every` is useful on a stream. The fit is exact to rounding, by
     `streamcal.solvers.manifold_isotonic`.
@@ -83,18 +91,20 @@ class MRMIC(AdditiveFusion[VectorTable]):
         missing: Missing = "raise",
         forgetting: Forgetting = Window(500),
         resolution: int | None = None,
+        limit: int | None = 500,
         refresh_every: int = 1,
     ) -> None:
         if isinstance(penalty, bool) or not isinstance(penalty, (int, float)) or not 0.0 <= penalty < math.inf:
             raise InputError(f"penalty={penalty!r} is not possible; give a finite number of at least 0")
         self.penalty = penalty
         self.resolution = resolution
+        self.limit = check_limit(limit)
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
         )
 
     def new_statistic(self) -> VectorTable:
-        return vector_table(self._scales, self.resolution)
+        return vector_table(self._scales, self.resolution, self.limit)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         x, weight, positive = statistic.columns()

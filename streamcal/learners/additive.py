@@ -259,7 +259,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def _load_start(self, start: Any) -> None:
         """Take over what `_start_state` wrote; `StateError` for anything else."""
-        self._solved, present = row(self._from_start, flag)(start)
+        self._solved, present = row(self._start_from, flag)(start)
         if present:
             statistic = self._present(None)
             ensure(statistic.n > 0.0, "there is a map of nothing")
@@ -273,7 +273,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         """The parameters of a map of `solve`, as plain data; None where `solve` reads no `start`, or for other maps."""
         return None
 
-    def _from_start(self, start: Any) -> Map:
+    def _start_from(self, start: Any) -> Map:
         """The inverse of `_start_of`; `StateError` where it is none."""
         raise StateError(f"{type(self).__name__} has no start")
 

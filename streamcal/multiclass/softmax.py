@@ -163,7 +163,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     def _start_of(self, solved: MulticlassMap) -> Any:
         return [list(solved.solved_labels), list(solved.solution.values())] if solved.solution else None
 
-    def _from_start(self, start: Any) -> MulticlassMap:
+    def _start_from(self, start: Any) -> MulticlassMap:
         labels, delta = row(listed(check_class), numbers(None, least=-LARGEST_START, most=LARGEST_START))(start)
         ensure(labels == in_order(set(labels)), "the labels of the start are in no order")
         ensure(len(delta) == len(self._parameters(labels)), "the start has another number of parameters")

@@ -263,7 +263,7 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
     def _start_of(self, solved: DistributionMap) -> Any:
         return [mode.tolist() for mode in getattr(solved, "modes", ())] or None
 
-    def _from_start(self, start: Any) -> DistributionMap:
+    def _start_from(self, start: Any) -> DistributionMap:
         sizes = [along_q.size * along_t.size for along_q, along_t in self._axes]
         modes = row(*[numbers(size, least=-LARGEST_START, most=LARGEST_START) for size in sizes])(start)
         return GaussianProcessMap(self._knots, self.scale, None, modes)

@@ -175,9 +175,11 @@ FADING_PRIOR = ("platt", "bernstein", "isotonic")
 SMALL: dict[str, dict[str, Any]] = {
     "rpr": {"degree": 6},
     "bernstein-fusion": {"degrees": 3},
+    "copula": {"resolution": 128},
     "prequential-fusion": {"candidates": (BernsteinFusion(1), BernsteinFusion(2, refresh_every=REFRESH))},
 }
 MORE: dict[str, list[dict[str, Any]]] = {
+    "copula": [{"resolution": None}],
     "bernstein-fusion": [{"degrees": 5}, {"degrees": (2, 4)}, {"degrees": 2, "n_scores": 3}],
     "prequential-fusion": [{"candidates": None}],
 }
