@@ -80,6 +80,11 @@ class LabelMoments(Statistic):
         negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
         return negative, positive
 
+    def mean_and_square(self, label: int) -> tuple[float, float]:
+        """The mean of the coordinates of a label and of their squares; the label must have been observed."""
+        weight, first, second = self._sums[label]
+        return _ratio(first, weight, self._x_unit), _ratio(second, weight, 2 * self._x_unit)
+
     def gap(self) -> float:
         """μ₁ − μ₀, rounded once."""
         (a0, a1, _), (b0, b1, _) = self._sums
