@@ -80,9 +80,23 @@ def assert_same_structure(found: Any, expected: Any, where: str = "state") -> No
         assert found == expected, where
 
 
+#: Fields of a state that later versions write beside those that were recorded: what makes it go on to the last bit.
+LATER = ("sums", "start", "active", "unsolved")
+
+
 def without_checksum(state: dict[str, Any]) -> dict[str, Any]:
     """A state without its version and its checksum: recorded ones may be of version 1, which had none."""
     return {name: plain(state[name]) for name in ("class", "params", "learned")}
+
+
+def as_recorded(found: Any, expected: Any) -> Any:
+    """A state without the fields that are in `LATER` and were not recorded."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        kept = [name for name in found if name in expected or name not in LATER]
+        return {name: as_recorded(found[name], expected.get(name)) for name in kept}
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        return [as_recorded(one, other) for one, other in zip(found, expected, strict=True)]
+    return found
 
 
 def assert_tally(found: dict[str, int], expected: dict[str, int]) -> None:
@@ -147,7 +161,8 @@ def test_a_recorded_state_is_read_and_goes_on(room: str, case: Case) -> None:
     expected = recorded(room, case)
     cal = type(case.build()).from_state(expected["state"])
     assert cal.same_parameters(case.build())
-    assert without_checksum(cal.state_dict()) == under_names_of_today(cal, expected["state"])
+    before = under_names_of_today(cal, expected["state"])
+    assert as_recorded(without_checksum(cal.state_dict()), before) == before
     assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
     assert_tally(cal.tally(), expected["tally"])
     assert_answers(answers(room, case, cal), expected["answers"], case.within)
@@ -161,7 +176,8 @@ def test_a_recorded_state_is_read_and_goes_on(room: str, case: Case) -> None:
 def test_a_recorded_stream_leads_to_the_recorded_state(room: str, case: Case) -> None:
     expected = recorded(room, case)
     cal = CALLS[room].apply_all(case.build(), golden(room)["streams"][case.stream]["first"], case.timed)
-    assert_same_structure(without_checksum(cal.state_dict()), under_names_of_today(cal, expected["state"]))
+    before = under_names_of_today(cal, expected["state"])
+    assert_same_structure(as_recorded(without_checksum(cal.state_dict()), before), before)
     assert cal.n == pytest.approx(expected["n"], rel=CLOSED, abs=CLOSED)
     assert_tally(cal.tally(), expected["tally"])
     assert_answers(answers(room, case, cal), expected["answers"], case.within)

@@ -33,6 +33,8 @@ from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, b
 #: Where a method takes missing scores, None and NaN are such, and so are names that a dict does not have.
 Scores: TypeAlias = Sequence[float | None] | npt.NDArray[Any] | Mapping[str, float | None]
 
+#: Scores that are fused.
+MOST_SCORES = 10_000
 #: Of the name of a score in a state, in characters.
 LONGEST_NAME = 100_000
 
@@ -216,8 +218,8 @@ class NamedScores(Fusion):
     noted = "clamped"
 
     def __init__(self, n_scores: int, scale: Scale | tuple[Scale, ...]) -> None:
-        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or n_scores < 1:
-            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number of at least 1")
+        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or not 1 <= n_scores <= MOST_SCORES:
+            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number from 1 to {MOST_SCORES:,}")
         self.n_scores = n_scores
         self.scale = scale
         self._scales = scale if isinstance(scale, tuple) else (scale,) * n_scores
@@ -286,13 +288,14 @@ class NamedScores(Fusion):
     def _state_fields(self) -> dict[str, Reader]:
         return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
 
-    def _load(self, *, names: list[str] | None, **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
+        names: list[str] | None = fields.pop("names")
         ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
         super()._load(**fields)
         self._names = None if names is None else tuple(names)
 
 
-def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:
+def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of scores given as a dict, in the order in which the scores are read."""
     return tuple(sorted(scores))
 

@@ -12,11 +12,12 @@ import numpy as np
 from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
-from streamcal.multiclass.labels import ClassLabel, in_order
+from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
+from streamcal.states import LARGEST_START, ensure, listed, numbers, row
 from streamcal.statistics.class_table import ClassPoints, ClassTable
 
 #: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
@@ -150,9 +151,23 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         solution = fit_softmax(parts, penalty, initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of {type(self).__name__} ended with status {solution.status!r}")
-        found = self._map_of_parameters(labels, solution.x)
-        found.solution = dict(zip(names, solution.x.tolist(), strict=True))
+        return self._map_of_solution(labels, solution.x)
+
+    def _map_of_solution(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
+        """The map of a solution, from which the next solve may begin."""
+        found = self._map_of_parameters(labels, delta)
+        found.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
+        found.solved_labels = labels
         return found
+
+    def _start_of(self, solved: MulticlassMap) -> Any:
+        return [list(solved.solved_labels), list(solved.solution.values())] if solved.solution else None
+
+    def _start_from(self, start: Any) -> MulticlassMap:
+        labels, delta = row(listed(check_class), numbers(None, least=-LARGEST_START, most=LARGEST_START))(start)
+        ensure(labels == in_order(set(labels)), "the labels of the start are in no order")
+        ensure(len(delta) == len(self._parameters(labels)), "the start has another number of parameters")
+        return self._map_of_solution(labels, delta)
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
         """The observations held; a label that one does not name has the score 0 in it."""

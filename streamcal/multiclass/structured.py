@@ -43,15 +43,15 @@ class StructuredMatrixScaling(SoftmaxScaling):
     (by 0.0002 to 0.22), lower than that of `VectorScaling()` by 0.04 to 0.08 where the truth was a matrix, and −0.003
     to 0.016 higher where it was a vector scaling.
 
-    The problem is convex, and the solution is that of exact penalised
-    maximum likelihood over the observations held. Cost: an observation O(K), a prediction after it O(k·K⁴) for k
-    distinct score vectors held, by Newton steps from the previous solution: use a window, and `refresh_every`. Memory
-    O(k·K).
+    The problem is convex, and the solution is the maximum of the penalised likelihood of all observations held. Cost:
+    an observation O(K), a prediction after it O(k·K⁴) for k distinct score vectors held, by Newton steps from the
+    previous solution: use a window, and `refresh_every`. Memory O(k·K).
 
     References
     ----------
-    Structured matrix scaling for multi-class calibration, arXiv 2511.03685, 2025: the hierarchy of parameters and
-    penalties that depend on their number; the strengths there are others.
+    Berta, Holzmüller, Jordan and Bach, Structured matrix scaling for multi-class calibration, arXiv 2511.03685, 2025: a
+    penalty each for the offsets, the diagonal and the rest of the matrix. There the temperature is fitted beforehand,
+    and the penalties and their strengths are others.
 
     Examples
     --------

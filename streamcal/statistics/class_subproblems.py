@@ -195,8 +195,8 @@ class ClassSubproblems(Subproblems):
         theirs: dict[Key, Statistic | None] = {key: other._before(key) for key in self._routing.subproblems(labels)}
         theirs |= {key: part for key, part in other._parts.items() if NOBODY in key}  # type: ignore[operator]
         self._introduce(labels)
-        for label, own in other._named.items():
-            self._name([label], *own)
+        for label, named in other._named.items():
+            self._name([label], *named)
         self._totals.merge(other._totals)
         for key, part in theirs.items():
             if part is not None:

@@ -218,7 +218,6 @@ class Subproblems(Keyed[Statistic]):
             ensure(part.count <= totals.count + priors, "a subproblem holds more observations than there are")
         if self._routing.constant and totals.count:
             ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
-        ensure(parts or totals.count == 0, "there are observations and no subproblems")
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)
@@ -227,7 +226,6 @@ class Subproblems(Keyed[Statistic]):
         super()._check()
         assert all(part.count >= 0 for part in self._parts.values())
         assert self._totals.count >= 0
-        assert self._parts or self._totals.count == 0
 
 
 def written(part: Statistic) -> dict[str, Any]:

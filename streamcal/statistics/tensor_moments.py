@@ -102,6 +102,9 @@ class TensorMoments(Statistic):
         assert abs(cross.sum() - positive) <= slack
         assert self._count > 0 or not moments.any()
 
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
+
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)
 

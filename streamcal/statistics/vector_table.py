@@ -169,7 +169,7 @@ class VectorTable(ScoreTable):
         rows = listed(row(numbers(self.width), number(), number(), number()))
         return {"rows": rows, "peak": number(0.0, HEAVIEST)}
 
-    def _load(self, rows: list[tuple[FloatArray, float, float, float]], peak: float, cells: int | None = None) -> None:
+    def _load(self, rows: Any, peak: float, cells: int | None = None) -> None:
         ensure(cells is None or FINEST % cells == 0, "this number of cells is not one of the nested grids")
         x = np.array([one[0] for one in rows]).reshape(-1, self.width)
         ensure((np.lexsort(x.T[::-1]) == np.arange(len(x))).all(), "the coordinates are in no order")
