@@ -41,6 +41,7 @@ from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
     OnlineVectorScaling,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -279,6 +280,7 @@ def of_many_classes() -> list[Case]:
         cases += under(
             f"{method.name} refresh", lambda p, build=build: build(p, refresh_every=REFRESH), refreshing, SOLVED
         )
+    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(forgetting=p), POLICIES, SOLVED)
     cases += under(
         "dirichlet penalised", lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, forgetting=p), some, SOLVED
     )
