@@ -9,6 +9,10 @@ class InputError(StreamcalError, ValueError):
     """A value that cannot be used; the message says what came, what is allowed and what to do."""
 
 
+class ClockError(InputError):
+    """A time that is further ahead of the latest one than the forgetting policy allows."""
+
+
 class RetractionError(InputError):
     """An observation to be unlearned that was never learned."""
 

@@ -94,6 +94,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     (300.0, (400, 2))
     """
 
+    #: Whether `partial_fit` still has to say that it does not update the base.
+    _base_stays: bool
+
     def __init__(
         self, estimator: Any, calibrator: str | Calibrator = DEFAULT_METHOD, *, chunk_size: int = 100, cv: Any = None
     ) -> None:
@@ -200,7 +203,6 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         # FrozenEstimator passes partial_fit on to the model it should protect.
         self._base_learns = hasattr(self.estimator, "partial_fit") and not frozen
         self._base_is_ready = frozen
-        #: Whether `partial_fit` still has to say that it does not update the base.
         self._base_stays = not (self._base_learns or frozen)
 
     def _learn(self, chunk: _Sample) -> Self:

@@ -36,6 +36,8 @@ HEAVIEST = 1e90
 #: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
 #: rounding error.
 LIGHTEST = 1e-170
+#: No parameter of a map from which a solver starts is larger.
+LARGEST_START = 1e12
 #: No number of observations is larger; floats count no further.
 MOST = 2**53
 #: Relative rounding error of sums of up to a million observations, by which fields of one state may differ.
@@ -144,6 +146,12 @@ def maybe(reader: Reader) -> Reader:
     return lambda value: None if value is None else reader(value)
 
 
+def flag(value: Any) -> bool:
+    """True or False."""
+    ensure(isinstance(value, bool), f"{_shown(value)} is neither true nor false")
+    return bool(value)
+
+
 def unread(value: Any) -> Any:
     """Anything: a part that its owner reads."""
     return value
@@ -204,7 +212,7 @@ def _shown(value: Any) -> str:
 # -- conditions on several fields --------------------------------------------------------------------------------------
 
 
-def require_rising(x: FloatArray, what: str) -> None:
+def require_rising(x: npt.NDArray[Any], what: str) -> None:
     """`StateError` unless the numbers rise strictly."""
     ensure((x[1:] > x[:-1]).all(), f"{what} do not rise")
 

@@ -362,12 +362,63 @@ def test_after_a_very_long_pause_nothing_is_left():
 @pytest.mark.parametrize("second", [0.0, 1e15, 1e308])
 @each_method
 def test_times_may_be_any_finite_numbers(method, first, second):
-    for policy in (Decay(1.0, by="time"), Window(1.0, by="time")):
+    for policy in (Decay(1.0, by="time", max_jump=math.inf), Window(1.0, by="time", max_jump=math.inf)):
         cal = learned(method(forgetting=policy), [(0.25, 1, 1.0, first), (0.75, 0, 1.0, second)])
         assert 0.0 <= cal.n <= 2.0
         for t in (-1e308, 1e308):
             assert 0.0 <= cal.predict_one(0.5, t) <= 1.0
         assert_same(through_json(cal), cal)
+
+
+# -- a wrong clock -------------------------------------------------------------------------------------------------
+
+LEAPING = [Window(3600.0, by="time"), Decay(3600.0, by="time"), Window(timedelta(hours=1), max_jump=timedelta(days=1))]
+NOW, NEVER = 1.7e9, 4102444800.0  # the year 2100
+
+
+@pytest.mark.parametrize("policy", LEAPING, ids=repr)
+def test_a_time_far_ahead_is_refused_and_changes_nothing(policy):
+    """One such row made every later one late, and every prediction that of this row."""
+    cal = learned(exact(forgetting=policy), [(0.25, 1, 1.0, NOW), (0.75, 0, 1.0, NOW + 60.0)])
+    before = cal.state_dict()
+    with pytest.raises(InputError, match=rf"time {NEVER!r} is .* ahead of the latest one, {NOW + 60.0!r}.*max_jump"):
+        cal.learn_one(0.5, True, 1.0, NEVER)
+    with pytest.raises(InputError, match="at place 1"):
+        cal.learn_many([0.5, 0.5, 0.5], [1, 1, 1], None, [NOW + 61.0, 1000.0 * NOW, NOW + 62.0])
+    assert cal.state_dict() == before
+    cal.learn_one(0.5, True, 1.0, NOW + 120.0)
+    assert cal.tally()["late"] == 0
+    assert 2.9 < cal.n <= 3.0
+
+
+@pytest.mark.parametrize("policy", LEAPING, ids=repr)
+def test_a_bound_on_jumps_is_one_of_jumps(policy):
+    """The first time may be any, a batch may go further than the bound in steps, and a prediction may look ahead."""
+    cal, step = exact(forgetting=policy), 20 * 3600.0
+    cal.learn_many([0.5] * 4, [1] * 4, None, NOW + step * np.arange(4.0))
+    assert 0.0 <= cal.predict_one(0.5, NEVER) <= 1.0
+    assert cal.n >= 1.0
+    other = through_json(cal)
+    assert other.forgetting == policy
+    with pytest.raises(InputError, match="max_jump"):
+        other.learn_one(0.5, True, 1.0, NEVER)
+
+
+def test_a_refused_time_in_a_later_part_of_a_batch_leaves_the_first_part_unlearned():
+    cal = Platt(forgetting=Window(10.0, by="time"), refresh_every=2)
+    with pytest.raises(InputError, match="max_jump"):
+        cal.learn_many([0.5] * 5, [1] * 5, None, [0.0, 1.0, 2.0, 3.0, 1e9])
+    assert cal.n == 0.0
+
+
+def test_what_a_bound_on_jumps_may_be():
+    assert repr(Window(5.0, by="time")) == "Window(size=5.0, by='time')"
+    assert repr(Decay(5.0, "time", 7.0)) == "Decay(half_life=5.0, by='time', max_jump=7.0)"
+    assert Window(timedelta(hours=1), max_jump=timedelta(days=1)).max_jump == 86400.0
+    for wrong in ({"by": "count", "max_jump": 100.0}, {"by": "time", "max_jump": 1.0}, {"by": "time", "max_jump": "x"}):
+        for policy in (Window, Decay):
+            with pytest.raises(InputError, match="max_jump"):
+                policy(5.0, **wrong)
 
 
 def additive_methods():

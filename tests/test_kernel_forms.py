@@ -337,8 +337,9 @@ def test_experts_refuse_states_and_parts_of_another_size():
     for steps, shares, panels, mixed in zip(
         *map(twins, ("implicit_regression", "fixed_share", "expert_panel", "mixture")), strict=True
     ):
+        one = steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])
         other = panels.Panel(
-            regressions={}, smoothers={0: (0.3, 9.0)}, curves=[1], interval=2, protected=3, score=4, **sizes
+            regressions={0: one}, smoothers={1: (0.3, 9.0)}, curves=[2], interval=3, protected=4, score=5, **sizes
         )
         with pytest.raises(ValueError, match="another size"):
             other.load(fast[0].state())

@@ -298,7 +298,7 @@ def test_predictions_are_possible_and_one_many_and_map_predict_the_same(case, dr
 
 @each(ADDITIVE)
 def test_a_prediction_does_not_fail_where_a_solver_does(case):
-    """The last map is served, and counted, until a solve succeeds; nothing but the count changes."""
+    """The last map is served, and counted, until a solve succeeds; what is held does not change."""
     for make in case.makers:
         cal = make()
         stream = case.good(cal)
@@ -316,8 +316,8 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
             assert failed == 1
             assert_close(found, served, 0.0)
         after = cal.state_dict()
-        assert after["learned"].pop("unsolved", 0) == failed
-        assert after == before
+        assert after["learned"].get("unsolved", 0) == failed
+        assert after["learned"]["memory"] == before["learned"]["memory"]
         assert through_json(cal).tally()["unsolved"] == failed
         case.assert_possible(first_prediction_fails(make(), stream), case.places(cal))
         for owner, name in broken:

@@ -244,7 +244,7 @@ def test_an_unsolved_program_raises(monkeypatch):
     fusion = learned((2, 2), *sample(20, 2))
     monkeypatch.setattr("streamcal.solvers.tensor.GAP_ALLOWED", -1.0)
     with pytest.raises(SolverError, match="inaccurate"):
-        fusion.map()
+        fusion.solve(fusion._memory.statistic, None)
 
 
 def test_solvers_say_why_they_did_not_solve():

@@ -234,8 +234,8 @@ def test_two_classes_of_dirichlet_are_beta_calibration():
     np.testing.assert_allclose(found, beta.predict_many(P[:, 1]), rtol=0, atol=1e-6)  # two ridges of 1e-9
 
 
-def test_other_labels_do_not_take_part():
-    """Observations of {a, b} and of {b, c}: the likelihood of each is over its own labels."""
+def test_a_label_that_is_not_named_has_the_score_zero():
+    """Observations of {a, b} and of {b, c}: all three labels take part in each, the third at the floor of ln s."""
     rng = np.random.default_rng(10)
     p, q = rng.uniform(0.1, 0.9, (2, 200))
     first, second = rng.random(200) < p**1.5, rng.random(200) < q**0.7
@@ -243,17 +243,35 @@ def test_other_labels_do_not_take_part():
     for one, two, s, r in zip(first, second, p.tolist(), q.tolist(), strict=True):
         cal.learn_one({"a": s, "b": 1.0 - s}, "a" if one else "b")
         cal.learn_one({"b": r, "c": 1.0 - r}, "b" if two else "c")
+    zero = np.full(200, LOG_FLOOR)
+    logs = np.vstack(
+        (np.column_stack((np.log(p), np.log(1 - p), zero)), np.column_stack((zero, np.log(q), np.log(1 - q))))
+    )
+    came = np.concatenate((np.where(first, 0, 1), np.where(second, 1, 2)))
 
     def loss(d):
-        a, b = d[:3] + 1.0, d[3:]
-        za, zb = a[0] * np.log(p) + b[0], a[1] * np.log(1 - p) + b[1]
-        yb, yc = a[1] * np.log(q) + b[1], a[2] * np.log(1 - q) + b[2]
-        terms = np.logaddexp(za, zb) - np.where(first, za, zb) + np.logaddexp(yb, yc) - np.where(second, yb, yc)
-        return (terms.sum() + (d**2).sum()) / 400
+        z = (d[:3] + 1.0) * logs + d[3:]
+        return (logsumexp(z, axis=1).sum() - z[np.arange(400), came].sum() + (d**2).sum()) / 400
 
     d = minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-10}).x
     for label, slope, offset in zip("abc", d[:3], d[3:], strict=True):
-        assert cal.map().parameters[label] == pytest.approx((1.0 + slope, offset), abs=1e-5)
+        assert cal.map().parameters[label] == pytest.approx((1.0 + slope, offset), abs=1e-5)  # where BFGS stops
+
+
+def test_a_temperature_is_over_the_labels_that_are_named():
+    rng = np.random.default_rng(12)
+    p = rng.uniform(0.1, 0.9, 200)
+    came = rng.random(200) < p**2
+    cal = TemperatureScaling(prior=0.0)
+    for s, one, label in zip(p.tolist(), came, "bc" * 100, strict=True):
+        cal.learn_one({"a": s, label: 1.0 - s}, "a" if one else label)
+
+    def loss(slope):
+        z = slope * np.column_stack((np.log(p), np.log(1 - p)))
+        return logsumexp(z, axis=1).sum() - np.where(came, z[:, 0], z[:, 1]).sum()
+
+    slope = minimize(lambda d: loss(d[0]) / 200, [1.0], method="BFGS", options={"gtol": 1e-10}).x[0]
+    assert cal.map().slope == pytest.approx(slope, abs=1e-5)  # where BFGS stops
 
 
 def test_a_temperature_is_never_negative():

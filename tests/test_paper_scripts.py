@@ -127,6 +127,25 @@ def test_rare_events_shortened():
     assert pages() == before, "a shortened run writes no page"
 
 
+AD_STREAMS = ("ipinyou_2997_test", "ipinyou_1458_stream", "open_bandit_sample")
+
+
+@pytest.mark.skipif(
+    not all((DATA / f"{name}.csv.gz").exists() for name in AD_STREAMS),
+    reason="needs the ad streams: set STREAMCAL_DATA to their folder",
+)
+def test_ad_streams_shortened():
+    """On the first 2,000 rows of each stream: differences are those of the losses, and the score is no method."""
+    done = run("benchmarks.ad_streams", "--rows", "2000")
+    assert done.returncode == 0, done.stderr
+    losses, differences, ratios = (part.splitlines()[2:] for part in done.stdout.split("\n\n"))
+    assert len(losses) == len(differences) == len(ratios) == 5
+    for row, difference in zip(losses, differences, strict=True):
+        raw, *methods = (float(cell.strip(" *")) for cell in row.split("|")[2:-1])
+        found = [float(re.match(r" *([+-][\d.]+)", cell)[1]) for cell in difference.split("|")[2:-1]]
+        assert found == pytest.approx([loss - raw for loss in methods], abs=2e-6)  # two rounded figures
+
+
 needs_adult_and_bank = pytest.mark.skipif(
     not all((DATA / f"{name}.csv.gz").exists() for name in ("adult_train", "adult_test", "bank_full")),
     reason="needs adult_train, adult_test and bank_full (.csv.gz): set STREAMCAL_DATA to their folder",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from streamcal.app import plot
 from streamcal.app.plot import (
     HISTOGRAM_BINS,
+    plot_rates,
     plot_reliability,
     plot_weights,
     save_reliability_picture,
+    text_reliability,
     weights_over_time,
 )
 from streamcal.errors import InputError, StreamcalError
@@ -51,7 +55,9 @@ def test_points_lie_at_prediction_and_frequency(spacing: str) -> None:
         assert low <= min(b.prediction, b.frequency)
         assert max(b.prediction, b.frequency) <= high
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == [f"raw   ECE {raw.ece:.4f}", f"calibrated   ECE {calibrated.ece:.4f}"]
+    assert labels == [
+        f"{name}   ECE {one.ece:.4f}, 15 bins" for name, one in (("raw", raw), ("calibrated", calibrated))
+    ]
     assert ax.get_title(loc="left") == "clicks"
 
 
@@ -116,6 +122,83 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(StreamcalError, match=r'pip install "\.\[plot\]"'):
         plot_reliability({"only": data()})
+
+
+@pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
+def test_axes_are_labelled(spacing: str) -> None:
+    ax = plot_reliability({"only": data()}, spacing=spacing)
+    (below,) = ax.child_axes
+    assert (ax.get_ylabel(), below.get_xlabel()) == ("frequency of positive labels", "predicted probability")
+    assert below.get_ylabel() == "share of\npredictions"
+
+
+# -- rates over time -----------------------------------------------------------------------------------------------
+
+
+def test_rates_are_an_area_and_lines_through_the_middles_of_the_parts() -> None:
+    ax = plot_rates([100, 300], {"seen": [0.1, 0.3], "raw": [0.2, 0.25], "auto": [0.1, 0.29]}, title="drift")
+    shares, edges, _ = ax.patches[0].get_data()
+    assert (shares.tolist(), list(edges)) == ([0.1, 0.3], [0.0, 100, 300])
+    assert [line.get_label() for line in ax.lines] == ["raw", "auto"]
+    for line, values in zip(ax.lines, ([0.2, 0.25], [0.1, 0.29]), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), [(50.0, values[0]), (200.0, values[1])])
+    assert ax.get_xlabel() == "observations"
+    assert ax.get_ylabel() == "share of positive labels, mean probability"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["seen", "raw", "auto"]
+    low, high = ax.get_ylim()
+    assert low == 0.0
+    assert 0.3 < high < 0.4
+    assert ax.get_title(loc="left") == "drift"
+
+
+@pytest.mark.parametrize(("ends", "rates"), [([], {}), ([], {"a": []}), ([5], {"a": [0.1, 0.2]})])
+def test_rates_that_do_not_fit_together_are_refused(ends: list[int], rates: dict[str, list[float]]) -> None:
+    with pytest.raises(InputError, match="as many values as parts"):
+        plot_rates(ends, rates)
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+
+
+def test_text_has_a_letter_at_the_place_of_every_bin() -> None:
+    ece = EqualMassECE(bins=2)
+    ece.update_many([0.0] * 50 + [0.25] * 50, [False] * 50 + [True] * 50)
+    lines = text_reliability({"raw": ece.reliability()}, width=21, height=11).splitlines()
+    inside = [line[6:] for line in lines[:11]]
+    assert inside[10][0] == "r", "frequency 0 at probability 0: the lower left corner"
+    assert inside[0][10] == "r", "frequency 1 at probability 1/4: the top, half-way by square roots"
+    assert sum(line.count("r") for line in inside) == 2
+    assert "." in inside[5]
+    assert lines[0].startswith(" 1.0 |")
+    assert lines[10].startswith("   0 |")
+    assert lines[-2].strip() == "across: predicted probability, up: frequency of positive labels"
+    assert lines[-1].strip() == "r raw"
+
+
+def test_text_shows_where_several_meet() -> None:
+    one = data()
+    drawn = text_reliability({"raw": one, "auto": one})
+    assert "*" in drawn
+    assert "* several" in drawn
+    assert max(map(len, drawn.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("names", "size"), [((), {}), (("a", "auto"), {}), (("a",), {"width": 19}), (("a",), {"height": 7})]
+)
+def test_text_that_cannot_be_drawn(names: tuple[str, ...], size: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        text_reliability(dict.fromkeys(names, data()), **size)
+
+
+def test_every_plot_function_is_in_the_documentation() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "plots.md").read_text(encoding="utf-8")
+    for name in plot.__all__:
+        if callable(getattr(plot, name)) and name[0].islower():
+            assert f"`{name}(" in page
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(code, "plots.md", "exec"), {})
+    assert "docs/plots.md" in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 # -- weights over time ---------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ NEEDS = (
     Need("the order of the scores kept", lambda name, _: REGISTRY[name].monotone),
     Need("an interval", lambda name, _: REGISTRY[name].has_interval),
 )
-RARE = "rare events: clicks, fraud"
+RARE = "rare events, such as clicks"
 
 
 class Advice(NamedTuple):
@@ -75,21 +75,27 @@ class Advice(NamedTuple):
 def rows() -> list[list[str]]:
     """The table of README.md, the heading first."""
     found, standings = held_out(), race()
-    lines = [["you need", "start with", "mean rank", "first in", "µs", "verdicts"]]
+    lines = [["you need", "start with", "mean rank", "first in", "µs", "decided by confidence sequences"]]
     for need in NEEDS:
         able = [name for name in found.methods if name != "identity" and need.suits(name, standings[name])]
         one, standing = first(among(found, able)), standings[first(among(found, able)).method]
-        verdicts = f"`auto` better / undecided / worse: {standing.against_auto}" if standing.against_auto else ""
+        verdicts = decided("`auto` is better", standing.against_auto) if standing.against_auto else ""
         lines.append(row(need.text, one, len(able), standing, verdicts))
     ads, one = rare_events(), first(rare_events())
-    verdicts = f"better / undecided / worse than the score: {against_raw(one.method)}"
+    verdicts = decided("better than the score", against_raw(one.method))
     lines.insert(2, row(RARE, one, len(ads.methods), standings[one.method], verdicts))
     return lines
 
 
 def row(text: str, one: Advice, of: int, standing: Standing, verdicts: str) -> list[str]:
-    shares = f"{100.0 * one.confidence:.0f} %, before `{one.second}`"
+    shares = f"{100.0 * one.confidence:.0f} %; next is `{one.second}`"
     return [text, f"`{one.method}`", f"{one.rank:.1f} of {of}", shares, f"{standing.microseconds:.1f}", verdicts]
+
+
+def decided(better: str, counts: str) -> str:
+    """How many courses are better, undecided and worse, in words."""
+    won, undecided, lost = map(int, counts.split(" / "))
+    return f"{better} on {won}, worse on {lost} of {won + undecided + lost}"
 
 
 def first(found: Losses) -> Advice:

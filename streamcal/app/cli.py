@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -27,10 +28,11 @@ from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
-from streamcal.stream import durable
+from streamcal.stream import checkpoints
+from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.formats import STANDARD_STREAM, Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY
-from streamcal.stream.run import Columns, Run, same_file
+from streamcal.stream.run import KEEP_EVERY, Columns, Run, same_file
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
@@ -212,8 +214,23 @@ def run(
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Go on from this state, if it is there, and save it at the end.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on from this state, if it is there, after the rows that it has learned, and save it at the end.",
+        ),
     ] = None,
+    checkpoint: Annotated[
+        Span | None,
+        typer.Option(
+            metavar="SPAN",
+            parser=_span,
+            help="With --state: save it so often while the run goes on, as in 5m.  [default: 30s]",
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Learn STREAM from its start, also rows that the state has learned.")
+    ] = False,
     on_error: Annotated[
         str,
         typer.Option(
@@ -246,7 +263,12 @@ def run(
     Each row is predicted first and learned afterwards. The output has `lower` and `upper` too where the method has an
     interval; a table at the end compares raw and calibrated. A row that cannot be used ends the run with exit code 2;
     rows before it are in the output and in the state. A probability outside [0, 1], even by rounding, cannot be used.
-    An interrupt ends the run between two rows with exit code 130, and output and state hold the same rows.
+    An interrupt ends the run between two rows with exit code 130 (SIGTERM: 143), and output and state hold the same
+    rows.
+
+    The same command once more goes on after the last row that the --state has learned, and continues the output;
+    another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
+    read twice: rows after the checkpoint are then in the output alone, which the next run continues.
 
     Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
     milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
@@ -260,6 +282,7 @@ def run(
         fail("--rejects needs --on-error skip")
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
+    every = KEEP_EVERY if checkpoint is None else checkpoint.size
     choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
@@ -267,25 +290,28 @@ def run(
             fail("--scale margin and --set scale exclude each other")
         choice.parameters["scale"] = _margin(scale)
     with failing():
-        calibrator = _calibrator(choice, state)
-        if time_column is None and reads_time(calibrator):
-            fail(f"{calibrator!r} forgets by time: name the column with --time")
-        columns = Columns(score, label, time_column, weight, positive)
-        job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
-        _check_state_file(state, (stream, out, rejects))
-        console.print(summary())
-        console.print(f"{calibrator!r}{_held(calibrator, state)}")
-        try:
-            with (
-                _interrupting(job),
-                _saving(job, state),
-                progress_bar(_title(stream), quiet=_shares_terminal(stream, out, rejects)) as tell,
-            ):
-                job.execute(tell)
-        except KeyboardInterrupt:
+        if state is not None:
+            _check_state_file(state, (stream, out, rejects))
+        with nullcontext() if state is None else checkpoints.locked(state):
+            calibrator, before = _calibrator(choice, state)
+            if time_column is None and reads_time(calibrator):
+                fail(f"{calibrator!r} forgets by time: name the column with --time")
+            columns = Columns(score, label, time_column, weight, positive)
+            job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
+            job.checkpoint, job.again = before, again
+            if state is not None:
+                job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
+            console.print(summary())
+            console.print(f"{calibrator!r}{_held(calibrator, state)}")
+            quiet = _shares_terminal(stream, out, rejects)
+            try:
+                with _interrupting(job), progress_bar(_title(stream), quiet=quiet) as tell:
+                    job.execute(tell)
+            except KeyboardInterrupt:
+                _report(console, job, seconds=seconds)
+                typer.echo("streamcal: interrupted", err=True)
+                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT) from None
             _report(console, job, seconds=seconds)
-            raise
-        _report(console, job, seconds=seconds)
         if times_in_no_order(job):
             raise typer.Exit(UNLEARNED)
 
@@ -343,24 +369,25 @@ def doctor() -> None:
 
 @app.command()
 def demo(
-    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the reliability diagrams.")] = Path(
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to save the picture.")] = Path(
         "streamcal-demo.png"
     ),
 ) -> None:
-    """Calibrate two online models on a real stream.
+    """Calibrate two online models on a real stream that drifts.
 
     The conversion stream ships with the package: UCI Bank Marketing, 41,188 calls, May 2008 to November 2010. It takes
-    less than a minute.
+    some 20 seconds. The picture needs matplotlib.
     """
     from streamcal.app import demo as show
+    from streamcal.app import demo_report
 
     console = Console(highlight=False)
     _check_place(picture, "picture")
     with failing():
         with progress_bar("bank marketing") as tell:
             result = show.run(tell)
-        show.report(result, console)
-        show.save_picture(result, picture, console)
+        demo_report.report(result, console)
+        demo_report.save_picture(result, picture, console)
     console.print("\nThe same on your own file:", soft_wrap=True)
     console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
 
@@ -411,10 +438,10 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _interrupting(job: Run) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows, with code 130."""
+    """Let SIGINT, SIGTERM and SIGHUP (unless ignored, as by `nohup`) end the job between two rows."""
 
-    def interrupt(*_: Any) -> None:
-        job.interrupt()
+    def interrupt(number: int, _: Any) -> None:
+        job.interrupt(number)
 
     heard = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -427,24 +454,11 @@ def _interrupting(job: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def _saving(job: Run, path: Path | None) -> Iterator[None]:
-    """Save the state at the end of the block, also after an error, unless the job failed before reading."""
-    try:
-        yield
-    finally:
-        if path is not None and job.started:
-            try:
-                durable.save(job.calibrator, path)
-            except OSError as error:
-                raise StateError(f"{path}: the state cannot be written: {error.strerror or error}") from None
-
-
-def _check_state_file(state: Path | None, others: tuple[str | None, ...]) -> None:
+def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
     """Fail now, and not at the end of the run, if the state could not be written."""
-    if state is None:
-        return
     _check_place(state, "state")
+    if state.exists() and not state.is_file():
+        fail(f"{state}: the state cannot be read: it is no regular file")
     if any(other is not None and same_file(state, other) for other in others):
         fail(f"{state}: --state would overwrite another file of this run; give another name")
 
@@ -500,31 +514,31 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _calibrator(choice: Choice, state: Path | None) -> Calibrator:
-    """The calibrator saved in `state`, which must agree with the options, or a new one."""
-    saved = None if state is None else _saved_in(state)
+def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator, Checkpoint]:
+    """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
+    saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
     name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
     wanted = _new(REGISTRY[name], choice.parameters)
     if saved is None:
-        return wanted
+        return wanted, before
     differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(saved, key, None)]
     if type(saved) is not type(wanted) or differing:
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
-    return saved
+    return saved, before
 
 
-def _saved_in(state: Path) -> Calibrator | None:
-    """The calibrator in the file; None if the file does not exist."""
+def _saved_in(state: Path) -> tuple[Calibrator | None, Checkpoint]:
+    """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
-        saved = durable.load(state)
+        saved, before = checkpoints.load(state)
     except FileNotFoundError:
-        return None
+        return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
     if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
         what = f"{type(saved).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
-    return saved
+    return saved, before
 
 
 def _new(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
@@ -574,6 +588,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     console.print(scores_table(evaluation.boards()))
     for line in conclusions(evaluation):
         console.print(line)
+    if job.passed_over:
+        console.print(f"the {job.passed_over:,} rows before had been learned; --again learns them once more")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")

@@ -2,56 +2,138 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+from typing import Any
 
-from rich.console import Console
 from river import base, compose, linear_model, naive_bayes, preprocessing
 
-from streamcal.app.plot import save_reliability_picture
-from streamcal.app.report import scores_table
+from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.bernstein import Bernstein
 from streamcal.calibrators.online_platt import OnlinePlatt
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.datasets import BANK_CATEGORICAL, BANK_NUMERIC, BANK_ROWS, bank
-from streamcal.errors import InputError
+from streamcal.kernels.logistic import sigmoid
+from streamcal.metrics import LogLossDifference
 from streamcal.parameters.forgetting import Window
 from streamcal.parameters.scales import Logit
-from streamcal.stream.prequential import Prequential, Scoreboard
+from streamcal.stream.prequential import Scoreboard
 
 #: The score if a model returns no probabilities: a River classifier may return {} before it has learned.
 NO_SCORE = 0.5
 #: The window of the demonstration: a round number, chosen before any result was known.
 WINDOW = 5_000
 TELL_EVERY = 500
+#: The model whose drift and correction are shown, and the method.
+SHOWN, BY = "naive Bayes", "auto"
+#: Parts of the stream between which drift is shown.
+PARTS = 8
+#: Calls whose labels are wrong at first in `late_correction`, and the score that is looked at.
+MISTAKEN, LOOKED_AT = 500, 0.5
+
+
+@dataclass
+class Part:
+    """Sums over consecutive calls: how many, how many subscribed, and how many were predicted to."""
+
+    calls: int = 0
+    positives: int = 0
+    raw: float = 0.0
+    calibrated: float = 0.0
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The probability given to `LOOKED_AT`: all labels right, the last ones wrong, and those put right."""
+
+    right: float
+    wrong: float
+    corrected: float
 
 
 @dataclass(frozen=True)
 class Result:
-    """The measures by base model and method (or "raw"), and those of the running base rate as a forecast."""
+    """What `run` found, most of it by base model.
+
+    Attributes
+    ----------
+    boards : dict of dict of Scoreboard
+        The measures by base model and method, or "raw".
+    differences : dict of dict of LogLossDifference
+        The log loss of each method against the raw score.
+    base_rate : Scoreboard
+        The measures of the running base rate as a forecast.
+    parts : list of Part
+        The stream of `SHOWN` in parts of equal length.
+    correction : Correction
+        Of labels that were wrong, for the scores of `SHOWN`.
+    """
 
     boards: dict[str, dict[str, Scoreboard]]
+    differences: dict[str, dict[str, LogLossDifference]]
     base_rate: Scoreboard
+    parts: list[Part]
+    correction: Correction
 
 
 def run(tell: Callable[[int, float | None], None]) -> Result:
     """Learn and calibrate both base models over the whole bank stream; `tell(rows, share)` shows progress."""
     boards: dict[str, dict[str, Scoreboard]] = {}
+    differences: dict[str, dict[str, LogLossDifference]] = {}
+    parts, last = [Part() for _ in range(PARTS)], deque[tuple[float, bool]](maxlen=WINDOW + MISTAKEN)
     rows, total = 0, len(bases()) * BANK_ROWS
     for name, model in bases().items():
-        runs = {method: Prequential(calibrator) for method, calibrator in methods().items()}
-        for score, y in score_stream(model(), bank()):
-            for one in runs.values():
-                one.step(score, y)
+        calibrators = methods()
+        boards[name] = {method: Scoreboard() for method in ("raw", *calibrators)}
+        differences[name] = {method: LogLossDifference(adaptive=True) for method in calibrators}
+        for i, (score, y) in enumerate(score_stream(model(), bank())):
+            boards[name]["raw"].update(score, y)
+            for method, calibrator in calibrators.items():
+                p = calibrator.predict_one(score)
+                calibrator.learn_one(score, y)
+                boards[name][method].update_checked(p, float(y), 1.0)
+                differences[name][method].update_checked(p, score, float(y))
+                if (name, method) == (SHOWN, BY):
+                    _count(parts[min(i * PARTS // BANK_ROWS, PARTS - 1)], score, p, y)
+            if name == SHOWN:
+                last.append((score, y))
             rows += 1
             if rows % TELL_EVERY == 0:
                 tell(rows, rows / total)
-        first = next(iter(runs.values()))
-        boards[name] = {"raw": first.boards()["raw"]} | {method: one.calibrated for method, one in runs.items()}
-    return Result(boards, running_base_rate(y for _, y in bank()))
+    return Result(boards, differences, running_base_rate(y for _, y in bank()), parts, late_correction(list(last)))
+
+
+def _count(part: Part, raw: float, calibrated: float, y: bool) -> None:
+    part.calls += 1
+    part.positives += y
+    part.raw += raw
+    part.calibrated += calibrated
+
+
+def late_correction(scored: list[tuple[float, bool]]) -> Correction:
+    """Learn the last `MISTAKEN` labels as positive, all of them, and then take back those that were not.
+
+    Examples
+    --------
+    >>> found = late_correction([(i % 10 / 10.0, i % 10 >= 8) for i in range(1_000)])
+    >>> found.wrong > 2.0 * found.right, found.corrected == found.right
+    (True, True)
+    """
+    right, corrected = (VennAbers(forgetting=Window(WINDOW)) for _ in range(2))
+    earlier, late = scored[:-MISTAKEN], scored[-MISTAKEN:]
+    for cal in (right, corrected):
+        cal.learn_many([score for score, _ in earlier], [y for _, y in earlier])
+    for score, y in late:
+        right.learn_one(score, y)
+        corrected.learn_one(score, True)
+    wrong = corrected.predict_one(LOOKED_AT)
+    for score, y in late:
+        if not y:
+            corrected.unlearn_one(score, True)
+            corrected.learn_one(score, False)
+    return Correction(right.predict_one(LOOKED_AT), wrong, corrected.predict_one(LOOKED_AT))
 
 
 def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
@@ -70,48 +152,13 @@ def running_base_rate(labels: Iterable[bool]) -> Scoreboard:
 
 
 def methods() -> dict[str, Calibrator]:
-    """The three calibrators of the demonstration."""
+    """The calibrators of the demonstration."""
     return {
         "ops": OnlinePlatt(),
         "bernstein": Bernstein(10, scale=Logit(), forgetting=Window(WINDOW)),
         "venn-abers": VennAbers(forgetting=Window(WINDOW)),
+        BY: Auto(),
     }
-
-
-def report(result: Result, console: Console) -> None:
-    """Print the final tables, one per base model."""
-    console.print(
-        f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order: will the client subscribe?\n"
-        "Each call is scored, then calibrated, and only then learned, by the model and by\n"
-        "the calibrators. Always saying the base rate so far has "
-        f"log loss {result.base_rate.log_loss.value:.4f}."
-    )
-    for name, boards in result.boards.items():
-        console.print(f"\n[bold]{name}[/bold], learning online")
-        console.print(scores_table(boards))
-    console.print(
-        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls.\n"
-        "The calibration ratio is predicted over observed positives: 1 is right."
-    )
-
-
-def save_picture(result: Result, path: Path, console: Console) -> None:
-    """Save the reliability diagrams as a picture; without matplotlib, print how to install it."""
-    if find_spec("matplotlib") is None:
-        console.print(
-            '\nFor a picture of the reliability diagrams: pip install ".[plot]"', markup=False, soft_wrap=True
-        )
-        return
-    panels = {
-        name: {method: board.ece.reliability() for method, board in boards.items()}
-        for name, boards in result.boards.items()
-    }
-    path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it silently
-    try:
-        save_reliability_picture(path, panels, spacing="sqrt")
-    except (OSError, ValueError) as error:  # matplotlib checks the file format
-        raise InputError(f"{path}: the picture cannot be written: {error}") from None
-    console.print(f"\nReliability diagrams: {path}", soft_wrap=True)
 
 
 def bases() -> dict[str, Callable[[], base.Classifier]]:
@@ -133,14 +180,34 @@ def logistic_regression() -> base.Classifier:
     # Sparse one-hot features: a row then has 19 features instead of 62, with the same model.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder(drop_zeros=True)
     numbers = compose.Select(*BANK_NUMERIC) | preprocessing.StandardScaler()
-    return (numbers + words) | linear_model.LogisticRegression()
+    return (numbers + words) | compose.FuncTransformer(in_order) | linear_model.LogisticRegression()
 
 
 def gaussian_naive_bayes() -> base.Classifier:
     """Numeric and one-hot categorical features, and a Gaussian naive Bayes."""
     # Dense one-hot features: a Gaussian of a feature that is always 1 would have variance 0.
     words = compose.Select(*BANK_CATEGORICAL) | preprocessing.OneHotEncoder()
-    return (compose.Select(*BANK_NUMERIC) + words) | naive_bayes.GaussianNB()
+    return (compose.Select(*BANK_NUMERIC) + words) | compose.FuncTransformer(in_order) | GaussianNB()
+
+
+class GaussianNB(naive_bayes.GaussianNB):
+    """River's, with the posterior of two classes as a sigmoid: SciPy's logsumexp takes longer than all else it does."""
+
+    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        joint = self.joint_log_likelihood(x)
+        if len(joint) != 2:
+            return dict(super().predict_proba_one(x))
+        (one, of_one), (other, of_other) = joint.items()
+        return {one: float(sigmoid(of_one - of_other)), other: float(sigmoid(of_other - of_one))}
+
+
+def in_order(features: dict[Any, Any]) -> dict[Any, Any]:
+    """The features in the order of their names.
+
+    River selects and encodes them by sets of strings, whose order differs from one process to the next, and with it the
+    rounding of every sum over features.
+    """
+    return dict(sorted(features.items()))
 
 
 def score_stream(

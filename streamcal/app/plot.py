@@ -1,19 +1,41 @@
-"""Plots of reliability diagrams, and of weights over time, with matplotlib (the extra `plot`)."""
+"""Plots of reliability diagrams, and of rates and weights over time, with matplotlib (the extra `plot`).
+
+| function | takes |
+|---|---|
+| `plot_reliability` | name → `EqualMassECE.reliability()` |
+| `save_reliability_picture` | a path, and title → name → `EqualMassECE.reliability()` |
+| `plot_rates` | the ends of the parts of a stream, and name → mean probability, or share of positives, of each part |
+| `plot_weights` | `weights_over_time(steps, [cal.weights(), …])` of an `Auto` |
+| `text_reliability` | name → `EqualMassECE.reliability()`; makes text, without matplotlib |
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from streamcal.app.text_plot import text_reliability
 from streamcal.errors import InputError, StreamcalError
 from streamcal.metrics import ReliabilityData
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = [
+    "Spacing",
+    "WeightsOverTime",
+    "plot_rates",
+    "plot_reliability",
+    "plot_weights",
+    "save_reliability_picture",
+    "save_side_by_side",
+    "text_reliability",
+    "weights_over_time",
+]
 
 #: Scales of the axes: `sqrt` expands small probabilities and includes 0; `log` is for rates far below one percent.
 Spacing = Literal["linear", "sqrt", "log"]
@@ -30,6 +52,8 @@ LOG_MARGIN = 1.5
 #: Lower limit of logarithmic axes; smaller probabilities are drawn at the edge. Overconfident models predict 1e-100.
 LOG_RANGE = 1e5
 SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+#: The spacing of an axis by square roots, and its inverse.
+SQUARE_ROOT = (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)
 #: Fraction of the weight that may lie outside the axes on each side; it is counted in the outermost histogram bin.
 TAIL = 0.002
 
@@ -84,7 +108,7 @@ def plot_reliability(
     _draw_frame(ax, below, low, high, spacing)
     for i, (name, one) in enumerate(data.items()):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}")
+        _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}, {len(one.bins)} bins")
         _draw_histogram(below, one, colour, low, high, spacing)
     ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
     if title is not None:
@@ -102,10 +126,75 @@ def save_reliability_picture(
     """
     if not panels:
         raise InputError("there is nothing to draw: give at least one panel")
-    figure = _new_figure(len(panels))
-    for ax, (title, data) in zip(figure.axes, panels.items(), strict=True):
-        plot_reliability(data, ax, spacing=spacing, title=title)
+
+    def draw(title: str, data: Mapping[str, ReliabilityData]) -> Callable[[Axes], Axes]:
+        return lambda ax: plot_reliability(data, ax, spacing=spacing, title=title)
+
+    save_side_by_side(path, *(draw(title, data) for title, data in panels.items()))
+
+
+def save_side_by_side(path: str | os.PathLike[str], *draw: Callable[[Axes], Axes]) -> None:
+    """Save a picture of several axes in a row, each drawn by one of the functions, in the format of the path's name."""
+    figure = _new_figure(len(draw))
+    for ax, one in zip(figure.axes, draw, strict=True):
+        one(ax)
     figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
+
+
+def plot_rates(
+    ends: Sequence[float], rates: Mapping[str, Sequence[float]], ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw mean probabilities, and the share of positive labels, in consecutive parts of a stream: drift.
+
+    The y axis is spaced by square roots.
+
+    Parameters
+    ----------
+    ends
+        Number of observations at the end of each part, shape (n,), increasing.
+    rates
+        Name → n values in [0, 1]; the first, the share of positive labels, is drawn as an area.
+    ax, title
+        As for `plot_reliability`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw, or the lengths differ.
+    StreamcalError
+        Without matplotlib.
+    """
+    if not rates or not len(ends) or any(len(values) != len(ends) for values in rates.values()):
+        raise InputError("give the end of at least one part, and for each name as many values as parts")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    starts = [0.0, *ends[:-1]]
+    middles = [(start + end) / 2.0 for start, end in zip(starts, ends, strict=True)]
+    (first, observed), *predicted = rates.items()
+    ax.stairs(observed, [0.0, *ends], fill=True, color=FAINT, alpha=0.6, label=first)
+    ax.stairs(observed, [0.0, *ends], color=INK, linewidth=0.9)
+    for i, (name, values) in enumerate(predicted):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        ax.plot(middles, values, color=colour, marker=marker, markersize=5.5, linewidth=1.3, label=name, clip_on=False)
+    high = MARGIN * max(max(values) for values in rates.values()) or 1.0
+    ax.set_yscale("function", functions=SQUARE_ROOT)
+    ticks = _sqrt_ticks(high)
+    ax.set(xlim=(0.0, ends[-1]), ylim=(0.0, high), yticks=ticks, yticklabels=ticks)
+    ax.set_box_aspect(1)
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("observations", color=INK)
+    ax.set_ylabel("share of positive labels, mean probability", color=INK)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(color=FAINT, linewidth=0.6)
+    _draw_plain_frame(ax)
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    return ax
 
 
 class WeightsOverTime(NamedTuple):
@@ -163,9 +252,7 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
     ax.set_xlabel("observations learned", color=INK)
     ax.set_ylabel("weight", color=INK)
-    ax.tick_params(colors=INK, labelsize=9, length=3, width=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color("#999999")
+    _draw_plain_frame(ax)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
         handles[::-1],
@@ -213,10 +300,9 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     elif spacing == "linear":
         ax.locator_params(nbins=6)
     else:
-        root = {"functions": (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)}
-        ax.set_xscale("function", **root)
-        ax.set_yscale("function", **root)
-        ticks = [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]  # not crowded at 0
+        ax.set_xscale("function", functions=SQUARE_ROOT)
+        ax.set_yscale("function", functions=SQUARE_ROOT)
+        ticks = _sqrt_ticks(high)
         ax.set(xticks=ticks, yticks=ticks, xticklabels=ticks, yticklabels=ticks)
     ax.set(xlim=(low, high), ylim=(low, high))
     ax.set_box_aspect(1)
@@ -224,15 +310,25 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     ax.set_ylabel("frequency of positive labels", color=INK)
     ax.tick_params(labelbottom=False)
     ax.grid(color=FAINT, linewidth=0.6)
-    below.set_xlabel("probability", color=INK)
-    below.set_ylabel("share", color=INK)
+    below.set_xlabel("predicted probability", color=INK)
+    below.set_ylabel("share of\npredictions", color=INK)
     below.yaxis.set_major_formatter("{x:.0%}")
     for axes in (ax, below):
         axes.set_axisbelow(True)
-        axes.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
-        axes.tick_params(which="minor", length=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color("#999999")
+        _draw_plain_frame(axes)
+
+
+def _sqrt_ticks(high: float) -> list[float]:
+    """Ticks of an axis from 0 to `high` that is spaced by square roots, not crowded at 0."""
+    return [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]
+
+
+def _draw_plain_frame(ax: Axes) -> None:
+    """Ticks, and lines at the left and at the bottom only."""
+    ax.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
+    ax.tick_params(which="minor", length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#999999")
 
 
 def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:

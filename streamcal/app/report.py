@@ -79,6 +79,26 @@ def log_loss_verdict(difference: LogLossDifference) -> str:
     return f"Calibration is {verdict}: its log loss is {_sided(value)} ({level}: {_plain(near)} to {_sided(far)})."
 
 
+def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
+    """Which methods are better than the raw score in log loss, which worse, and on which the data are undecided.
+
+    Examples
+    --------
+    >>> better, same = LogLossDifference(adaptive=True), LogLossDifference(adaptive=True)
+    >>> better.update_many([0.9] * 500, [0.1] * 500, [True] * 500)
+    >>> same.update_many([0.9] * 500, [0.9] * 500, [True] * 500)
+    >>> print(verdicts({"one": better, "other": same}))
+    Log loss against raw, by 95 % confidence sequences: better one; undecided other.
+    """
+    found: dict[str, list[str]] = {"better": [], "undecided": [], "worse": []}
+    for name, difference in differences.items():
+        low, high = difference.interval
+        found["better" if high < 0.0 else "worse" if low > 0.0 else "undecided"].append(name)
+    said = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in found.items() if names)
+    level = max(difference.confidence for difference in differences.values())
+    return f"Log loss against raw, by {100.0 * level:g} % confidence sequences: {said}."
+
+
 def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
     """Which of these predict too many or too few positives: those whose interval of the ratio does not contain 1."""
     found = {name: _agreement(board.ratio) for name, board in boards.items()}
@@ -98,9 +118,9 @@ def _sided(difference: float) -> str:
     Examples
     --------
     >>> _sided(-0.000214), _sided(12.5), _sided(0.0)
-    ('0.00021 lower', '12 higher', '0 higher')
+    ('0.00021 lower', '12 higher', 'the same')
     """
-    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}"
+    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
 
 
 def _plain(value: float) -> str:

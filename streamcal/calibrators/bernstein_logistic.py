@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
+from streamcal.states import LARGEST_START, ensure, numbers
 
 
 class BernsteinLogistic(TableCalibrator):
@@ -78,3 +79,11 @@ class BernsteinLogistic(TableCalibrator):
         if not solution.solved:
             raise SolverError(f"BernsteinLogistic of degree {self.degree} ended with status {solution.status!r}")
         return BernsteinLogisticMap(self.scale, solution.x)
+
+    def _start_of(self, solved: ScaledMap) -> Any:
+        return np.asarray(solved.coefficients).tolist() if isinstance(solved, BernsteinLogisticMap) else None
+
+    def _start_from(self, start: Any) -> BernsteinLogisticMap:
+        coefficients = numbers(self.degree + 1, least=-LARGEST_START, most=LARGEST_START)(start)
+        ensure((coefficients[1:] >= coefficients[:-1]).all(), "the coefficients fall")
+        return BernsteinLogisticMap(self.scale, coefficients)

@@ -75,6 +75,6 @@ class CalibeatenOPS(SequentialCalibrator):
     def _state_fields(self) -> dict[str, Reader]:
         return {**super()._state_fields(), "newton": newton_state(2, INITIAL_CURVATURE)}
 
-    def _load(self, *, newton: list[float], **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
         super()._load(**fields)
-        self._newton.load(*newton)
+        self._newton.load(*fields["newton"])

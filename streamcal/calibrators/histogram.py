@@ -13,6 +13,9 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
 
+#: No more bins than cells of a grid.
+MOST_BINS = 2**20
+
 
 class HistogramBinning(TableCalibrator):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
@@ -54,8 +57,8 @@ class HistogramBinning(TableCalibrator):
     by_ratios = True
 
     def __init__(self, bins: int = 15, **common: Unpack[TableParameters]) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-            raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+            raise InputError(f"bins={bins!r} is not possible; give a whole number from 1 to {MOST_BINS:,}")
         self.bins = bins
         super().__init__(**common)
 

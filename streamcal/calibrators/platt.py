@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.errors import SolverError
@@ -10,6 +11,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit
 from streamcal.solvers.newton import fit_sigmoid
+from streamcal.states import LARGEST_START, number, row
 
 #: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
 LARGEST_TARGET = math.nextafter(1.0, 0.0)
@@ -66,3 +68,9 @@ class Platt(TableCalibrator):
             raise SolverError(f"the Newton iteration of Platt ended with status {solution.status!r}")
         slope, offset = (float(value) for value in solution.x)
         return SigmoidMap(self.scale, slope, offset)
+
+    def _start_of(self, solved: ScaledMap) -> Any:
+        return [solved.slope, solved.offset] if isinstance(solved, SigmoidMap) else None
+
+    def _start_from(self, start: Any) -> SigmoidMap:
+        return SigmoidMap(self.scale, *row(number(0.0, LARGEST_START), number(-LARGEST_START, LARGEST_START))(start))

@@ -10,13 +10,13 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import CapabilityError, MergeError, SolverError
+from streamcal.errors import CapabilityError, MergeError, SolverError, StateError
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.states import Fields, ensure, listed, number, row, unread
+from streamcal.states import Fields, ensure, flag, listed, number, row, unread
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Routing, Subproblems
@@ -64,9 +64,31 @@ class Readers:
             self._made[key] = made
         return made
 
+    def starts(self, present: bool) -> list[Any]:
+        """The maps that the next ones start from, as plain data: key, map, and whether it is the present one."""
+        known = {**self._starts, **self._made}
+        plain = [(key, self._method._start_of(found)) for key, found in known.items()]
+        return [[key, start, present and key in self._made] for key, start in plain if start is not None]
+
+    def start_from(self, parts: list[tuple[Key, Any, bool]]) -> None:
+        """Take over what `starts` wrote."""
+        self._starts = {key: start for key, start, _ in parts}
+        self._made = {key: start for key, start, present in parts if present}
+
     def all(self) -> dict[Key, CalibrationMap]:
         """The maps of all subproblems with observations: immutable, whatever changes later."""
-        return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
+        if self._method.reads_statistic:  # its predictors are no maps
+            return {key: self._solved(key, part, self._method.solve) for key, part in self._statistic.parts.items()}
+        return {key: self.get(key) for key in self._statistic.parts}  # type: ignore[misc]
+
+    def reads(self, statistic: Subproblems) -> bool:
+        """Whether they are of this statistic."""
+        return self._statistic is statistic
+
+    def over(self, statistic: Subproblems) -> Readers:
+        """The same of an equal statistic."""
+        self._statistic = statistic
+        return self
 
     def _solved(self, key: Key, part: Statistic, solve: Callable[[Any, Any], CalibrationMap]) -> CalibrationMap:
         """What the method predicts from a part; where its solver fails, the previous predictor, or the empty map."""
@@ -174,7 +196,7 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         self._additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
         self._routing = routing
         self._readers: Readers | None = None
-        self._readers_for: tuple[int, float] = (-1, 1.0)
+        self._readers_for: tuple[int, float] | None = None
         params = method.params()
         super().__init__(**{name: params[name] for name in ("forgetting", "refresh_every") if name in params})
 
@@ -206,15 +228,51 @@ class SubproblemsLearner(AdditiveLearner[Any, Map]):
         if self._additive is None:
             sequential: SequentialSubproblems = statistic
             return sequential
-        state = self._source.version, statistic.unit
+        return self._readers_over(statistic)
+
+    def _readers_over(self, statistic: Subproblems) -> Readers:
+        """What predictions are read from, over the present statistic."""
+        method, state = cast(AdditiveCalibrator[Any], self._additive), (self._source.version, statistic.unit)
         if self._readers is None or self._readers_for != state:
-            self._readers = Readers(self._additive, statistic, self._readers, self._count_unsolved)
+            self._readers = Readers(method, statistic, self._readers, self._count_unsolved)
             self._readers_for = state
-        return self._readers
+        return self._readers.over(statistic)
+
+    def _solved_or_last(self, statistic: Any) -> Map:
+        if self._additive is not None:  # one map of a subproblem, however it is read: the next one starts from it
+            self._readers_over(statistic)
+        return super()._solved_or_last(statistic)
+
+    # -- saving --------------------------------------------------------------------------------------------------
+
+    def _start_state(self) -> Any:
+        """What the next solves of the method start from: its own start, and the maps of the subproblems."""
+        method = self._additive
+        if method is None:
+            return None
+        present = self._readers is not None and self._readers_for == (self._source.version, self._present(None).unit)
+        parts = [] if self._readers is None else self._readers.starts(present)
+        own = method._start_state()
+        return [own, parts] if parts or own is not None else None
+
+    def _load_start(self, start: Any) -> None:
+        method, statistic = self._additive, self._present(None)
+        if method is None:
+            raise StateError(f"{self._method!r} has no start")
+        part = row(self._routing.key, method._start_from, flag)
+        own, parts = row(unread, listed(part))(start)
+        if own is not None:
+            method._load_start(own)
+        self._readers = Readers(method, statistic, None, self._count_unsolved)
+        self._readers.start_from(parts)
+        if any(present for _, _, present in parts):
+            self._readers_for = self._source.version, statistic.unit
 
     def _maps_of(self, statistic: Subproblems | SequentialSubproblems) -> Mapping[Key, CalibrationMap]:
         """The map of each subproblem."""
         if isinstance(statistic, SequentialSubproblems):
             return statistic.all()
+        if self._readers is not None and self._readers.reads(statistic):
+            return self._readers.all()
         method = cast(AdditiveCalibrator[Any], self._additive)
         return Readers(method, statistic, self._readers, self._count_unsolved).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator
@@ -10,6 +12,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.solvers.logistic import fit_logistic
+from streamcal.states import LARGEST_START, number
 
 
 class Temperature(TableCalibrator):
@@ -63,3 +66,9 @@ class Temperature(TableCalibrator):
         if not solution.solved:
             raise SolverError(f"the Newton iteration of Temperature ended with status {solution.status!r}")
         return SigmoidMap(self.scale, (1.0 + float(solution.x[0])) / reach, 0.0)
+
+    def _start_of(self, solved: ScaledMap) -> Any:
+        return solved.slope if isinstance(solved, SigmoidMap) else None
+
+    def _start_from(self, start: Any) -> SigmoidMap:
+        return SigmoidMap(self.scale, number(0.0, LARGEST_START)(start), 0.0)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.fusion.base import Fusion, FusionMap
     from streamcal.fusion.bernstein_fusion import BernsteinFusion
     from streamcal.fusion.copula import CopulaFusion
+    from streamcal.fusion.logistic import LogisticFusion
     from streamcal.fusion.mrmic import MRMIC
     from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
     from streamcal.fusion.prequential import PrequentialFusion
@@ -20,6 +21,7 @@ METHODS: Methods[type[Fusion]] = Methods(
     {
         "bernstein-fusion": "streamcal.fusion.bernstein_fusion.BernsteinFusion",
         "copula": "streamcal.fusion.copula.CopulaFusion",
+        "logistic-fusion": "streamcal.fusion.logistic.LogisticFusion",
         "mrmic": "streamcal.fusion.mrmic.MRMIC",
         "partial-order-venn-abers": "streamcal.fusion.partial_order_venn_abers.PartialOrderVennAbers",
         "prequential-fusion": "streamcal.fusion.prequential.PrequentialFusion",
@@ -43,6 +45,7 @@ __all__ = [
     "CopulaFusion",
     "Fusion",
     "FusionMap",
+    "LogisticFusion",
     "PartialOrderVennAbers",
     "PrequentialFusion",
 ]

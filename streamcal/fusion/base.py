@@ -10,6 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, MergeError
+from streamcal.fusion.missing import (
+    Missing,
+    check_present,
+    check_present_batch,
+    check_present_matrix,
+    coordinates_present,
+)
 from streamcal.learners.additive import AdditiveLearner, require
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
@@ -20,10 +27,14 @@ from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader, ensure, listed, maybe, text
+from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, by_places, places_of
 
 #: What may be given as scores: M numbers, or a dict of M names and numbers, which is read in the order of the names.
-Scores: TypeAlias = Sequence[float] | npt.NDArray[Any] | Mapping[str, float]
+#: Where a method takes missing scores, None and NaN are such, and so are names that a dict does not have.
+Scores: TypeAlias = Sequence[float | None] | npt.NDArray[Any] | Mapping[str, float | None]
 
+#: Scores that are fused.
+MOST_SCORES = 10_000
 #: Of the name of a score in a state, in characters.
 LONGEST_NAME = 100_000
 
@@ -36,20 +47,22 @@ class FusionMap(Shown, ABC):
 
     #: What its graph looks like, in a word or two, for the tables of methods.
     shape: ClassVar[str] = "smooth"
+    #: Whether scores may be missing: None or NaN.
+    takes_missing: bool = False
 
     def __init__(self, scales: tuple[Scale, ...]) -> None:
         self.scales = scales
 
     def predict_one(self, scores: Sequence[float] | npt.NDArray[Any]) -> float:
         """The probability at M scores."""
-        given = [check_score(score) for score in scores]
+        given = check_present(scores) if self.takes_missing else [check_score(score) for score in scores]
         if len(given) != len(self.scales):
             raise InputError(f"scores {scores!r} are {len(given)}; give {len(self.scales)}")
-        return self.at(tuple(scale.coordinate(s) for scale, s in zip(self.scales, given, strict=True)))
+        return self.at(coordinate(self.scales, given))
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
         """The probabilities at scores of shape (n, M), shape (n,)."""
-        x = coordinates(self.scales, check_scores_matrix(scores, len(self.scales)))
+        x = coordinates_of(self.scales, scores, self.takes_missing)
         return like(scores, self.at_many(x))
 
     def __call__(self, scores: Sequence[float]) -> float:
@@ -75,6 +88,62 @@ class MeanMap(FusionMap):
         columns = [scale.probabilities(column) for scale, column in each]
         mean: FloatArray = np.sum(columns, axis=0) / len(columns)
         return mean
+
+
+class MarginalMap(FusionMap):
+    """For each set of scores that an observation may have, the map fitted to all observations that have them.
+
+    A map is solved when it is first needed, from a statistic that does not change.
+    """
+
+    takes_missing = True
+
+    def __init__(self, scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], held: PresentScores[Any]) -> None:
+        super().__init__(scales)
+        self._fusion = fusion
+        self._held = held
+        self._maps: dict[Places, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _marginal_map, (self.scales, self._fusion, self._held.state(), self._held.unit)
+
+    def map_at(self, places: Places) -> Any:
+        """The map of the scores at these places."""
+        found = self._maps.get(places)
+        if found is None:
+            found = self._fusion.at_places(places)._map_of(self._held.marginal(places))
+            self._maps[places] = found
+        return found
+
+    def at(self, x: tuple[float, ...]) -> float:
+        places = places_of(x)
+        p: float = self.map_at(places).at(tuple([x[place] for place in places]))
+        return p
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        p = np.empty(len(x))
+        for places, rows in by_places(x):
+            p[rows] = self.map_at(places).at_many(np.ascontiguousarray(x[rows][:, places]))
+        return p
+
+    def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
+        """The pair (p₀, p₁), of a method that has intervals."""
+        places = places_of(x)
+        pair: tuple[float, float] = self.map_at(places).interval_at(tuple([x[place] for place in places]), w)
+        return pair
+
+    def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """`interval_at` for coordinates of shape (n, M)."""
+        lower, upper = np.empty(len(x)), np.empty(len(x))
+        for places, rows in by_places(x):
+            lower[rows], upper[rows] = self.map_at(places).intervals_at(np.ascontiguousarray(x[rows][:, places]), w)
+        return lower, upper
+
+
+def _marginal_map(scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], state: Any, unit: float) -> MarginalMap:
+    held = fusion._memory.statistic.empty()
+    held.restore(state)
+    return MarginalMap(scales, fusion, held.present(unit))
 
 
 class Fusion(Learner):
@@ -135,8 +204,8 @@ class Fusion(Learner):
         """The current map, immutable."""
 
 
-class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
-    """A fusion that is a function of a statistic of the tuples of coordinates.
+class NamedScores(Fusion):
+    """A fusion with a scale for each score, that reads scores by place or by name.
 
     Parameters
     ----------
@@ -144,25 +213,13 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         M, at least 1.
     scale : Scale or tuple of Scale
         The scale of the scores: one for all, or M of them.
-    forgetting, refresh_every
-        See `streamcal.learners.additive.AdditiveLearner`.
-
-    Notes
-    -----
-    Scores given as a dict are read in the order of their names. The first dict that is learned fixes the names;
-    afterwards other names are refused, and a sequence is read in the same order.
     """
 
-    def __init__(
-        self,
-        *,
-        n_scores: int = 2,
-        scale: Scale | tuple[Scale, ...] = Probability(),
-        forgetting: Forgetting = Forever(),
-        refresh_every: int = 1,
-    ) -> None:
-        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or n_scores < 1:
-            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number of at least 1")
+    noted = "clamped"
+
+    def __init__(self, n_scores: int, scale: Scale | tuple[Scale, ...]) -> None:
+        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or not 1 <= n_scores <= MOST_SCORES:
+            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number from 1 to {MOST_SCORES:,}")
         self.n_scores = n_scores
         self.scale = scale
         self._scales = scale if isinstance(scale, tuple) else (scale,) * n_scores
@@ -171,23 +228,23 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         for one in self._scales:
             require(one, Scale, "scale", "Probability(), Logit(lo, hi), Interval(lo, hi) or EmpiricalCDF, or a tuple")
         self._names: tuple[str, ...] | None = None
-        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
-    noted = "clamped"
-
-    # -- learning ------------------------------------------------------------------------------------------------
+    @property
+    @abstractmethod
+    def _takes_missing(self) -> bool:
+        """Whether scores may be missing."""
 
     def learn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         observation = self._checked(scores, y, w, t)
         self._learn(*observation)
         if observation[2] > 0.0 and isinstance(scores, Mapping):
-            self._names = names_of(scores)
+            self._names = self._names or names_of(scores)
 
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:
         s = self._read(scores)
         label, weight, time = check_label(y), check_weight(w), self._time(t)
-        clamped = sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True))
-        return self._coordinate(s), label, weight, time, clamped
+        clamped = sum(scale.clamps(one) for scale, one in zip(self._scales, s, strict=True) if one is not None)
+        return coordinate(self._scales, s), label, weight, time, clamped
 
     def _checked_many(
         self,
@@ -196,11 +253,127 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
+        check = check_present_batch if self._takes_missing else check_vector_batch
+        s, labels, weights = check(scores, self.n_scores, y, w)
         times = self._times(t, len(labels))
-        kept = np.ascontiguousarray(s[weights > 0.0].T)
+        kept = [np.ascontiguousarray(one[~np.isnan(one)]) for one in s[weights > 0.0].T]
         clamped = sum(scale.count_clamped(one) for scale, one in zip(self._scales, kept, strict=True))
-        return coordinates(self._scales, s), labels, weights, times, clamped
+        return coordinates_present(self._scales, s), labels, weights, times, clamped
+
+    def _read(self, scores: Scores) -> list[float | None]:
+        """M finite floats in the order of the scales, None for a score that is missing."""
+        if isinstance(scores, Mapping):
+            scores = self._by_name(scores)
+        elif isinstance(scores, (str, bytes)) or not isinstance(scores, (Sequence, np.ndarray)):
+            raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
+        if len(scores) != self.n_scores:
+            raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
+        return check_present(scores) if self._takes_missing else [check_score(score) for score in scores]
+
+    def _by_name(self, scores: Mapping[str, Any]) -> list[Any]:
+        """The scores in the order of their names, None for a name that is absent and may be."""
+        if not all(isinstance(name, str) for name in scores):
+            raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
+        names, known = names_of(scores), self._names
+        if known is None or names == known:
+            return [scores[name] for name in names]
+        if not (self._takes_missing and set(names) < set(known)):
+            raise InputError(f"the scores are named {', '.join(names)}; those learned were {', '.join(known)}")
+        return [scores.get(name) for name in known]
+
+    def _state(self) -> dict[str, Any]:
+        names = None if self._names is None else list(self._names)
+        return {"names": names, **super()._state()}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
+
+    def _load(self, *_: Any, **fields: Any) -> None:
+        names: list[str] | None = fields.pop("names")
+        ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
+        super()._load(**fields)
+        self._names = None if names is None else tuple(names)
+
+
+def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of scores given as a dict, in the order in which the scores are read."""
+    return tuple(sorted(scores))
+
+
+class AdditiveFusion(AdditiveLearner[Held, FusionMap], NamedScores):
+    """A fusion that is a function of a statistic of the tuples of coordinates.
+
+    Parameters
+    ----------
+    n_scores : int
+        M, at least 1.
+    scale : Scale or tuple of Scale
+        The scale of the scores: one for all, or M of them.
+    missing : {"raise", "marginal"}
+        What is done with an observation of which a score is missing: None, NaN, or a name that a dict does not have.
+        `"raise"` (default) refuses it, since NaN is more often an error than a model that is down. `"marginal"` learns
+        the scores that are there, and predicts by the fit to all observations that have those scores, as if there were
+        no others. A statistic is kept for each set of scores that observations had.
+    forgetting, refresh_every
+        See `streamcal.learners.additive.AdditiveLearner`.
+
+    Notes
+    -----
+    Scores given as a dict are read in the order of their names. The first dict that is learned fixes the names, and has
+    to have all of them, if with the score None; afterwards other names are refused, and a sequence is read in the same
+    order.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_scores: int = 2,
+        scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
+        forgetting: Forgetting = Forever(),
+        refresh_every: int = 1,
+    ) -> None:
+        if missing not in ("raise", "marginal"):
+            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
+        self.missing = missing
+        self._fusions: dict[Places, AdditiveFusion[Held]] = {}
+        NamedScores.__init__(self, n_scores, scale)
+        super().__init__(forgetting=forgetting, refresh_every=refresh_every)
+
+    @property
+    def _takes_missing(self) -> bool:
+        return self.missing == "marginal"
+
+    # -- the fits to the scores that are there -------------------------------------------------------------------
+
+    def at_places(self, places: Places) -> AdditiveFusion[Held]:
+        """A fusion of the scores at these places alone, with the same parameters, that has learned nothing."""
+        found = self._fusions.get(places)
+        if found is None:
+            own = {"n_scores": len(places), "scale": tuple([self._scales[place] for place in places])}
+            own |= {"missing": "raise", "forgetting": Forever(), "refresh_every": 1, **self._params_at(places)}
+            found = self._fusions[places] = type(self)(**{**self.params(), **own})
+        return found
+
+    def _params_at(self, places: Places) -> dict[str, Any]:
+        """The parameters that differ for the scores at these places, beside their number and scales."""
+        return {}
+
+    def _empty_statistic(self) -> Any:
+        complete = self.new_statistic()  # which refuses parameters that are not possible
+        return PresentScores(self._statistic_at, self.n_scores) if self._takes_missing else complete
+
+    def _statistic_at(self, places: Places) -> Held:
+        return self.at_places(places).new_statistic()
+
+    def _map_of(self, statistic: Any) -> FusionMap:
+        if not self._takes_missing:
+            return super()._map_of(statistic)
+        held = statistic.empty()
+        held.merge(statistic)
+        return MarginalMap(self._scales, self.clone(), held.present(statistic.unit))
+
+    # -- learning ------------------------------------------------------------------------------------------------
 
     def merge(self, other: Self) -> None:
         if self.same_parameters(other) and None not in (self._names, other._names) and self._names != other._names:
@@ -211,55 +384,26 @@ class AdditiveFusion(AdditiveLearner[Held, FusionMap], Fusion):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, scores: Scores, t: Time | None = None) -> float:
-        return self._map_at(t).at(self._coordinate(self._read(scores)))
+        return self._map_at(t).at(coordinate(self._scales, self._read(scores)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
+        x = coordinates_of(self._scales, scores, self._takes_missing)
         return like(scores, self._map_at(t).at_many(x))
 
     def empty_map(self) -> FusionMap:
         return MeanMap(self._scales)
 
-    # -- reading scores ------------------------------------------------------------------------------------------
 
-    def _read(self, scores: Scores) -> list[float]:
-        """M finite floats in the order of the scales."""
-        if isinstance(scores, Mapping):
-            if not all(isinstance(name, str) for name in scores):
-                raise InputError(f"scores {scores!r} have names that are not texts; give a dict name -> score")
-            names = names_of(scores)
-            if self._names not in (None, names):
-                raise InputError(
-                    f"the scores are named {', '.join(names)}; those learned were {', '.join(self._names)}"
-                )
-            scores = [scores[name] for name in names]
-        elif isinstance(scores, (str, bytes)) or not isinstance(scores, (Sequence, np.ndarray)):
-            raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
-        if len(scores) != self.n_scores:
-            raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")
-        return [check_score(score) for score in scores]
-
-    def _coordinate(self, s: list[float]) -> tuple[float, ...]:
-        return tuple([scale.coordinate(one) for scale, one in zip(self._scales, s, strict=True)])
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def _state(self) -> dict[str, Any]:
-        names = None if self._names is None else list(self._names)
-        return {"names": names, **super()._state()}
-
-    def _state_fields(self) -> dict[str, Reader]:
-        return {"names": maybe(listed(text(LONGEST_NAME), length=self.n_scores)), **super()._state_fields()}
-
-    def _load(self, *, names: list[str] | None, **fields: Any) -> None:
-        ensure(names is None or names == sorted(set(names)), "the names of the scores are in no order")
-        super()._load(**fields)
-        self._names = None if names is None else tuple(names)
+def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[float, ...]:
+    """The coordinates of checked scores, ABSENT for a missing one."""
+    return tuple([ABSENT if one is None else scale.coordinate(one) for scale, one in zip(scales, s, strict=True)])
 
 
-def names_of(scores: Mapping[str, float]) -> tuple[str, ...]:
-    """The names of scores given as a dict, in the order in which the scores are read."""
-    return tuple(sorted(scores))
+def coordinates_of(scales: tuple[Scale, ...], scores: npt.ArrayLike, takes_missing: bool) -> FloatArray:
+    """The coordinates of scores as they came, shape (n, M)."""
+    if takes_missing:
+        return coordinates_present(scales, check_present_matrix(scores, len(scales)))
+    return coordinates(scales, check_scores_matrix(scores, len(scales)))
 
 
 def coordinates(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:

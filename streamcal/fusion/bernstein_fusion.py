@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
+from streamcal.fusion.missing import Missing
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.kernels.tensor_bernstein import TensorPolynomial
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -15,10 +16,15 @@ from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.osqp import WarmTensorOSQP
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares
+from streamcal.statistics.present_scores import Places
 from streamcal.statistics.tensor_moments import TensorMoments, units
 
 #: Limit of the number of coefficients. A solve costs its third power, ten seconds at the limit, with matrices of 8 MB.
 MAX_COEFFICIENTS = 1_000
+
+
+#: The degree of every axis that is chosen for one, two, three … scores, and for more than these.
+CHOSEN, CHOSEN_FOR_MORE = (5, 5, 3, 2), 1
 
 
 class BernsteinFusion(AdditiveFusion[TensorMoments]):
@@ -32,8 +38,11 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
 
     Parameters
     ----------
-    degrees : int or tuple of int
-        K of every axis, or (K₁, …, K_M); each from 1 to 50, with Π(Kₘ + 1) ≤ 1,000 coefficients.
+    degrees : int, tuple of int or None
+        K of every axis, or (K₁, …, K_M); each from 1 to 50, with Π(Kₘ + 1) ≤ 1,000 coefficients. None (default) chooses
+        K from M: 5 for one and two scores, 3 for three, 2 for four, 1 for more, so that a solve takes at most ½ ms for
+        up to six scores. From seven on it takes 0.1 s to 3 s, and from ten on there are too many coefficients: use
+        `LogisticFusion`.
     n_scores : int
         M, at least 1.
     solver : {"active-set", "osqp"}
@@ -42,8 +51,8 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         One for all scores or one for each, with bounds. The paper works on ranks: give
         `EmpiricalCDF.from_scores(sample)` of an earlier sample for each score; ranks that change with the data would
         corrupt the sums.
-    forgetting, refresh_every
-        See `AdditiveLearner`. Learning never solves; the solve is at the first prediction after it.
+    missing, forgetting, refresh_every
+        See `AdditiveFusion`. Learning never solves; the solve is at the first prediction after it.
 
     Notes
     -----
@@ -78,11 +87,12 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
 
     def __init__(
         self,
-        degrees: int | tuple[int, ...] = 5,
+        degrees: int | tuple[int, ...] | None = None,
         n_scores: int = 2,
         solver: Literal["active-set", "osqp"] = "active-set",
         *,
         scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
         forgetting: Forgetting = Forever(),
         refresh_every: int = 1,
     ) -> None:
@@ -90,8 +100,13 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
         self.degrees = degrees
         self.solver = solver
-        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        super().__init__(
+            n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
+        )
         self._least_squares = (IsotonicTensorLeastSquares if solver == "active-set" else WarmTensorOSQP)(self._degrees)
+
+    def _params_at(self, places: Places) -> dict[str, Any]:
+        return {"degrees": tuple([self._degrees[place] for place in places])}
 
     def new_statistic(self) -> TensorMoments:
         self._degrees = _checked_degrees(self.degrees, self.n_scores)
@@ -132,8 +147,10 @@ class TensorMap(FusionMap):
         return found
 
 
-def _checked_degrees(degrees: int | tuple[int, ...], n_scores: int) -> tuple[int, ...]:
+def _checked_degrees(degrees: int | tuple[int, ...] | None, n_scores: int) -> tuple[int, ...]:
     """(K₁, …, K_M), or an `InputError`."""
+    if degrees is None:
+        degrees = CHOSEN[n_scores - 1] if n_scores <= len(CHOSEN) else CHOSEN_FOR_MORE
     each = degrees if isinstance(degrees, tuple) else (degrees,) * n_scores
     for degree in each:
         if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
@@ -144,6 +161,6 @@ def _checked_degrees(degrees: int | tuple[int, ...], n_scores: int) -> tuple[int
     if coefficients > MAX_COEFFICIENTS:
         raise InputError(
             f"degrees={degrees!r} of {n_scores} scores make {coefficients} coefficients, and {MAX_COEFFICIENTS} are"
-            " possible; give lower degrees"
+            " possible; give lower degrees, or use LogisticFusion"
         )
     return each

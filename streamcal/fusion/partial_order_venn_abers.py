@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from streamcal.calibrators.venn_abers import positive_weight
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinates
+from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinate, coordinates_of
+from streamcal.fusion.missing import Missing
 from streamcal.maps.points import POINTS
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.inputs import check_scores_matrix
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
-from streamcal.statistics.vector_table import VectorTable, distinct_rows, vector_table
+from streamcal.statistics.vector_table import VectorTable, check_limit, distinct_rows, vector_table
 
 
 class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
@@ -34,18 +34,26 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent"}
         As for `VennAbers`.
-    n_scores, scale, forgetting, refresh_every
+    n_scores, scale, missing, forgetting, refresh_every
         See `AdditiveFusion`. Any order-preserving scale gives the same fit; for margins use `Interval()`.
     resolution : int or None
-        None (default) keeps every distinct tuple; a number of cells for each score rounds tuples to a grid, a coarser
-        scoring rule fixed in advance. With fewer cells more tuples are comparable, and tied.
+        Cells of a grid for each score to which tuples are rounded from the start, a coarser scoring rule fixed in
+        advance; None (default): see `limit`. With fewer cells more tuples are comparable, and tied.
+    limit : int or None
+        Distinct tuples that are kept (default 1,000). When there are more, they are rounded to the finest grid of
+        4,096, 2,048, … cells for each score of which no more cells are in use; None keeps every tuple. With a scale
+        without bounds there is no limit.
 
     Notes
     -----
     Cost: an observation O(M log k) for k distinct tuples, the first prediction after it O(k²) for the order, and each
-    prediction a few minimum cuts: 0.6 ms at k = 500, 14 ms at 2,000. Use `Window` or a grid to bound k: on a grid,
-    predictions of many tuples are solved once for each cell. The fits are exact for unit weights, see
+    prediction a few minimum cuts: 0.6 ms at k = 500, 3 ms at the limit of 1,000, 14 ms at 2,000. Predictions of many
+    tuples on a grid are solved once for each cell. The fits are exact for unit weights, see
     `streamcal.solvers.partial_order`.
+
+    What the limit costs: 2,500 pairs on 64 cells moved probabilities by 0.06 in the root mean square, and 0.26 at most;
+    the Brier score rose by 0.002. The grid is chosen from the scores alone, whatever the labels, but not in advance:
+    for strict validity give `resolution`, or None and a `Window`.
 
     Both ends are nondecreasing in every score. p_y is max over upper sets U, min over lower sets L, of the mean label
     in U ∩ L together with (s, y), where U contains all tuples above s and L all below; as s increases there are more
@@ -80,30 +88,35 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         *,
         n_scores: int = 2,
         scale: Scale | tuple[Scale, ...] = Probability(),
+        missing: Missing = "raise",
         forgetting: Forgetting = Forever(),
         resolution: int | None = None,
+        limit: int | None = 1000,
         refresh_every: int = 1,
     ) -> None:
         if point not in POINTS:
             raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
         self.point = point
         self.resolution = resolution
-        super().__init__(n_scores=n_scores, scale=scale, forgetting=forgetting, refresh_every=refresh_every)
+        self.limit = check_limit(limit)
+        super().__init__(
+            n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
+        )
 
     def new_statistic(self) -> VectorTable:
-        return vector_table(self._scales, self.resolution)
+        return vector_table(self._scales, self.resolution, self.limit)
 
     def predict_interval_one(self, scores: Scores, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
         map = cast(PartialOrderMap, self._map_at(t))
-        return map.interval_at(self._coordinate(self._read(scores)), positive_weight(w))
+        return map.interval_at(coordinate(self._scales, self._read(scores)), positive_weight(w))
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """The multiprobabilities of scores of shape (n, M): two arrays of shape (n,)."""
         map = cast(PartialOrderMap, self._map_at(t))
-        x = coordinates(self._scales, check_scores_matrix(scores, self.n_scores))
+        x = coordinates_of(self._scales, scores, self._takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
@@ -125,6 +138,7 @@ class PartialOrderMap(FusionMap):
         self._order = PartialOrder(x[kept])
         self._positive, self._negative = positive[kept], weight[kept] - positive[kept]
         self._rounded = table.empty()
+        self._rounded.round_as(table)
         self._point = POINTS[point]
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
-from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores, coordinates
+from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
+from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -36,6 +37,9 @@ class PrequentialFusion(Fusion):
     candidates : tuple of AdditiveFusion or None
         At least one, all with the same number of scores; clones of them learn. Of equal losses the first one is
         selected. None is `BernsteinFusion` of the degrees 1, 2, 3 and 5, refreshed every 32 observations.
+    missing : {"raise", "marginal"}
+        See `AdditiveFusion`: with `"marginal"` the clones of the candidates have this policy; with `"raise"` (default)
+        each has its own.
     discount : float
         In (0, 1]; 1 (default) weights all losses equally, less lets old ones fade: 0.999 has a memory of about 1,000.
 
@@ -67,7 +71,13 @@ class PrequentialFusion(Fusion):
     merges = False
     unlearns = False
 
-    def __init__(self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0) -> None:
+    def __init__(
+        self,
+        candidates: tuple[AdditiveFusion, ...] | None = None,
+        discount: float = 1.0,
+        *,
+        missing: Missing = "raise",
+    ) -> None:
         given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
         if not isinstance(given, tuple) or not given:
             raise InputError(f"candidates={candidates!r} is not possible; give a tuple of fusions")
@@ -77,10 +87,15 @@ class PrequentialFusion(Fusion):
             raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
         if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
             raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
+        if missing not in ("raise", "marginal"):
+            raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
         self.candidates = candidates
         self.discount = discount
+        self.missing = missing
         self.n_scores = given[0].n_scores
         self._candidates = [candidate.clone() for candidate in given]
+        if missing == "marginal":
+            self._candidates = [candidate.clone().set_params(missing=missing) for candidate in given]
         self._losses = [0.0] * len(given)
 
     @property
@@ -115,9 +130,11 @@ class PrequentialFusion(Fusion):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        s, labels, weights = check_vector_batch(scores, self.n_scores, y, w)
+        takes_missing = all(candidate._takes_missing for candidate in self._candidates)
+        check = check_present_batch if takes_missing else check_vector_batch
+        s, labels, weights = check(scores, self.n_scores, y, w)
         for candidate in self._candidates:
-            coordinates(candidate._scales, s)
+            coordinates_present(candidate._scales, s)
         return s, labels, weights, self._times(t, len(labels)), 0
 
     def _time(self, t: Time | None) -> float:
@@ -129,11 +146,18 @@ class PrequentialFusion(Fusion):
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
         if w > 0.0:
+            self._require_times(np.array([t]))
             for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
                 self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
                 candidate.learn_one(x, y, w, t)
 
+    def _require_times(self, t: FloatArray) -> None:
+        """`ClockError` before any candidate has learned, if one of them refuses a time."""
+        for candidate in self._candidates:
+            candidate._memory.require_times(t)
+
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
+        self._require_times(t[w > 0.0])
         for row in zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True):
             self._learn(*row)
 

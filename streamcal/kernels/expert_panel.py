@@ -161,8 +161,8 @@ class Panel:
         self._places = len(regressions) + len(smoothers) + len(curves) + 3
         if sorted([*regressions, *smoothers, *curves, interval, protected, score]) != list(range(self._places)):
             raise ValueError(f"the experts are not at the places 0 to {self._places - 1}")
-        if anchor not in regressions:
-            raise ValueError(f"the anchor {anchor} is no regression")
+        if not 0 <= anchor < self._places:
+            raise ValueError(f"the anchor {anchor} is no expert")
         self._anchored = anchored
         self._rates = np.array(label_rates, dtype=np.float64)
         self._phi = np.zeros(len(FEATURES) + len(label_rates))

@@ -365,6 +365,10 @@ class HullTree(Search):
                 return leaf.w[self._path.position], leaf.p[self._path.position], leaf.count[self._path.position]
         return 0.0, 0.0, 0
 
+    def highest(self):
+        """The largest score held; NaN when empty. O(log k)."""
+        return math.nan if self._root is None else outermost(self._root, _RIGHT)
+
     @cython.locals(p0=cython.double)
     def interval(self, score: cython.double, w: cython.double):
         """The fits at `score` of the data and (score, 0, w), and of the data and (score, 1, w). O(log² k)."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
+from streamcal.errors import CapabilityError, InputError, MergeError, SolverError, StateError
 from streamcal.learners.learner import Learner
 from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
@@ -23,7 +23,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.states import Reader, unread, whole
+from streamcal.states import Reader, ensure, flag, row, unread, whole
 
 logger = logging.getLogger(__name__)
 
@@ -65,12 +65,12 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self.forgetting = forgetting
         self._timed = forgetting.timed
         self.refresh_every = refresh_every
-        self._memory = memory_under(forgetting, self.new_statistic(), self.pseudo_observations())
+        self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
         self._refreshing = Refreshing(self._memory, refresh_every)
         #: The object whose `present` returns the statistic for predictions.
         self._source = self._memory if refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
-        self._solved_for: tuple[int, float] = (-1, 1.0)
+        self._solved_for: tuple[int, float] | None = None
         self._unsolved = 0  # how many solves have failed
 
     @abstractmethod
@@ -141,6 +141,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
+        self._memory.require_times(t)  # before a first part is learned
         for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
@@ -181,11 +182,19 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _map_at(self, t: Time | None) -> Map:
         """The map as of `t`, solved anew only if the statistic has changed; if that fails, the last one solved."""
         statistic = self._present(t)
-        state = self._source.version, 1.0 if self.by_ratios else statistic.unit
+        state = self._solving_for(statistic)
         if self._solved is None or self._solved_for != state:
-            self._solved = self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
+            self._solved = self._map_of(statistic)
             self._solved_for = state
         return self._solved
+
+    def _empty_statistic(self) -> Held:
+        """The statistic that the memory holds: that of `solve`, unless a package holds several of them."""
+        return self.new_statistic()
+
+    def _map_of(self, statistic: Held) -> Map:
+        """The map for a statistic, which may be empty; if it cannot be solved, the last one."""
+        return self.empty_map() if statistic.n <= 0.0 else self._solved_or_last(statistic)
 
     def _solved_or_last(self, statistic: Held) -> Map:
         """`solve`; if its solver fails, the last map, or the empty one if there is none, and a count."""
@@ -211,23 +220,62 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._memory.as_of(None)
         refreshed = self._refreshing.state() if self.refresh_every > 1 else {}
         unsolved = {"unsolved": self._unsolved} if self._unsolved else {}
-        return {**super()._state(), "memory": self._memory.state(), **refreshed, **unsolved}
+        start = self._start_state()
+        started = {} if start is None else {"start": start}
+        return {**super()._state(), "memory": self._memory.state(), **refreshed, **unsolved, **started}
 
     def _state_fields(self) -> dict[str, Reader]:
         refreshed = dict.fromkeys(("since", "basis"), unread) if self.refresh_every > 1 else {}
         return {**super()._state_fields(), "memory": unread, **refreshed}
 
     def _optional_fields(self) -> dict[str, Reader]:
-        return {"unsolved": whole()}
+        return {"unsolved": whole(), "start": unread}
 
     def _load(
-        self, *, memory: Any, since: Any = None, basis: Any = None, unsolved: int | None = None, **fields: Any
+        self,
+        *,
+        memory: Any,
+        since: Any = None,
+        basis: Any = None,
+        unsolved: int | None = None,
+        start: Any = None,
+        **fields: Any,
     ) -> None:
         super()._load(**fields)
         self._unsolved = unsolved or 0
         self._memory.restore(memory)
         if self.refresh_every > 1:
             self._refreshing.restore({"since": since, "basis": basis})
+        if start is not None:
+            self._load_start(start)
+
+    def _start_state(self) -> Any:
+        """What the next solve starts from, as plain data, so that it ends where it would have, to the last bit.
+
+        None where a map does not depend on the one before. It is the last map, and whether that is the present one.
+        """
+        plain = None if self._solved is None else self._start_of(self._solved)
+        return None if plain is None else [plain, self._solved_for == self._solving_for(self._present(None))]
+
+    def _load_start(self, start: Any) -> None:
+        """Take over what `_start_state` wrote; `StateError` for anything else."""
+        self._solved, present = row(self._start_from, flag)(start)
+        if present:
+            statistic = self._present(None)
+            ensure(statistic.n > 0.0, "there is a map of nothing")
+            self._solved_for = self._solving_for(statistic)
+
+    def _solving_for(self, statistic: Held) -> tuple[int, float]:
+        """What the map depends on, for which it is solved once."""
+        return self._source.version, 1.0 if self.by_ratios else statistic.unit
+
+    def _start_of(self, solved: Map) -> Any:
+        """The parameters of a map of `solve`, as plain data; None where `solve` reads no `start`, or for other maps."""
+        return None
+
+    def _start_from(self, start: Any) -> Map:
+        """The inverse of `_start_of`; `StateError` where it is none."""
+        raise StateError(f"{type(self).__name__} has no start")
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class Learner(ABC):
         """Fields that earlier versions did not write; None where they are absent."""
         return {}
 
-    def _load(self, **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
         """Take over fields as they were read; `StateError` if one contradicts another. Extended by subclasses."""
         if self.noted is not None:
             self._noted = fields[self.noted]

@@ -377,7 +377,12 @@ def _sigmoid_line_one(slope: float, offset: float, x: float) -> float:
 
 
 def _sigmoids_one(parts: list[tuple[float, float, float]], x: float) -> float:
-    return min(sum([weight * _sigmoid_one(slope * x + offset) for weight, slope, offset in parts]), 1.0)
+    p = 0.0
+    for weight, slope, offset in parts:  # `_sigmoid_one` written out: nine calls took half of the time
+        z = slope * x + offset
+        e = math.exp(-abs(z))
+        p += weight * ((1.0 if z >= 0.0 else e) / (1.0 + e))
+    return min(p, 1.0)
 
 
 def _beta_one(a: float, b: float, c: float, log_odds: Callable[[float], float], x: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned
+from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned, require_jumps
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import MOST, Fields, ensure, maybe, number, unread, whole
@@ -164,7 +164,18 @@ class CountDecay(_DecayingMemory[Held]):
 class TimeDecay(_DecayingMemory[Held]):
     """Decay by time: the clock is the latest time learned."""
 
+    def __init__(
+        self, statistic: Held, prior: PseudoObservations | None, half_life: float, max_jump: float = math.inf
+    ) -> None:
+        super().__init__(statistic, prior, half_life)
+        self._max_jump = max_jump
+
+    def require_times(self, t: FloatArray) -> None:
+        require_jumps(self._clock, t, self._max_jump)
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        if t - self._clock > self._max_jump:
+            self.require_times(np.array([t]))
         self._advance(t)
         weight = w * self._growth(t)
         if weight < SMALLEST_HELD:

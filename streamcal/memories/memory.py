@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import StateError
+from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, record, unread, whole
@@ -105,8 +105,12 @@ class Memory(Generic[Held]):
         """Bring the statistic to time `t`, and return the stored weight of an observation of weight 1 at `t`."""
         return 1.0
 
+    def require_times(self, t: FloatArray) -> None:
+        """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
+        return None
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
-        """Learn one observation; only timed memories read `t`."""
+        """Learn one observation; only timed memories read `t`, and refuse one that is too far ahead."""
         self.statistic.update(x, y, w)
         self.version += 1
 
@@ -184,9 +188,26 @@ class Memory(Generic[Held]):
     def _own_state(self) -> dict[str, Any]:
         return {"statistic": self.statistic.state()}
 
-    def _own_load(self, *, statistic: Any) -> None:
-        self.statistic.restore(statistic)
+    def _own_load(self, *_: Any, **own: Any) -> None:
+        self.statistic.restore(own["statistic"])
         ensure(self.statistic.count >= self._prior_count or type(self).forgets_prior, "the prior is not held")
+
+
+def require_jumps(clock: float, t: FloatArray, most: float) -> None:
+    """`ClockError` if one of these times is further ahead than `most` of the latest one before it."""
+    if len(t) == 0:
+        return
+    before = np.maximum.accumulate(np.concatenate(([clock], t)))[:-1]
+    with np.errstate(over="ignore"):
+        ahead = (t - before > most) & np.isfinite(before)
+    if ahead.any():
+        row = int(np.argmax(ahead))
+        where = f" at place {row}" if len(t) > 1 else ""
+        raise ClockError(
+            f"time {t[row].item()!r}{where} is {(t[row] - before[row]).item():.4g} ahead of the latest one, "
+            f"{before[row].item()!r}, and more than max_jump={most:.4g}: everything held would be forgotten; drop the "
+            "observation, or give the forgetting policy a larger max_jump"
+        )
 
 
 def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:

@@ -8,7 +8,7 @@ from streamcal.errors import InputError
 from streamcal.memories.decay import CountDecay, TimeDecay
 from streamcal.memories.memory import Held, Memory
 from streamcal.memories.windows import CountWindow, TimeWindow
-from streamcal.parameters.forgetting import Decay, Forgetting, Window
+from streamcal.parameters.forgetting import Decay, Forgetting, Window, largest_jump
 from streamcal.parameters.prior import PseudoObservations
 
 
@@ -16,7 +16,11 @@ def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations 
     """A memory over an empty statistic, initialised with a prior; `InputError` if the policy allows no prior."""
     if isinstance(policy, Window):
         size = cast(float, policy.size)
-        return TimeWindow(statistic, prior, size) if policy.timed else CountWindow(statistic, prior, int(size))
+        return (
+            TimeWindow(statistic, prior, size, largest_jump(policy, size))
+            if policy.timed
+            else CountWindow(statistic, prior, int(size))
+        )
     if isinstance(policy, Decay):
         half_life = cast(float, policy.half_life)
         if not policy.timed:
@@ -25,5 +29,5 @@ def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations 
             raise InputError(
                 "a prior has no time, so it cannot fade under Decay(by='time'); use Decay by count, Window or Forever"
             )
-        return TimeDecay(statistic, prior, half_life)
+        return TimeDecay(statistic, prior, half_life, largest_jump(policy, half_life))
     return Memory(statistic, prior)

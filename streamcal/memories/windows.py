@@ -10,14 +10,46 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Held, Memory, columns, coordinates, never_learned, saved_columns
+from streamcal.memories.memory import (
+    Coordinate,
+    Held,
+    Memory,
+    columns,
+    coordinates,
+    never_learned,
+    require_jumps,
+    saved_columns,
+)
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, maybe, number, unread
+from streamcal.states import Fields, ensure, listed, maybe, number, row, unread, whole
 
 
-class CountWindow(Memory[Held]):
+class _Window(Memory[Held]):
+    """What both windows share: they hold observations, and the statistic can be summed anew from them."""
+
+    _evicted: int
+
+    def _sums(self) -> dict[str, Any]:
+        """The statistic with its rounding errors, and how many observations have left since it was last summed anew.
+
+        Nothing where sums have no rounding errors: what follows is then the same after they were summed anew.
+        """
+        saved = self.statistic.state()  # first: it may find that its sums have no rounding errors any more
+        return {"sums": [self._evicted, saved]} if self.statistic.drifts else {}
+
+    def _take_sums(self, evicted: int, saved: Any) -> int:
+        """Take over saved sums, and return `evicted`, unless they are those of other observations than are held."""
+        own = self.statistic.empty()
+        own.restore(saved)
+        if not own.agrees(self.statistic):
+            return 0
+        self.statistic.restore(saved)
+        return evicted
+
+
+class CountWindow(_Window[Held]):
     """The last `size` observations.
 
     `_buffer` holds them, the oldest first, with None in place of a retracted one; the entry at index i has sequence
@@ -131,20 +163,25 @@ class CountWindow(Memory[Held]):
             assert {entry: list(own) for entry, own in self._places.items()} == places
 
     def _own_state(self) -> dict[str, Any]:
-        return {"buffer": [list(entry) for entry in self._buffer if entry is not None]}
+        return {"buffer": [list(entry) for entry in self._buffer if entry is not None], **self._sums()}
 
     def _fields(self) -> Fields:
         return {"buffer": listed(unread, most=self._size)}
 
-    def _own_load(self, *, buffer: list[Any]) -> None:
+    def _optional_fields(self) -> Fields:
+        return {"sums": row(whole(0, self._size), unread)}
+
+    def _own_load(self, *, buffer: list[Any], sums: tuple[int, Any] | None) -> None:
         if buffer:
             x, y, w = saved_columns(buffer, 3)
             self.statistic.require_possible(x, y)
             ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")
             self.learn_many(x, y, w, w)
+        if sums is not None:
+            self._evicted = self._take_sums(*sums)
 
 
-class TimeWindow(Memory[Held]):
+class TimeWindow(_Window[Held]):
     """The observations with clock − size < t ≤ clock.
 
     `_entries` holds them, sorted by (t, x, y, w). The statistic contains those with t > `_edge`. A prediction as of a
@@ -154,9 +191,12 @@ class TimeWindow(Memory[Held]):
 
     steady = False
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: float) -> None:
+    def __init__(
+        self, statistic: Held, prior: PseudoObservations | None, size: float, max_jump: float = math.inf
+    ) -> None:
         super().__init__(statistic, prior)
         self._size = size
+        self._max_jump = max_jump
         self._clock = -math.inf
         self._edge = -math.inf
         self._entries: SortedList[tuple[float, Coordinate, float, float]] = SortedList()
@@ -173,7 +213,12 @@ class TimeWindow(Memory[Held]):
         self._move_edge(min(now - self._size, math.nextafter(now, -math.inf)))
         return 1.0
 
+    def require_times(self, t: FloatArray) -> None:
+        require_jumps(self._clock, t, self._max_jump)
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        if t - self._clock > self._max_jump:
+            self.require_times(np.array([t]))
         self._advance(t)
         if t <= self._edge:
             self.late += 1
@@ -265,12 +310,15 @@ class TimeWindow(Memory[Held]):
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
-        return {"clock": clock, "entries": [list(entry) for entry in self._entries]}
+        return {"clock": clock, "entries": [list(entry) for entry in self._entries], **self._sums()}
 
     def _fields(self) -> Fields:
         return {"clock": maybe(number()), "entries": listed(unread)}
 
-    def _own_load(self, *, clock: float | None, entries: list[Any]) -> None:
+    def _optional_fields(self) -> Fields:
+        return {"sums": row(whole(), unread)}
+
+    def _own_load(self, *, clock: float | None, entries: list[Any], sums: tuple[int, Any] | None) -> None:
         ensure(clock is not None or not entries, "observations are held and no clock")
         if clock is not None:
             self._advance(clock)
@@ -280,6 +328,8 @@ class TimeWindow(Memory[Held]):
             ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")
             ensure(((t > self._edge) & (t <= self._clock)).all(), "a time is outside of the window")
             self.learn_many(x, y, w, t)
+        if sums is not None:
+            self._evicted = self._take_sums(*sums)
 
 
 def _after(t: float) -> tuple[float]:

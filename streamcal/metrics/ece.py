@@ -88,13 +88,15 @@ class EqualMassECE(Metric):
                 moved.append(min(cell.weight, cell.predicted + cell.positive))
         return 2.0 * math.fsum(moved) / self._weight if moved else 0.0
 
-    def reliability(self, confidence: float = 0.95) -> ReliabilityData:
-        """The data of a reliability diagram over these bins. O(c log c).
+    def reliability(self, confidence: float = 0.95, bins: int | None = None) -> ReliabilityData:
+        """The data of a reliability diagram over these bins, or over another number of them. O(c log c).
 
         Parameters
         ----------
         confidence : float
             Level of the pointwise intervals of the frequencies, above 0 and below 1, default 0.95.
+        bins : int or None
+            Another number of bins, at least 1; fewer are easier to tell apart in a picture.
 
         Returns
         -------
@@ -103,7 +105,7 @@ class EqualMassECE(Metric):
         Raises
         ------
         InputError
-            For another confidence, and before the first observation.
+            For another confidence or number, and before the first observation.
 
         Examples
         --------
@@ -114,9 +116,11 @@ class EqualMassECE(Metric):
         """
         if not 0.0 < confidence < 1.0:
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
+        if bins is not None and bins < 1:
+            raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
         if self._weight <= 0.0:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
-        return reliability_data(self._cells, self.bins, confidence)
+        return reliability_data(self._cells, self.bins if bins is None else bins, confidence)
 
     def holds(self, p: float) -> bool:
         """Whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""

@@ -36,6 +36,8 @@ class MulticlassMap(Shown, ABC):
     sums_to_one: ClassVar[bool] = False
     #: The parameters that an iterative solver found, by name: the next solve may begin there.
     solution: Mapping[Any, float] = MappingProxyType({})
+    #: The labels for which they were found, in order.
+    solved_labels: Sequence[ClassLabel] = ()
 
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
         """The probabilities of the labels of `scores`, summing to one."""
@@ -81,9 +83,14 @@ class MulticlassCalibrator(Learner):
     """A method for several classes: it learns which label followed scores by label, and predicts probabilities.
 
     An observation is a dict label → score in [0, 1] and the label that occurred. Labels are strings, bools, whole
-    numbers or finite floats, and may appear at any time. A label that is not among the scores is left out of the
-    observation; if it is the one that occurred, it is included with the score 0. Predictions are for the labels that
-    have scores, and sum to one; a label without observations keeps its score, up to the normalisation.
+    numbers or finite floats, and may appear at any time. Predictions are for the labels that have scores, and sum to
+    one; a label without observations keeps its score, up to the normalisation.
+
+    **A label that an observation does not name has the score 0 in it.** That holds for a label that occurs without a
+    score, and for all labels that are known when a prediction is made: 2,000 observations without a label that came
+    once are 2,000 observations of the score 0, and the share of that label there is 1 in 2,001. So what was learned
+    before a label was known counts against it, whatever the order. `TemperatureScaling`, which has no parameter for a
+    label, and sequential methods, to which a label is new when they first see it, leave such labels out.
     """
 
     #: Whether the scores of an observation must sum to one.

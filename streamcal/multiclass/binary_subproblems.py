@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import math
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
 from streamcal.parameters.scales import Probability
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.class_subproblems import NOBODY, ClassSubproblems
 from streamcal.statistics.keyed import Key
 from streamcal.statistics.subproblems import Subproblems
 
@@ -23,6 +25,51 @@ class Predictors(Protocol):
 
     def get(self, key: Key, /) -> Any:
         """The predictor of a subproblem, a map or a calibrator; None where it has no observation."""
+
+
+class UpToHighest:
+    """A predictor of a late label, which reads scores no higher than the highest of the label so far.
+
+    Above it a method would extrapolate from the score 0 of observations that did not name the label: a sigmoid through
+    a share of 0.0005 at 0 may be at 0.8 for a score of 0.001, and the upper end of a Venn-Abers interval is 1.
+    """
+
+    def __init__(self, own: Any, highest: float) -> None:
+        self._own = own
+        self._highest = highest
+        self.scale = own.scale
+
+    def predict_one(self, score: float) -> float:
+        return float(self._own.at(min(self.scale.coordinate(score), self._highest)))
+
+    def predict_many(self, scores: FloatArray) -> FloatArray:
+        found: FloatArray = self._own.at_many(np.minimum(self.scale.coordinates(scores), self._highest))
+        return found
+
+    def interval_at(self, x: float) -> tuple[float, float]:
+        """The multiprobability (p₀, p₁)."""
+        interval: tuple[float, float] = self._own.interval_at(min(x, self._highest))
+        return interval
+
+
+class Limited:
+    """Predictors, of which those of late labels read scores no higher than the highest so far."""
+
+    def __init__(self, predictors: Predictors, statistic: ClassSubproblems) -> None:
+        self._predictors = predictors
+        self._statistic = statistic
+
+    def get(self, key: Key, /) -> Any:
+        """The predictor of a subproblem; None where it has no observation."""
+        own = self._predictors.get(key)
+        return own if own is None else limited(own, key, self._statistic)
+
+
+def limited(own: Any, key: Key, statistic: ClassSubproblems) -> Any:
+    """The predictor of a subproblem, limited where a label is late."""
+    highest = getattr(statistic.part(key), "highest", math.nan)  # sums of a basis have none, and need none
+    late = highest == highest and statistic.is_late(cast(tuple[Any, ...], key))
+    return UpToHighest(own, highest) if late else own
 
 
 class SubproblemsMap(MulticlassMap):
@@ -56,7 +103,8 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     """A multiclass calibrator made of a binary method, for each subproblem with an observation held.
 
     Whole observations are held, under the forgetting policy of `method`. A subproblem without observations is
-    predicted by its score.
+    predicted by its score. Where `method` is additive, a label that an observation does not name has the score 0 in
+    it, also in observations learned before the label was known (see `ClassSubproblems`).
     """
 
     def __init__(self, method: Calibrator, strategy: Strategy) -> None:
@@ -81,6 +129,12 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
                 counts[name] += count
         return counts
 
+    def new_statistic(self) -> Subproblems | SequentialSubproblems:
+        method = self._additive
+        if method is None:
+            return SequentialSubproblems(self._method, self._strategy)
+        return ClassSubproblems(method.new_statistic, method.scale, self._strategy, method.pseudo_observations())
+
     # -- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
@@ -97,10 +151,20 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         if self.refresh_every > 1:
             return self._map_at(t)
-        return SubproblemsMap(self._strategy, self._readers_at(t))
+        return SubproblemsMap(self._strategy, self._predictors_at(t))
+
+    def _predictors_at(self, t: Time | None) -> Predictors:
+        """What the predictions of the subproblems as of `t` are read from, until the next change."""
+        readers = self._readers_at(t)
+        statistic = self._present(t)
+        return Limited(readers, statistic) if isinstance(statistic, ClassSubproblems) else readers
 
     def solve(self, statistic: Subproblems | SequentialSubproblems, start: MulticlassMap | None) -> MulticlassMap:
-        return SubproblemsMap(self._strategy, self._maps_of(statistic))
+        maps = self._maps_of(statistic)
+        if isinstance(statistic, ClassSubproblems):
+            named = {key: own for key, own in maps.items() if NOBODY not in cast(tuple[Any, ...], key)}
+            maps = {key: limited(own, key, statistic) for key, own in named.items()}
+        return SubproblemsMap(self._strategy, maps)
 
     def empty_map(self) -> MulticlassMap:
         return SubproblemsMap(self._strategy, {})

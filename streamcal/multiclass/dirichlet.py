@@ -29,8 +29,9 @@ class Dirichlet(SoftmaxScaling):
 
     Notes
     -----
-    K² + K parameters: with few observations per class, `VectorScaling` is safer. Labels that are not in an observation
-    are left out of its sums. Scores must sum to one, up to 0.01; ln s is limited to −16 from below.
+    K² + K parameters: with few observations per class, `VectorScaling` is safer. A label that an observation does not
+    name has the score 0 in it, see `MulticlassCalibrator`. Scores must sum to one, up to 0.01; ln s is limited to −16
+    from below.
 
     Cost: an observation O(K), a prediction after it O(k·K⁴) for k distinct score vectors held, by Newton steps from the
     previous solution: use a window, and `refresh_every`. Memory O(k·K).

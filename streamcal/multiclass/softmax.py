@@ -12,12 +12,13 @@ import numpy as np
 from streamcal.errors import InputError, SolverError
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
-from streamcal.multiclass.labels import ClassLabel, in_order
+from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
-from streamcal.statistics.class_table import ClassTable
+from streamcal.states import LARGEST_START, ensure, listed, numbers, row
+from streamcal.statistics.class_table import ClassPoints, ClassTable
 
 #: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
 #: infinite feature. Click rates are far above.
@@ -114,7 +115,8 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     Notes
     -----
     With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near the
-    identity with few observations, and with many the prior is negligible. In addition a ridge of 1e-9 per unit of
+    identity with few observations, and with many the prior is negligible. A label that an observation does not name has
+    the score 0 in it, also in observations learned before the label was known. In addition a ridge of 1e-9 per unit of
     weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
@@ -133,7 +135,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     # -- solving -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: ClassTable, start: MulticlassMap | None) -> MulticlassMap:
-        points = statistic.points()
+        points = self._points(statistic)
         labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
         names = self._parameters(labels)
         place = {name: i for i, name in enumerate(names)}
@@ -149,9 +151,27 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         solution = fit_softmax(parts, penalty, initial)
         if not solution.solved:
             raise SolverError(f"the Newton iteration of {type(self).__name__} ended with status {solution.status!r}")
-        found = self._map_of_parameters(labels, solution.x)
-        found.solution = dict(zip(names, solution.x.tolist(), strict=True))
+        return self._map_of_solution(labels, solution.x)
+
+    def _map_of_solution(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
+        """The map of a solution, from which the next solve may begin."""
+        found = self._map_of_parameters(labels, delta)
+        found.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
+        found.solved_labels = labels
         return found
+
+    def _start_of(self, solved: MulticlassMap) -> Any:
+        return [list(solved.solved_labels), list(solved.solution.values())] if solved.solution else None
+
+    def _start_from(self, start: Any) -> MulticlassMap:
+        labels, delta = row(listed(check_class), numbers(None, least=-LARGEST_START, most=LARGEST_START))(start)
+        ensure(labels == in_order(set(labels)), "the labels of the start are in no order")
+        ensure(len(delta) == len(self._parameters(labels)), "the start has another number of parameters")
+        return self._map_of_solution(labels, delta)
+
+    def _points(self, statistic: ClassTable) -> list[ClassPoints]:
+        """The observations held; a label that one does not name has the score 0 in it."""
+        return [among_all(statistic.points())]
 
     @abstractmethod
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
@@ -168,6 +188,23 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     @abstractmethod
     def _map_of_parameters(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
         """The map of a solution."""
+
+
+def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
+    """All observations of a table with all of its labels: scores and weights are 0 where a label is not named.
+
+    So the observations learned before a label was known count against it.
+    """
+    labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
+    place = {label: column for column, label in enumerate(labels)}
+    size = sum(len(part.scores) for part in points)
+    scores, weights = np.zeros((size, len(labels))), np.zeros((size, len(labels)))
+    start = 0
+    for part in points:
+        rows, columns = slice(start, start + len(part.scores)), [place[label] for label in part.labels]
+        scores[rows, columns], weights[rows, columns] = part.scores, part.weights
+        start = rows.stop
+    return ClassPoints(tuple(labels), scores, weights)
 
 
 def nonnegative(value: float, name: str) -> float:

@@ -8,45 +8,76 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from streamcal.multiclass.labels import ClassLabel, check_class
+from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.multiclass.observations import read_back
 from streamcal.parameters.types import FloatArray
-from streamcal.states import listed
+from streamcal.states import listed, maybe
+from streamcal.statistics.class_subproblems import NOBODY, ClassRouting, Unnamed
 from streamcal.statistics.class_table import require_classes
-from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing
+from streamcal.statistics.subproblems import Routed, RoutedColumn
+from streamcal.statistics.totals import Totals
 
 #: A binary subproblem, positive if the last of these labels occurred; (L,), or (I, J) for outcomes I and J only.
 Subproblem: TypeAlias = tuple[ClassLabel, ...]
 
 
-class Strategy(Routing):
+class Strategy(ClassRouting):
     """Labels are in order, so that a subproblem and its orientation do not depend on the order of arrival."""
 
     #: Number of labels of a subproblem.
     size: ClassVar[int]
 
-    @abstractmethod
-    def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
-        """All subproblems of these labels."""
+    def label(self, plain: Any) -> ClassLabel:
+        return check_class(plain)
+
+    def labels_of(self, x: Any) -> tuple[ClassLabel, ...]:
+        texts, numbers, _ = x
+        labels: tuple[ClassLabel, ...] = texts + numbers
+        return labels
+
+    def ordered(self, labels: Any) -> list[ClassLabel]:
+        return in_order(labels)
 
     def route(self, x: Any, y: float) -> Routed:
         texts, numbers, scores = x
         return self.routed(texts + numbers, scores, int(y))
 
+    def route_among(self, x: Any, y: float, labels: Sequence[ClassLabel]) -> Routed:
+        own, scores = self.labels_of(x), x[2]
+        if len(own) == len(labels):
+            return self.routed(own, scores, int(y))
+        given = dict(zip(own, scores, strict=True))
+        return self.routed(labels, [given.get(label, 0.0) for label in labels], labels.index(own[int(y)]))
+
     def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
         labels, scores, present, outcome = read_back(x, y)
-        place = {label: column for column, label in enumerate(labels)}
         given = dict(zip(labels, scores.T, strict=True))
-        for key in self.subproblems(labels):
-            own = [place[label] for label in key]
-            concerned = np.array([self.concerns(key, label) for label in labels])
-            rows = present[:, own].all(axis=1) & concerned[outcome]
+        shown = dict(zip(labels, present.T, strict=True))
+        for key, rows, positive in self._concerned(labels, labels, outcome):
+            rows = rows & np.logical_and.reduce([shown[label] for label in key])
             if rows.any():
-                yield key, rows, self.score_many(key, given)[rows], outcome[rows] == own[-1]
+                yield key, rows, self.score_many(key, given)[rows], positive[rows]
+
+    def route_many_among(self, x: FloatArray, y: FloatArray, labels: Sequence[ClassLabel]) -> Iterator[RoutedColumn]:
+        named, scores, _, outcome = read_back(x, y)
+        given = {**dict.fromkeys(labels, np.zeros(len(y))), **dict(zip(named, scores.T, strict=True))}
+        for key, rows, positive in self._concerned(labels, named, outcome):
+            if rows.any():
+                yield key, rows, self.score_many(key, given)[rows], positive[rows]
+
+    def _concerned(
+        self, labels: Sequence[ClassLabel], named: Sequence[ClassLabel], outcome: npt.NDArray[np.intp]
+    ) -> Iterator[tuple[Subproblem, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+        """The subproblems of labels; the rows that are part of each, and those in which its last label came."""
+        came = {label: outcome == place for place, label in enumerate(named)}
+        never = np.zeros(len(outcome), dtype=np.bool_)
+        for key in self.subproblems(labels):
+            yield key, self.rows(key, came, len(outcome)), came.get(key[-1], never)
 
     def key(self, plain: Any) -> Subproblem:
-        return tuple(listed(check_class, length=self.size)(plain))
+        return tuple(listed(maybe(check_class), length=self.size)(plain))  # None: see `ClassSubproblems`
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         require_classes(x, y)
@@ -56,8 +87,10 @@ class Strategy(Routing):
         """The subproblems of an observation with these labels, where the one at place `came` occurred."""
 
     @abstractmethod
-    def concerns(self, key: Subproblem, y: ClassLabel) -> bool:
-        """Whether an observation with the outcome `y` is part of a subproblem of its labels."""
+    def rows(
+        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
+    ) -> npt.NDArray[np.bool_]:
+        """The rows that are part of a subproblem, from the rows in which each label came; shape (size,)."""
 
     @abstractmethod
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
@@ -90,8 +123,21 @@ class OneAgainstRest(Strategy):
         positive[came] = True
         return [(label,) for label in labels], scores, positive
 
-    def concerns(self, key: Subproblem, y: ClassLabel) -> bool:
-        return True
+    def rows(
+        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
+    ) -> npt.NDArray[np.bool_]:
+        return np.ones(size, dtype=np.bool_)
+
+    def route_nobody(self, x: Any, y: float) -> Routed:
+        return [(NOBODY,)], 0.0, [False]
+
+    def route_many_nobody(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
+        yield (NOBODY,), slice(None), np.zeros(len(y)), np.zeros(len(y), dtype=np.bool_)
+
+    def unnamed(self, held: Mapping[Any, tuple[int, float, float]], totals: Totals) -> Iterator[Unnamed]:
+        for key, (number, weight, _) in held.items():
+            yield key, 0.0, False, totals.count - number, totals.n - weight
+        yield (NOBODY,), 0.0, False, totals.count, totals.n
 
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         return scores[key[0]]
@@ -125,8 +171,43 @@ class OneAgainstOne(Strategy):
         pair_scores = [share(scores[first], scores[last]) for first, last in pairs]
         return keys, pair_scores, [last == came for _, last in pairs]
 
-    def concerns(self, key: Subproblem, y: ClassLabel) -> bool:
-        return y in key
+    def rows(
+        self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
+    ) -> npt.NDArray[np.bool_]:
+        rows = np.zeros(size, dtype=np.bool_)
+        for label in key:
+            if label in came:
+                rows |= came[label]
+        return rows
+
+    def route_nobody(self, x: Any, y: float) -> Routed:
+        own, score = self.labels_of(x)[int(y)], x[2][int(y)]
+        return [(own, NOBODY), (NOBODY, own)], [share(score, 0.0), share(0.0, score)], [False, True]
+
+    def route_many_nobody(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
+        labels, scores, _, outcome = read_back(x, y)
+        for place, own in enumerate(labels):
+            rows = outcome == place
+            if rows.any():
+                given: Any = {own: scores[:, place], NOBODY: np.zeros(len(y))}
+                keys: Any = ((own, NOBODY), False), ((NOBODY, own), True)
+                for key, positive in keys:
+                    yield key, rows, self.score_many(key, given)[rows], np.full(int(rows.sum()), positive)
+
+    def unnamed(self, held: Mapping[Any, tuple[int, float, float]], totals: Totals) -> Iterator[Unnamed]:
+        sides = {}  # key and label → number and weight of the observations in which that label came
+        for key, (number, weight, positive) in held.items():
+            for label, own in zip(key, (weight - positive, positive), strict=True):
+                sides[key, label] = round(number * own / weight) if weight > 0.0 else 0, own
+        most: dict[ClassLabel, tuple[int, float]] = {}
+        for (_, label), side in sides.items():
+            most[label] = max(most.get(label, side), side)
+        for (key, label), (number, weight) in sides.items():
+            last = label == key[-1]
+            yield key, float(last), last, most[label][0] - number, most[label][1] - weight
+        for label, side in most.items():
+            yield (label, NOBODY), 0.0, False, *side
+            yield (NOBODY, label), 1.0, True, *side
 
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         other, own = key

@@ -10,6 +10,7 @@ from streamcal.multiclass.base import MulticlassMap
 from streamcal.multiclass.labels import ClassLabel
 from streamcal.multiclass.softmax import ScaledLogsMap, SoftmaxScaling
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.class_table import ClassPoints, ClassTable
 
 
 class TemperatureScaling(SoftmaxScaling):
@@ -25,8 +26,9 @@ class TemperatureScaling(SoftmaxScaling):
 
     Notes
     -----
-    Scores must sum to one, up to 0.01; ln s is limited to −16 from below. Cost: an observation O(K), a prediction after
-    it O(k·K²) for k distinct score vectors held, by Newton steps from the previous solution; memory O(k·K).
+    The softmax of an observation is over the labels that it names. Scores must sum to one, up to 0.01; ln s is limited
+    to −16 from below. Cost: an observation O(K), a prediction after it O(k·K²) for k distinct score vectors held, by
+    Newton steps from the previous solution; memory O(k·K).
 
     References
     ----------
@@ -42,6 +44,10 @@ class TemperatureScaling(SoftmaxScaling):
 
     name = "temperature"
     summary = "all log-probabilities divided by one number, by exact maximum likelihood"
+
+    def _points(self, statistic: ClassTable) -> list[ClassPoints]:
+        # All labels share the one slope: that an observation does not name a label says nothing about the label.
+        return statistic.points()
 
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
         return [None]

@@ -85,7 +85,7 @@ class MulticlassVennAbers(BinarySubproblems):
         Exact, before coupling and dividing. A predictor without observations gives (0, 1).
         """
         read = read_scores(scores, self.sums_to_one)
-        held, found = self._readers_at(t), {}
+        held, found = self._predictors_at(t), {}
         for key in self._strategy.subproblems(list(read)):
             predictor: Any = held.get(key) or self._venn_abers.empty_map()
             found[key] = predictor.interval_at(self._venn_abers.scale.coordinate(self._strategy.score(key, read)))

@@ -14,20 +14,28 @@ depend on the policy.
 
 Time is a number in any unit, or dates; spans are then seconds or a `timedelta`. Observations may arrive late and in any
 order. The clock is the latest time learned, and a prediction as of an earlier time is made as of the clock.
+
+A time far in the future, such as one in milliseconds among seconds, would make everything that is held old, and all
+later observations late. An observation further ahead of the clock than `max_jump` is refused.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
 from streamcal.errors import InputError
-from streamcal.parameters.settings import Setting
+from streamcal.parameters.settings import OMITTED, Setting, written_fields
 
 By = Literal["count", "time"]
+
+#: By default the clock moves forward by so many spans at most: 417 days for a span of an hour. A pause is seldom
+#: longer, and a time in milliseconds, or the year 2100 that stands for "never", is further ahead.
+JUMP_SPANS = 10_000
 
 
 class Forgetting(Setting, ABC):
@@ -53,6 +61,10 @@ class Forgetting(Setting, ABC):
         """Whether the number of observations held is bounded."""
         return False
 
+    def __repr__(self) -> str:
+        given = [f"{name}={getattr(self, name)!r}" for name in written_fields(self)]
+        return f"{type(self).__name__}({', '.join(given)})"
+
 
 @dataclass(frozen=True)
 class Forever(Forgetting):
@@ -72,7 +84,7 @@ class Forever(Forgetting):
     unlearns = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Window(Forgetting):
     """Keep the last `size` observations, or (by time) those less than `size` older than the clock.
 
@@ -82,11 +94,14 @@ class Window(Forgetting):
         A whole number of observations, or a span of time; a `timedelta` is a span in seconds.
     by : {"count", "time"}
         The unit of `size`, default "count".
+    max_jump : float, timedelta or None
+        By time, how far an observation may be ahead of the clock; None (default) is 10,000 times `size`. A later
+        one is refused, and changes nothing; `math.inf` refuses none.
 
     Raises
     ------
     InputError
-        For a size that is not a finite number above 0, or not whole by count.
+        For a size that is not a finite number above 0, or not whole by count; for a `max_jump` by count.
 
     Notes
     -----
@@ -103,11 +118,13 @@ class Window(Forgetting):
 
     size: float | timedelta
     by: By = "count"
+    max_jump: float | timedelta | None = field(default=None, metadata=OMITTED)
 
     unlearns = True
 
     def __post_init__(self) -> None:
         _set_span(self, "size", self.size)
+        _set_jump(self, self.size)  # type: ignore[arg-type]
         if self.by == "count" and (self.size != int(self.size) or self.size < 1):  # type: ignore[operator, arg-type]
             raise InputError(f"a window of {self.size!r} observations is not possible; give a whole number above 0")
 
@@ -124,7 +141,7 @@ class Window(Forgetting):
         return self.by == "count"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decay(Forgetting):
     """Halve the weight of past observations every `half_life` observations, or units of time.
 
@@ -134,11 +151,14 @@ class Decay(Forgetting):
         A number of observations, or a span of time; a `timedelta` is a span in seconds.
     by : {"count", "time"}
         The unit of `half_life`, default "count".
+    max_jump : float, timedelta or None
+        By time, how far an observation may be ahead of the clock; None (default) is 10,000 times `half_life`. A later
+        one is refused, and changes nothing; `math.inf` refuses none.
 
     Raises
     ------
     InputError
-        For a half-life that is not a finite number above 0.
+        For a half-life that is not a finite number above 0; for a `max_jump` by count.
 
     Notes
     -----
@@ -153,9 +173,11 @@ class Decay(Forgetting):
 
     half_life: float | timedelta
     by: By = "count"
+    max_jump: float | timedelta | None = field(default=None, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         _set_span(self, "half_life", self.half_life)
+        _set_jump(self, self.half_life)  # type: ignore[arg-type]
 
     @property
     def merges(self) -> bool:
@@ -180,3 +202,27 @@ def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
         raise InputError(f"{field}={value!r} is not possible; give a finite number above 0")
     if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
         raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")  # type: ignore[attr-defined]
+
+
+def _set_jump(policy: Forgetting, span: float) -> None:
+    """Validate `max_jump`; a `timedelta` becomes seconds."""
+    jump = policy.max_jump  # type: ignore[attr-defined]
+    if jump is None:
+        return
+    if isinstance(jump, timedelta):
+        jump = jump.total_seconds()
+    if jump == math.inf:  # which JSON does not have
+        jump = sys.float_info.max
+    object.__setattr__(policy, "max_jump", jump)
+    if not policy.timed:
+        raise InputError(f"max_jump={jump!r} is not possible by count; give by='time', or leave it out")
+    if isinstance(jump, bool) or not isinstance(jump, (int, float)) or not jump >= span:
+        raise InputError(f"max_jump={jump!r} is not possible; give a number of at least {span!r}, the span itself")
+
+
+def largest_jump(policy: Forgetting, span: float) -> float:
+    """How far an observation may be ahead of the clock."""
+    jump: float | None = policy.max_jump  # type: ignore[attr-defined]
+    if jump is None:
+        return JUMP_SPANS * span
+    return math.inf if jump == sys.float_info.max else jump

@@ -15,6 +15,9 @@ from typing import Any
 
 from streamcal.lazy import SETTINGS
 
+#: Metadata of a field that is written only where it is not None: earlier states and texts have none.
+OMITTED: dict[str, Any] = {"omitted": True}
+
 
 class Setting:
     """A frozen dataclass used as a parameter. Subclasses register themselves under their class name."""
@@ -29,11 +32,17 @@ class Setting:
 def encode(value: Any) -> Any:
     """Plain data for a parameter: a `Setting` becomes a dict with its class name, a tuple a list."""
     if isinstance(value, Setting):
-        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
+        fields = {name: encode(getattr(value, name)) for name in written_fields(value)}
         return {"setting": type(value).__name__, **fields}
     if isinstance(value, tuple):
         return [encode(item) for item in value]
     return value
+
+
+def written_fields(setting: Setting) -> list[str]:
+    """The names of the fields of a setting that are written."""
+    fields = dataclasses.fields(setting)  # type: ignore[arg-type]
+    return [one.name for one in fields if "omitted" not in one.metadata or getattr(setting, one.name) is not None]
 
 
 def decode(value: Any) -> Any:

@@ -21,6 +21,7 @@ from streamcal.regression.base import AdditiveDistributionCalibrator, Distributi
 from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, segment_edges
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
+from streamcal.states import LARGEST_START, numbers, row
 from streamcal.statistics.threshold_tables import ThresholdTables
 
 #: More observations than this are weighted as this many. At 10⁷ the prior has a share of 1e-7 and next to no influence;
@@ -83,6 +84,9 @@ class RBF(Setting):
 
 #: The default kernels: small and large variance, with long, medium and short lengths.
 KERNELS = (RBF(2.0, 0.5, 0.3), RBF(2.0, 0.25, 0.15), RBF(16.0, 0.5, 0.3), RBF(16.0, 0.25, 0.15), RBF(16.0, 0.15, 0.07))
+
+#: Knots of a calibrated distribution.
+MOST_POINTS = 2**16
 
 
 class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
@@ -174,8 +178,8 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
             if value not in allowed:
                 raise InputError(f"{name}={value!r} is not possible; give {' or '.join(map(repr, allowed))}")
-        if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-            raise InputError(f"points={points!r} is not possible; give a whole number of at least 2")
+        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
+            raise InputError(f"points={points!r} is not possible; give a whole number from 2 to {MOST_POINTS:,}")
         require(scale, Scale, "scale", "Logit(lo, hi) or Probability()")
         if scale.domain != (0.0, 1.0):
             raise InputError(f"scale={scale!r} is not possible: it is read with probabilities; give Logit(lo, hi)")
@@ -213,22 +217,54 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         return GaussianProcessMap(self._knots, self.scale, None)
 
     def solve(self, statistic: ThresholdTables, start: DistributionMap | None) -> DistributionMap:
-        x, neg, pos, ends = points_of(statistic)
-        units, offset = self.scale.units(x), self._prior_mean(x)
-        thresholds = self._shares(self._thresholds)
+        problems = self._problems(statistic)
         earlier = start.modes if isinstance(start, GaussianProcessMap) else ()
-        candidates, modes = [], []
+        modes = []
         for i, (kernel, (along_q, along_t)) in enumerate(zip(self._kernels, self._axes, strict=True)):
-            columns = math.sqrt(kernel.variance) * along_t.features(thresholds)
-            problem = LaplaceProblem(along_q.features(units), ends, columns, offset, neg, pos)
-            solution = problem.mode(earlier[i] if earlier else np.zeros(along_q.size * along_t.size))
+            solution = problems[i].mode(earlier[i] if earlier else np.zeros(along_q.size * along_t.size))
             if not solution.solved:
                 raise SolverError(f"the mode under {kernel!r} was not found: status {solution.status!r}")
             modes.append(solution.x)
-            evidence = problem.log_evidence(solution.x) if len(self._kernels) > 1 else 0.0
-            candidates.append((evidence, i, problem))
-        _, chosen, problem = max(candidates, key=lambda one: one[0])  # the first of equals
-        return GaussianProcessMap(self._knots, self.scale, self._latent(chosen, problem, modes[chosen]), tuple(modes))
+        return self._map_at_modes(problems, modes)
+
+    def _problems(self, statistic: ThresholdTables) -> list[LaplaceProblem]:
+        """The problem under each kernel."""
+        x, neg, pos, ends = points_of(statistic)
+        units, offset = self.scale.units(x), self._prior_mean(x)
+        thresholds = self._shares(self._thresholds)
+        return [
+            LaplaceProblem(
+                along_q.features(units),
+                ends,
+                math.sqrt(kernel.variance) * along_t.features(thresholds),
+                offset,
+                neg,
+                pos,
+            )
+            for kernel, (along_q, along_t) in zip(self._kernels, self._axes, strict=True)
+        ]
+
+    def _map_at_modes(self, problems: list[LaplaceProblem], modes: Sequence[FloatArray]) -> DistributionMap:
+        """The map of the kernel with the largest evidence at its mode."""
+        evidence = [0.0]
+        if len(modes) > 1:
+            evidence = [problem.log_evidence(mode) for problem, mode in zip(problems, modes, strict=True)]
+        chosen = int(np.argmax(evidence))  # the first of equals
+        latent = self._latent(chosen, problems[chosen], modes[chosen])
+        return GaussianProcessMap(self._knots, self.scale, latent, tuple(modes))
+
+    def _start_of(self, solved: DistributionMap) -> Any:
+        return [mode.tolist() for mode in getattr(solved, "modes", ())] or None
+
+    def _start_from(self, start: Any) -> DistributionMap:
+        sizes = [along_q.size * along_t.size for along_q, along_t in self._axes]
+        modes = row(*[numbers(size, least=-LARGEST_START, most=LARGEST_START) for size in sizes])(start)
+        return GaussianProcessMap(self._knots, self.scale, None, modes)
+
+    def _load_start(self, start: Any) -> None:
+        super()._load_start(start)
+        if self._solved_for is not None and isinstance(self._solved, GaussianProcessMap):
+            self._solved = self._map_at_modes(self._problems(self._present(None)), self._solved.modes)
 
     def _prior_mean(self, x: FloatArray) -> FloatArray:
         return self.scale.logits(x) if self.mean == "base" else np.zeros(len(x))

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.scales import Probability
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
 from streamcal.regression.reading import pit, pits
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
+from streamcal.statistics.grid import MOST_CELLS
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -45,13 +47,13 @@ class PITCalibrator(AdditiveDistributionCalibrator[ScoreTree]):
     def __init__(self, *, forgetting: Forgetting = Forever(), resolution: int | None = None) -> None:
         if resolution is not None and (isinstance(resolution, bool) or not isinstance(resolution, int)):
             raise InputError(f"resolution={resolution!r} is not possible; give None or a whole number of cells")
-        if resolution is not None and resolution < 2:
-            raise InputError(f"resolution={resolution!r} is not possible; give at least 2 cells")
+        if resolution is not None and not 2 <= resolution <= MOST_CELLS:
+            raise InputError(f"resolution={resolution!r} is not possible; give 2 to {MOST_CELLS:,} cells")
         self.resolution = resolution
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> ScoreTree:
-        tree = ScoreTree()
+        tree = ScoreTree(scale=Probability())
         tree.bounded = self.resolution is not None
         return tree
 

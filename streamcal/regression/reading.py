@@ -128,6 +128,10 @@ def check_support(support: tuple[float, float]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
+#: Each segment has a statistic of its own.
+MOST_SEGMENTS = 4_096
+
+
 def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float]) -> FloatArray:
     """The K + 1 edges of K segments of the support, ascending, its two ends among them.
 
@@ -140,8 +144,10 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
     """
     lo, hi = check_support(support)
     if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
-        if thresholds < 2:
-            raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, or an array")
+        if not 2 <= thresholds <= MOST_SEGMENTS:
+            raise InputError(
+                f"thresholds={thresholds!r} is not possible; give 2 to {MOST_SEGMENTS:,} segments, or an array"
+            )
         edges = np.linspace(lo, hi, int(thresholds) + 1)
     else:
         edges = np.concatenate(([lo], check_scores(thresholds), [hi]))

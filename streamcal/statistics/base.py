@@ -14,6 +14,9 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, record
 
+#: Relative difference of sums of the same observations: rounding of up to a million additions and subtractions.
+AGREEMENT = 1e-9
+
 
 class Statistic(ABC):
     """A sufficient summary of weighted outcomes by coordinate (the score on its scale).
@@ -135,8 +138,16 @@ class Statistic(ABC):
         """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
 
     @abstractmethod
-    def _load(self, **fields: Any) -> None:
+    def _load(self, *_: Any, **fields: Any) -> None:
         """Replace the content by fields as they were read; `StateError`, and no change, if they contradict another."""
+
+    def agrees(self, other: Self) -> bool:
+        """Whether both can be sums of the same observations, in other orders: they differ by rounding alone."""
+        return self.count == other.count and agree(self._summed(), other._summed())
+
+    def _summed(self) -> tuple[Any, ...]:
+        """What is held, as arrays or numbers of one unit each, where equal observations have equal sums."""
+        return (self.n,)
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         """`StateError` unless these saved coordinates and labels, arrays of one length, can be observations."""
@@ -154,3 +165,13 @@ class Statistic(ABC):
         assert self.unit == 1.0, "what is kept has the unit 1, only views have others"
         assert self.count >= 0
         assert self.n >= 0.0
+
+
+def agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether arrays have the same shapes and numbers, up to rounding of the largest one of each."""
+    for found, expected in zip(map(np.asarray, one), map(np.asarray, other), strict=True):
+        if found.shape != expected.shape:
+            return False
+        if found.size and not np.abs(found - expected).max() <= AGREEMENT * np.abs(expected).max():
+            return False
+    return True

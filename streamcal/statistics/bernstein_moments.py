@@ -25,6 +25,7 @@ class BernsteinMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
@@ -64,6 +65,9 @@ class BernsteinMoments(Statistic):
         assert (cross >= -slack).all()
         assert abs(cross.sum() - positive) <= slack
         assert count > 0 or not moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

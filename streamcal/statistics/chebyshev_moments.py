@@ -30,6 +30,7 @@ class ChebyshevMoments(Statistic):
     """
 
     bounded = True
+    scale: Scale
 
     def __init__(self, degree: int, scale: Scale) -> None:
         self.degree = degree
@@ -81,6 +82,9 @@ class ChebyshevMoments(Statistic):
         super()._check()
         assert (np.abs(self.moments) <= self.moments[0] + ACCURACY * self._peak).all(), "no polynomial is beyond ±1"
         assert self._count > 0 or not self.moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.moments, self.cross
 
     def empty(self) -> Self:
         return type(self)(self.degree, self.scale)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Statistic, agree
 from streamcal.statistics.held import holds
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
@@ -150,6 +150,11 @@ class ClassTable(Statistic):
         self._rows = read
         self._count = int(sum(row[-1] for row in read.values()))
         self._peak = peak
+
+    def agrees(self, other: Self) -> bool:
+        if self._rows.keys() != other._rows.keys():
+            return False
+        return agree(*[tuple(np.array(table._rows[x]) for x in self._rows) for table in (self, other)])
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         require_classes(x, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
@@ -84,6 +85,11 @@ class FoldedTrees(Keyed[ScoreTree]):
         for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
             bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
         return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(self.folds)).astype(np.int64)
+
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held in any fold; NaN where nothing is."""
+        return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""

@@ -15,6 +15,9 @@ from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
 
+#: A table of so many cells takes 40 MB.
+MOST_CELLS = 2**20
+
 
 class Grid(Shown):
     """`cells` cells over the coordinate of `scale`; cell i holds edges[i−1] ≤ x < edges[i].
@@ -30,8 +33,10 @@ class Grid(Shown):
     """
 
     def __init__(self, scale: Scale, cells: int) -> None:
-        if isinstance(cells, bool) or not isinstance(cells, int) or cells < 2:
-            raise InputError(f"resolution={cells!r} is not possible; give None, or a whole number of at least 2 cells")
+        if isinstance(cells, bool) or not isinstance(cells, int) or not 2 <= cells <= MOST_CELLS:
+            raise InputError(
+                f"resolution={cells!r} is not possible; give None, or a whole number of cells from 2 to {MOST_CELLS:,}"
+            )
         self.scale = scale
         self.cells = cells
         self.edges = scale.edges(cells)

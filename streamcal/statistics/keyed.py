@@ -137,6 +137,11 @@ class Keyed(Statistic, Generic[Part]):
         for part in self._parts.values():
             part.prune(fraction)
 
+    def agrees(self, other: Self) -> bool:
+        if self._parts.keys() != other._parts.keys():
+            return False
+        return super().agrees(other) and all(part.agrees(other._parts[key]) for key, part in self._parts.items())
+
     def _check(self) -> None:
         """Raise `AssertionError` if an invariant of a part does not hold."""
         assert all(part.unit == 1.0 for part in self._parts.values())

@@ -70,6 +70,11 @@ class ScoreTable(Statistic):
     def count(self) -> int:
         return self._count
 
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held; NaN where nothing is. O(log k)."""
+        return float(self._rows.peekitem(-1)[0]) if self._rows else math.nan
+
     def columns(self) -> Columns:
         """Coordinates ascending, their weights and positive weights; shapes (k,). O(k).
 
@@ -131,10 +136,13 @@ class ScoreTable(Statistic):
         return {"rows": numbers(None, 4), "peak": number(0.0, HEAVIEST)}
 
     def _load(self, rows: FloatArray, peak: float) -> None:
-        x, *sums = rows.reshape(-1, 4).T
+        x, weight, positive, count = rows.reshape(-1, 4).T
         require_rising(x, "the coordinates")
         self._require_coordinates(x, self.scale)
-        self._load_rows(x.tolist(), *sums, peak)
+        self._load_rows(x.tolist(), weight, positive, count, peak)
+
+    def _summed(self) -> tuple[Any, ...]:
+        return np.array(list(self._rows)), np.array(list(self._rows.values()))
 
     def _load_rows(
         self, x: list[Any], weight: FloatArray, positive: FloatArray, count: FloatArray, peak: float
@@ -200,6 +208,12 @@ class GridTable(Statistic):
     @property
     def count(self) -> int:
         return self._count
+
+    @property
+    def highest(self) -> float:
+        """The upper end of the highest cell in use; NaN where none is. O(cells)."""
+        used = np.flatnonzero(self._cells[:, 2])
+        return float(self._ends[used[-1]]) if len(used) else math.nan
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
@@ -295,6 +309,9 @@ class GridTable(Statistic):
         self._cells[:] = 0.0
         self._cells[used] = cells
         self._count, self._peak = int(count.sum()), peak
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self._cells[:, :3], self._cells[:, 3:]
 
     def _check(self) -> None:
         super()._check()

@@ -59,6 +59,16 @@ class ScoreTree(Statistic):
         return int(self._tree.count)
 
     @property
+    def positive(self) -> float:
+        """Total weight of the positive labels held."""
+        return float(self._tree.positive) / self.unit
+
+    @property
+    def highest(self) -> float:
+        """The largest coordinate held; NaN where nothing is. O(log k)."""
+        return float(self._tree.highest())
+
+    @property
     def drifts(self) -> bool:
         return not self._tree.exact
 
@@ -156,6 +166,13 @@ class ScoreTree(Statistic):
         return type(self)(self.grid, self.scale)
 
     def state(self) -> dict[str, Any]:
+        """Plain data.
+
+        Sums of weights that are not whole depend, in the last place, on the shape of the tree. It is built anew, as it
+        will be where the state is read, so that both go on alike to the last bit.
+        """
+        if not self._tree.exact:
+            self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)
         names = ("scores", "weight", "positive", "count")
         columns = dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
         return {**columns, "heaviest": self._tree.heaviest}
@@ -175,3 +192,6 @@ class ScoreTree(Statistic):
         ensure((weight > 0.0).all() and (positive <= weight).all(), "a weight is not possible")
         ensure(count.sum() <= MOST, "a count is not possible")
         self._tree.rebuild(scores, weight, positive, count, heaviest)
+
+    def _summed(self) -> tuple[Any, ...]:
+        return tuple(self._tree.to_arrays())

@@ -105,7 +105,14 @@ class Subproblems(Keyed[Statistic]):
     # -- routing -------------------------------------------------------------------------------------------------
 
     def entries(self, x: Any, y: float) -> list[Entry]:
-        keys, scores, labels = self._routing.route(x, y)
+        return self._entries(self._routing.route(x, y))
+
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        return self._columns(self._routing.route_many(x, y))
+
+    def _entries(self, routed: Routed) -> list[Entry]:
+        """The entries of one observation, with coordinates in place of scores."""
+        keys, scores, labels = routed
         coordinate, labelled = self._scale.coordinate, self._labelled
         each = [scores] * len(keys) if isinstance(scores, float) else scores
         at = [coordinate(score) for score in each]
@@ -113,8 +120,9 @@ class Subproblems(Keyed[Statistic]):
             return list(zip(keys, at, map(float, labels), strict=False))  # lengths are equal; `strict` would cost time
         return [(key, place, labelled(place, label)) for key, place, label in zip(keys, at, labels, strict=False)]
 
-    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
-        for key, rows, scores, labels in self._routing.route_many(x, y):
+    def _columns(self, routed: Iterator[RoutedColumn]) -> Iterator[Column]:
+        """`_entries` for columns."""
+        for key, rows, scores, labels in routed:
             at, plain = self._scale.coordinates(scores), labels.astype(np.float64)
             yield key, rows, at, plain if self._labelled is None else self._labelled(at, plain)
 
@@ -210,7 +218,6 @@ class Subproblems(Keyed[Statistic]):
             ensure(part.count <= totals.count + priors, "a subproblem holds more observations than there are")
         if self._routing.constant and totals.count:
             ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
-        ensure(parts or totals.count == 0, "there are observations and no subproblems")
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)
@@ -219,7 +226,6 @@ class Subproblems(Keyed[Statistic]):
         super()._check()
         assert all(part.count >= 0 for part in self._parts.values())
         assert self._totals.count >= 0
-        assert self._parts or self._totals.count == 0
 
 
 def written(part: Statistic) -> dict[str, Any]:

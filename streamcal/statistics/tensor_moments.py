@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -68,6 +69,25 @@ class TensorMoments(Statistic):
         self._count += other._count
         self._peak = max(self._peak, other._peak, self.sums.weight)
 
+    def add_projection(self, other: TensorMoments, columns: Sequence[int]) -> None:
+        """Add the sums of a statistic of more scores, of which those at `columns` are those of this one.
+
+        The bases of the other scores add up to 1, and the sums over their indices are those of an observation without
+        them.
+        """
+        moments, cross, weight, positive = other.sums.state()
+        rest = tuple([axis for axis in range(len(other.degrees)) if axis not in columns])
+        found = TensorSums(self.degrees)
+        found.load(
+            moments.reshape([2 * degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
+            cross.reshape([degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
+            weight,
+            positive,
+        )
+        self.sums.merge(found)
+        self._count += other._count
+        self._peak = max(self._peak, other._peak, self.sums.weight)
+
     def decay(self, factor: float) -> None:
         self.sums.multiply(factor)
         self._peak *= factor
@@ -81,6 +101,9 @@ class TensorMoments(Statistic):
         assert (cross >= -slack).all()
         assert abs(cross.sum() - positive) <= slack
         assert self._count > 0 or not moments.any()
+
+    def _summed(self) -> tuple[Any, ...]:
+        return self.sums.moments, self.sums.cross
 
     def empty(self) -> Self:
         return type(self)(self.degrees, self.scales)

@@ -36,6 +36,8 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
     Every operation costs K times that of one table.
     """
 
+    scale: Scale
+
     def __init__(self, size: int, scale: Scale, resolution: int | None) -> None:
         self.size = size
         self.scale = scale

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import InputError
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, row
+from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, record, row, whole
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import Columns, ScoreTable
+
+#: Cells for each score of the finest and of the coarsest of the nested grids.
+FINEST, COARSEST = 4096, 2
+#: The coarsest grid of six scores has so many cells: a lower limit might not be kept.
+SMALLEST_LIMIT = 64
 
 
 class VectorTable(ScoreTable):
     """A `ScoreTable` whose coordinates are tuples of M numbers, in lexicographic order.
 
     With grids, one for each score, coordinates are rounded to the centres of their cells, and memory is bounded by the
-    number of cells. Update and retraction cost O(M log k) for k distinct tuples.
+    number of cells. With a limit, every tuple is kept until there are more distinct ones than that; then they are
+    rounded to the finest of nested grids (4,096, 2,048, … cells for each score) of which no more cells are in use.
+    Which grid that is depends on what has been added, not on its order, and it stays until nothing is held. Update and
+    retraction cost O(M log k) for k distinct tuples.
+
+    Parameters
+    ----------
+    width : int
+        M, the number of scores.
+    grids : tuple of Grid or None
+        The grid of each score.
+    scales : tuple of Scale or None
+        The scale of each score.
+    limit : int or None
+        The largest number of distinct tuples; it needs bounded scales, and no grids.
 
     Examples
     --------
@@ -29,13 +51,22 @@ class VectorTable(ScoreTable):
     """
 
     def __init__(
-        self, width: int, grids: tuple[Grid, ...] | None = None, scales: tuple[Scale, ...] | None = None
+        self,
+        width: int,
+        grids: tuple[Grid, ...] | None = None,
+        scales: tuple[Scale, ...] | None = None,
+        limit: int | None = None,
     ) -> None:
         super().__init__()
         self.scales = scales
         self.width = width
         self.grids = grids
-        self.bounded = grids is not None
+        self.limit = limit
+        self.bounded = grids is not None or limit is not None
+        self._finest = None if limit is None or scales is None else tuple(Grid(scale, FINEST) for scale in scales)
+        #: Cells for each score to which tuples have been rounded because of the limit; 0 before.
+        self.cells = 0
+        self._centres: list[FloatArray] = []
 
     def columns(self) -> Columns:
         """Coordinates, shape (k, M), their weights and positive weights, shapes (k,). O(k M)."""
@@ -44,12 +75,18 @@ class VectorTable(ScoreTable):
 
     def kept(self, x: Any) -> tuple[float, ...]:
         """The tuple under which a coordinate is stored."""
+        if self.cells and self._finest is not None:
+            share, each = FINEST // self.cells, zip(self._centres, self._finest, x, strict=True)
+            return tuple([float(centres[grid.cell(one) // share]) for centres, grid, one in each])
         if self.grids is None:
             return tuple([one + 0.0 for one in x])  # −0 is 0
         return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
 
     def kept_many(self, x: FloatArray) -> FloatArray:
         """`kept` for an array of shape (n, M)."""
+        if self.cells and self._finest is not None:
+            share, each = FINEST // self.cells, zip(self._centres, self._finest, x.T, strict=True)
+            return np.column_stack([c[grid.cells_of(np.ascontiguousarray(one)) // share] for c, grid, one in each])
         if self.grids is None:
             return x + 0.0
         columns = [np.ascontiguousarray(column) for column in x.T]
@@ -57,6 +94,7 @@ class VectorTable(ScoreTable):
 
     def update(self, x: Any, y: float, w: float) -> None:
         self._add(self.kept(x), w, w * y, 1)
+        self._keep_limit()
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
@@ -65,28 +103,83 @@ class VectorTable(ScoreTable):
         sums = (np.bincount(place, w), np.bincount(place, w * y), np.bincount(place))
         for kept, *added in zip(map(tuple, tuples.tolist()), *(one.tolist() for one in sums), strict=True):
             self._add(kept, *added)
+        self._keep_limit()
+
+    def require(self, x: Any, y: float, w: float) -> None:
+        super().require(self.kept(x), y, w)
 
     def revert(self, x: Any, y: float, w: float) -> None:
         super().revert(self.kept(x), y, w)
+        if self._count == 0:
+            self._round_to(0)
+
+    def merge(self, other: Self) -> None:
+        self.round_as(other)
+        for x, (weight, positive, count) in list(other._rows.items()):
+            self._add(self.kept(x), weight, positive, int(count))
+        self._peak = max(self._peak, other._peak)
+        self._keep_limit()
+
+    def add_projection(self, other: VectorTable, columns: Sequence[int]) -> None:
+        """Add the rows of a table of more scores, of which those at `columns` are those of this one."""
+        self.round_as(other)
+        for x, (weight, positive, count) in other._rows.items():
+            projected: Any = x
+            self._add(self.kept([projected[column] for column in columns]), weight, positive, int(count))
+        self._peak = max(self._peak, other._peak)
+        self._keep_limit()
+
+    # -- the limit -----------------------------------------------------------------------------------------------
+
+    def round_as(self, other: VectorTable) -> None:
+        """Round tuples to the grid to which those of another table have been rounded, if that is coarser."""
+        if other.cells and (not self.cells or other.cells < self.cells):
+            self._round_to(other.cells)
+
+    def _keep_limit(self) -> None:
+        """Round to coarser grids until no more tuples than the limit are distinct."""
+        while self.limit is not None and len(self._rows) > self.limit and self.cells != COARSEST:
+            self._round_to(self.cells // 2 if self.cells else FINEST)
+
+    def _round_to(self, cells: int) -> None:
+        """Keep tuples rounded to a grid of so many cells for each score; 0, when nothing is held: as they come."""
+        rows = list(self._rows.items())
+        self.cells = cells
+        self._centres = [Grid(scale, cells).centres for scale in self.scales or ()] if cells else []
+        self._rows.clear()
+        self._count = 0
+        for x, (weight, positive, count) in rows:
+            self._add(self.kept(x), weight, positive, int(count))
 
     def _check(self) -> None:
         super()._check()
         assert all(self.kept(x) == x for x in self._rows), "tuples are kept rounded"
 
     def empty(self) -> Self:
-        return type(self)(self.width, self.grids, self.scales)
+        return type(self)(self.width, self.grids, self.scales, self.limit)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), **({"cells": self.cells} if self.cells else {})}
+
+    def restore(self, state: Any) -> None:
+        cells = whole(COARSEST, FINEST if self.limit is not None else 0)
+        self._load(**record(self.fields(), {"cells": cells})(state))
 
     def fields(self) -> Fields:
         rows = listed(row(numbers(self.width), number(), number(), number()))
         return {"rows": rows, "peak": number(0.0, HEAVIEST)}
 
-    def _load(self, rows: list[tuple[FloatArray, float, float, float]], peak: float) -> None:
+    def _load(self, rows: Any, peak: float, cells: int | None = None) -> None:
+        ensure(cells is None or FINEST % cells == 0, "this number of cells is not one of the nested grids")
         x = np.array([one[0] for one in rows]).reshape(-1, self.width)
         ensure((np.lexsort(x.T[::-1]) == np.arange(len(x))).all(), "the coordinates are in no order")
         ensure((x[1:] != x[:-1]).any(axis=1).all(), "a coordinate occurs twice")
         require_tuples(x, self.scales, self.width)
         weight, positive, count = np.array([one[1:] for one in rows]).reshape(-1, 3).T
         self._load_rows(list(map(tuple, x.tolist())), weight, positive, count, peak)
+        if cells is not None or self.cells:
+            self._round_to(cells or 0)
+            self._peak = peak
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         require_tuples(x, self.scales, self.width)
@@ -115,7 +208,19 @@ def distinct_rows(x: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     return ordered[new], place
 
 
-def vector_table(scales: tuple[Scale, ...], resolution: int | None) -> VectorTable:
-    """A table of tuples: exact, or on grids of `resolution` cells over each scale."""
-    grids = None if resolution is None else tuple(Grid(scale, resolution) for scale in scales)
-    return VectorTable(len(scales), grids, scales)
+def vector_table(scales: tuple[Scale, ...], resolution: int | None, limit: int | None = None) -> VectorTable:
+    """A table of tuples on grids of `resolution` cells over each scale; exact with None, up to a limit of tuples.
+
+    There is no limit where a scale is unbounded, which no grid covers.
+    """
+    if resolution is not None:
+        return VectorTable(len(scales), tuple(Grid(scale, resolution) for scale in scales), scales)
+    bounded = all(math.isfinite(scale.lo) and math.isfinite(scale.hi) for scale in scales)
+    return VectorTable(len(scales), None, scales, limit if bounded else None)
+
+
+def check_limit(limit: int | None) -> int | None:
+    """A limit of distinct tuples; `InputError` otherwise."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < SMALLEST_LIMIT):
+        raise InputError(f"limit={limit!r} is not possible; give None, or a whole number of at least {SMALLEST_LIMIT}")
+    return limit

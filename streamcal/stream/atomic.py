@@ -41,6 +41,15 @@ def atomic_write(path: str | os.PathLike[str], content: bytes) -> None:
     _sync_folder(folder)
 
 
+def remove_left_over(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of `atomic_write` to this path left by a killed process; nobody may be writing it."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for entry in os.listdir(folder):
+        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, entry))
+
+
 def _sync_folder(folder: str) -> None:
     """Make the rename itself durable, where folders can be opened (not on Windows)."""
     with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import codecs
 import contextlib
 import csv
@@ -44,6 +45,13 @@ class Chunk:
 
     numbers: Sequence[int]
     rows: list[Row]
+
+    def after(self, row: int) -> Chunk:
+        """The rows with higher numbers."""
+        if not self.numbers or self.numbers[0] > row:
+            return self
+        start = bisect.bisect_right(self.numbers, row)
+        return Chunk(self.numbers[start:], self.rows[start:])
 
 
 class RecordReader:
@@ -122,6 +130,11 @@ class RecordReader:
             self._rows = start[self.kind.format]()
             self._refuse_doubled_names()
             self._closing = self._closing.pop_all()  # opened and understood: closed by `close` from now on
+
+    @property
+    def row(self) -> int:
+        """The number of the last data row that was read, also of one that cannot be used."""
+        return self._row
 
     @property
     def share(self) -> float | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
+import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
+from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential
-from streamcal.stream.reading import Chunk, RecordReader, Row
+from streamcal.stream.reading import BadRowHandler, Chunk, RecordReader, Row
 from streamcal.stream.records import (
     MISSING,
     PARSED_AS_PROBABILITY,
@@ -31,9 +35,13 @@ from streamcal.stream.writing import RecordWriter, to_json
 
 #: Columns that the output has in addition to those of the input.
 CALIBRATED, LOWER, UPPER = "calibrated", "lower", "upper"
+#: The options that name outputs.
+OUT, REJECTS = "out", "rejects"
 REJECT_COLUMNS = ("row", "column", "reason", "record")
 #: Rows between two progress reports and between two writes: at most a second of work, also for the slowest method.
 CHUNK_ROWS = 512
+#: Seconds between two checkpoints: what a crash may cost, and a fraction of a percent of the time of a run.
+KEEP_EVERY = 30.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,16 @@ class Run:
         `RecordReader` finds.
     unit : {"percent", "logit"} or None
         Scores are percentages or log-odds: the method, and the comparison with raw, read them as probabilities.
+    checkpoint : Checkpoint
+        That of the state from which the calibrator comes: rows of the source that it has learned are passed over, and
+        the output that has them is continued.
+    again : bool
+        Learn them again instead.
+    keep : callable or None
+        Called with a checkpoint whenever one is due, and at the end: it saves it with the calibrator. The outputs are
+        on the disk by then.
+    keep_every : float
+        Seconds between two checkpoints.
 
     Attributes
     ----------
@@ -99,6 +117,10 @@ class Run:
         Whether the files were opened and contain the columns.
     seconds : float
         Elapsed time, with reading and writing.
+    passed_over : int
+        The number of rows at the start of the source that had been learned before.
+    interrupted_by : int
+        The signal that ended the run, if one did.
     """
 
     calibrator: Calibrator
@@ -110,11 +132,17 @@ class Run:
     rejects: str | None = None
     delimiter: str | None = None
     unit: str | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    again: bool = False
+    keep: Callable[[Checkpoint], None] | None = None
+    keep_every: float = KEEP_EVERY
     evaluation: Prequential = field(init=False)
     skipped: int = field(default=0, init=False)
     latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
+    passed_over: int = field(default=0, init=False)
+    interrupted_by: int = field(default=signal.SIGINT, init=False)
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
@@ -125,9 +153,14 @@ class Run:
                 raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
             self._parse_score = PARSED_AS_PROBABILITY[self.unit]
         self._parse_label = LabelReader(self.columns.positive)
+        self._used = self.columns.used()
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []
-        self._reject_file: RecordWriter | None = None
+        self._writers: dict[str, RecordWriter] = {}  # by option
+        self._unwritten = False  # whether writing has failed, so that outputs and calibrator differ
+        self._position = Position(self.source)
+        self._before: Position | None = None  # the position that this run takes further
+        self._kept = 0.0  # when the last checkpoint was kept
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
@@ -144,24 +177,30 @@ class Run:
         `KeyboardInterrupt` after an `interrupt`; the rows before are in the output and have been learned.
         """
         self._refuse_same_files()
-        on_bad_row = self._reject_unread if self.skip else None
+        outputs = self._go_on()
         with ExitStack() as files:
-            reader = RecordReader(
-                self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS
-            )
-            files.enter_context(reader)
+            reader = files.enter_context(self._reader(self._reject_unread if self.skip else None))
             reader.require(*self.columns.used())
-            writer = self._open_out(files, reader)
+            self._open_out(files, reader, outputs.get(OUT))
             if self.rejects is not None:
-                self._reject_file = files.enter_context(RecordWriter(self.rejects, REJECT_COLUMNS))
+                rejected = RecordWriter(self.rejects, REJECT_COLUMNS, append_at=outputs.get(REJECTS))
+                self._writers[REJECTS] = files.enter_context(rejected)
             self.started, begun = True, time.perf_counter()
+            self._kept = begun
             try:
                 for chunk in self._chunks(reader):
-                    self._take_all(chunk, writer)
+                    self._take_all(chunk)
                     progress(self.evaluation.rows + self.skipped, reader.share)
-            finally:
+                    if time.perf_counter() - self._kept >= self.keep_every:
+                        self._keep()
+                self._position.rows = max(self._position.rows, reader.row)  # rows at the end may be unreadable
+            except BaseException as error:
                 self.seconds = time.perf_counter() - begun
-                self._write_rejected()  # those after the last good row
+                self._keep_after(error)
+                raise
+            self.seconds = time.perf_counter() - begun
+            self._write_rejected()  # those after the last good row
+            self._keep()
 
     @property
     def late(self) -> int:
@@ -172,15 +211,83 @@ class Run:
     def _late_in_all(self) -> int:
         return self.calibrator.tally().get("late", 0)
 
-    def interrupt(self) -> None:
-        """End the run with a `KeyboardInterrupt` at the next row boundary. For signal handlers."""
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        """End the run with a `KeyboardInterrupt` at the next row boundary. For handlers of the signal `number`."""
+        self.interrupted_by = number
         self._interrupted = True
         if self._waiting:
             self._waiting = False  # the files are closed next
             raise KeyboardInterrupt
 
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _reader(self, on_bad_row: BadRowHandler | None) -> RecordReader:
+        return RecordReader(
+            self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS
+        )
+
+    def _go_on(self) -> dict[str, int]:
+        """Find the rows of the source that were learned before; returns the sizes of the outputs that have them."""
+        if not self._is_file:
+            return self._outputs_that_go_on(_end_of_lines)
+        if self.again or not self.checkpoint.inputs:
+            return {}
+        with self._reader(lambda _: None) as reader:
+            found = self.checkpoint.position_in(reader, self.columns.used())
+        if found is None:
+            return {}
+        self._position = replace(found, name=self.source)
+        self.passed_over = found.rows
+        self._before = found
+        if found is not self.checkpoint.inputs[-1]:  # the outputs are those of another input
+            return {}
+        return self._outputs_that_go_on(lambda written: written.size)
+
+    def _outputs_that_go_on(self, size: Callable[[Written], int]) -> dict[str, int]:
+        """The sizes at which the outputs of the run before are continued, if they are those of this run."""
+        sizes = {}
+        for option, path in ((OUT, self.out), (REJECTS, self.rejects)):
+            written = self.checkpoint.outputs.get(option)
+            if path is not None and written is not None and os.path.exists(path) and same_file(path, written.path):
+                sizes[option] = size(written)
+        return sizes
+
+    @property
+    def _is_file(self) -> bool:
+        """Whether the source can be read twice."""
+        return self.source != STANDARD_STREAM and os.path.isfile(self.source)
+
+    def _keep(self) -> None:
+        """Write the outputs to the disk, and have a checkpoint of them and of the calibrator saved."""
+        if self.keep is None:
+            return
+        try:
+            sizes = {option: (os.path.realpath(one.path), one.sync()) for option, one in self._writers.items()}
+        except BaseException:
+            self._unwritten = True
+            raise
+        outputs = {option: Written(path, size) for option, (path, size) in sizes.items() if size is not None}
+        inputs = self.checkpoint.inputs
+        if self._is_file:
+            inputs = self.checkpoint.inputs_then(self._position, self._before)
+        self.keep(Checkpoint(inputs, outputs))
+        self._kept = time.perf_counter()
+
+    def _keep_after(self, error: BaseException) -> None:
+        """The last checkpoint of a run that ends by an error, unless rows that were learned could not be written."""
+        try:
+            self._write_rejected()
+            if not self._unwritten:
+                self._keep()
+        except (RecordError, StateError) as another:
+            if isinstance(error, StreamcalError):
+                raise type(another)(f"{error}; and then: {another}") from None
+            raise
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
     def _chunks(self, reader: RecordReader) -> Iterator[Chunk]:
-        """The chunks of the reader; an interrupt takes effect here."""
+        """The chunks of the reader without rows passed over; an interrupt takes effect here."""
         chunks = iter(reader)
         try:
             while True:
@@ -189,7 +296,7 @@ class Run:
                 self._waiting = False
                 if chunk is None:
                     return
-                yield chunk
+                yield chunk.after(self.passed_over)
         finally:
             self._waiting = False
 
@@ -199,13 +306,14 @@ class Run:
         if self._interrupted:
             raise KeyboardInterrupt
 
-    def _take_all(self, chunk: Chunk, writer: RecordWriter | None) -> None:
+    def _take_all(self, chunk: Chunk) -> None:
         """Process and write the rows of a chunk, up to the first that cannot be used or an interrupt."""
         done: list[Row] = []
         try:
             for number, row in zip(chunk.numbers, chunk.rows, strict=True):
                 if self._interrupted:
                     break
+                used = [row.get(name) for name in self._used]
                 try:
                     self._take(row)
                 except RecordError as error:
@@ -218,8 +326,9 @@ class Run:
                     raise SolverError(f"{self.source}, row {number}: {error}") from None
                 else:
                     done.append(row)
+                self._position.advance(number, used)
         finally:
-            _write(writer, done)
+            self._write(OUT, done)
             self._write_rejected()
 
     def _take(self, row: Row) -> None:
@@ -230,7 +339,8 @@ class Run:
         try:
             prediction = self.evaluation.step(*observation)
         except InputError as error:
-            raise RecordError(str(error), column=self.columns.score) from None
+            column = self.columns.time if isinstance(error, ClockError) else self.columns.score
+            raise RecordError(str(error), column=column) from None
         _add(prediction, row)
 
     def _parse(self, row: Row) -> Observation:
@@ -268,7 +378,8 @@ class Run:
     def _reject_unread(self, error: RecordError) -> None:
         """Reject a row that the reader cannot split, and only then let an interrupt take effect."""
         self._waiting = False
-        self._reject(error, None)
+        if error.row is None or error.row > self.passed_over:
+            self._reject(error, None)
         self._wait()
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
@@ -283,10 +394,19 @@ class Run:
             self._write_rejected()
 
     def _write_rejected(self) -> None:
-        if self._reject_file is not None:
-            self._rejected.sort(key=itemgetter("row"))  # the reader is ahead of the rows being learned
-            _write(self._reject_file, self._rejected)
-            self._rejected.clear()
+        self._rejected.sort(key=itemgetter("row"))  # the reader is ahead of the rows being learned
+        self._write(REJECTS, self._rejected)
+        self._rejected.clear()
+
+    def _write(self, option: str, rows: list[Any]) -> None:
+        """Write rows and flush, so that readers of the file or pipe receive them."""
+        if option in self._writers and rows:
+            try:
+                self._writers[option].write(rows)
+                self._writers[option].flush()
+            except BaseException:
+                self._unwritten = True
+                raise
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -296,13 +416,12 @@ class Run:
         given = [(what, file) for what, file in named if file is not None]
         for i, (what, file) in enumerate(given):
             for other, earlier in given[:i]:
-                two_streams = file == STANDARD_STREAM and earlier == self.source
-                if same_file(file, earlier) and not two_streams:
+                if _would_overwrite(file, earlier):
                     raise RecordError(f"{what} would overwrite {other}", "another file", file=file)
 
-    def _open_out(self, files: ExitStack, reader: RecordReader) -> RecordWriter | None:
+    def _open_out(self, files: ExitStack, reader: RecordReader, append_at: int | None) -> None:
         if self.out is None:
-            return None
+            return
         for name in self._added:
             if name in reader.names:
                 reason = "the input has a column of this name already, which the output would overwrite"
@@ -311,10 +430,10 @@ class Run:
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
         named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
         between = None if named else reader.delimiter
-        writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between)
+        writer = RecordWriter(self.out, names, format, types=reader.types, delimiter=between, append_at=append_at)
         if reader.kind.format == "jsonl":
             self._known = frozenset() if writer.kind.format == "jsonl" else frozenset(reader.names)
-        return files.enter_context(writer)
+        self._writers[OUT] = files.enter_context(writer)
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
@@ -330,6 +449,33 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     return os.path.realpath(one) == os.path.realpath(other)
 
 
+def _would_overwrite(file: str, earlier: str) -> bool:
+    """Whether writing an output destroys an earlier file of the run, which may be what standard input is read from."""
+    if file == earlier == STANDARD_STREAM:
+        return False
+    if earlier == STANDARD_STREAM:
+        try:
+            standard = os.fstat(sys.stdin.fileno())
+            return stat.S_ISREG(standard.st_mode) and os.path.samestat(standard, os.stat(file))
+        except (OSError, ValueError):  # there is no such file yet, or no standard input
+            return False
+    return same_file(file, earlier)
+
+
+def _end_of_lines(written: Written) -> int:
+    """Where an output goes on whose input, a pipe, is gone: rows after the checkpoint stay, but for half a line.
+
+    `RecordError` if they are compressed, since the end of a stream that was killed cannot be told.
+    """
+    size = os.path.getsize(written.path)
+    if FileKind.of(written.path, "csv").compression is not None and size != written.size:
+        reason = "the run before was killed, and compressed rows after its last checkpoint cannot be continued"
+        raise RecordError(reason, "another file", file=written.path)
+    with open(written.path, "rb") as file:
+        file.seek(min(size, written.size))
+        return file.tell() + file.read().rfind(b"\n") + 1
+
+
 def _names_delimiter(*paths: str) -> bool:
     """Whether one of these names says what stands between the fields, as that of a .tsv does."""
     return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
@@ -339,10 +485,3 @@ def _add(prediction: Prediction, row: Row) -> None:
     row[CALIBRATED] = prediction.calibrated
     if prediction.interval is not None:
         row[LOWER], row[UPPER] = prediction.interval
-
-
-def _write(writer: RecordWriter | None, rows: list[Any]) -> None:
-    """Write rows and flush, so that readers of the file or pipe receive them."""
-    if writer is not None and rows:
-        writer.write(rows)
-        writer.flush()

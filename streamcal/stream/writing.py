@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -43,6 +44,9 @@ class RecordWriter:
         Parquet types by column, from `RecordReader.types`; others are taken from the first rows written.
     delimiter
         What stands between the fields of CSV; by default a tab in a .tsv and a comma in others.
+    append_at
+        Go on with an existing file after so many of its bytes, as `sync` returned them, and cut off the rest; in CSV
+        without a header. Not possible for Parquet.
 
     Raises
     ------
@@ -72,9 +76,11 @@ class RecordWriter:
         *,
         types: Mapping[str, Any] | None = None,
         delimiter: str | None = None,
+        append_at: int | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
+        self._append_at = append_at
         self.names = tuple(names)
         self._known = frozenset(names)
         self._types = dict(types or {})
@@ -84,14 +90,15 @@ class RecordWriter:
         write = {"csv": self._write_csv, "jsonl": self._write_jsonl, "parquet": self._write_parquet}
         self._write = write[self.kind.format]
         with self._closing, self._file_errors():
+            self._delimiter = delimiter or self.kind.delimiter or ","
             self._bytes = self._open_bytes()
-            if self.kind.format != "parquet":
-                self._text = io.TextIOWrapper(self._bytes, "utf-8", errors=SURROGATES, newline="")
-                self._closing.callback(self._text.detach)
-            if self.kind.format == "csv":
-                between = delimiter or self.kind.delimiter or ","
-                self._csv = csv.writer(_LineFeeds(self._text), delimiter=between, lineterminator=_LineFeeds.REPLACED)
-                self._csv.writerow(self.names)
+            self._text: io.TextIOWrapper | None = None
+            self._layers = contextlib.ExitStack()  # what is above the bytes: compression, text
+            self._closing.callback(self._close_layers)
+            if self.kind.format == "csv" and append_at is None:
+                self._write_csv_fields([self.names])
+            elif self.kind.format == "jsonl":
+                self._opened_text()  # a compressed file without rows is one too
             self._closing = self._closing.pop_all()  # from now on closed by `close`
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -102,8 +109,26 @@ class RecordWriter:
     def flush(self) -> None:
         """Pass all rows written so far to the operating system (Parquet: only `close` does)."""
         with self._file_errors():
-            if self.kind.format != "parquet":
+            if self._text is not None:
                 self._text.flush()
+
+    def sync(self) -> int | None:
+        """Write all rows so far to the disk; returns the number of bytes that hold them.
+
+        A compressed file goes on with a new stream after them, which readers of all three compressions join. None for
+        what cannot be continued: Parquet, whose end lies in `close`, standard output, pipes and devices.
+        """
+        with self._file_errors():
+            if self.kind.format == "parquet":
+                return None
+            if self.kind.compression is not None:
+                self._close_layers()
+            self.flush()
+            if self.path == STANDARD_STREAM or not stat.S_ISREG(os.fstat(self._bytes.fileno()).st_mode):
+                return None
+            self._bytes.flush()
+            os.fsync(self._bytes.fileno())
+            return self._bytes.tell()
 
     def close(self) -> None:
         """Finish the file. Standard output stays open."""
@@ -130,20 +155,49 @@ class RecordWriter:
             raw: Any = sys.stdout.buffer
             self._closing.callback(raw.flush)
         else:
-            raw = self._closing.enter_context(open(self.path, "wb"))  # noqa: SIM115  (the stack closes it)
-        if self.kind.compression is not None:
-            raw = self._closing.enter_context(opened_to_write(raw, self.kind.compression, self.path))
+            mode = "wb" if self._append_at is None else "r+b"
+            raw = self._closing.enter_context(open(self.path, mode))  # noqa: SIM115  (the stack closes it)
+            if self._append_at is not None:
+                self._go_to(raw, self._append_at)
         return cast(BinaryIO, raw)
 
+    def _go_to(self, raw: BinaryIO, size: int) -> None:
+        """Cut the file to this size and go on from there."""
+        if self.kind.format == "parquet":
+            raise RecordError("a Parquet file cannot be continued", "another file", file=self.path)
+        if os.fstat(raw.fileno()).st_size < size:
+            reason = f"the file is shorter than the {size:,} bytes that a run has written"
+            raise RecordError(reason, "the file as it was, or another one", file=self.path)
+        raw.truncate(size)
+        raw.seek(size)
+
+    def _opened_text(self) -> io.TextIOWrapper:
+        """The text layer, and that of compression; opened when the first row is written, also after a `sync`."""
+        if self._text is None:
+            below = self._bytes
+            if self.kind.compression is not None:
+                below = self._layers.enter_context(opened_to_write(below, self.kind.compression, self.path))
+            self._text = io.TextIOWrapper(below, "utf-8", errors=SURROGATES, newline="")
+            self._layers.callback(self._text.detach)
+        return self._text
+
+    def _close_layers(self) -> None:
+        self._text = None
+        self._layers.close()
+
     def _write_csv(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._csv.writerows(map(self._csv_fields, rows))
+        self._write_csv_fields(map(self._csv_fields, rows))
+
+    def _write_csv_fields(self, rows: Iterable[Sequence[Any]]) -> None:
+        lines = _LineFeeds(self._opened_text())
+        csv.writer(lines, delimiter=self._delimiter, lineterminator=_LineFeeds.REPLACED).writerows(rows)
 
     def _csv_fields(self, row: Mapping[str, Any]) -> list[Any]:
         self._refuse_unknown(row)
         return [v if v.__class__ is str else _csv_field(v) for v in map(row.get, self.names)]
 
     def _write_jsonl(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._text.writelines(to_json(row) + "\n" for row in rows)
+        self._opened_text().writelines(to_json(row) + "\n" for row in rows)
 
     def _write_parquet(self, rows: Iterable[Mapping[str, Any]]) -> None:
         arrow, parquet = import_pyarrow(self.path)

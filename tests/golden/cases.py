@@ -168,10 +168,12 @@ FADING_PRIOR = ("platt", "bernstein", "isotonic")
 SMALL: dict[str, dict[str, Any]] = {
     "rpr": {"degree": 6},
     "bernstein-fusion": {"degrees": 3},
+    "copula": {"resolution": 128},
     "prequential-fusion": {"candidates": (BernsteinFusion(1), BernsteinFusion(2, refresh_every=REFRESH))},
 }
 MORE: dict[str, list[dict[str, Any]]] = {
-    "bernstein-fusion": [{"degrees": (2, 4)}, {"degrees": 2, "n_scores": 3}],
+    "copula": [{"resolution": None}],
+    "bernstein-fusion": [{"degrees": 5}, {"degrees": (2, 4)}, {"degrees": 2, "n_scores": 3}],
     "prequential-fusion": [{"candidates": None}],
 }
 #: Methods whose solve is slow have shorter streams, and so fewer distinct scores.

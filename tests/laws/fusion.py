@@ -27,6 +27,14 @@ MORE: dict[str, list[dict[str, Any]]] = {
 SCALES = [{"scale": (Logit(), Interval(-1.0, 2.0))}]
 EXACT_SCORES = st.integers(0, 8).map(lambda k: k / 8)
 observations = st.builds(Observation, st.tuples(*[EXACT_SCORES] * 3), labels, exact_weights, exact_times)
+#: The scores, and a number of which the bits say which of them are missing; in half of the observations none is.
+gappy_observations = st.builds(
+    Observation,
+    st.tuples(st.tuples(*[EXACT_SCORES] * 3), st.sampled_from([0, 0, 0, 0, 1, 2, 4, 6])),
+    labels,
+    exact_weights,
+    exact_times,
+)
 rough_observations = st.builds(
     Observation, st.tuples(*[st.floats(0.0, 1.0)] * 3), labels, st.floats(0.01, 100.0), exact_times
 )
@@ -50,6 +58,16 @@ BAD_WIDTHS = [[0.5], [0.5] * 3, 0.5, "ab", None, {"a": 0.5}, []]
 BAD_TIMES = [([0.5, 0.5], 1, 1.0, bad) for bad in NEVER if bad is not None]
 
 
+def takes_missing(cal: Any) -> bool:
+    return cal.params().get("missing") == "marginal"
+
+
+def with_gaps(x: tuple[float, ...], gaps: int, width: int) -> tuple[float | None, ...]:
+    """The first scores, those missing whose bits in `gaps` are set, if that are not all of them."""
+    held = tuple(None if gaps >> place & 1 else one for place, one in enumerate(x[:width]))
+    return held if any(one is not None for one in held) else x[:width]
+
+
 def width_of(cal: Any) -> int:
     return cal.params().get("n_scores", 2)
 
@@ -66,6 +84,9 @@ class FusionCase(ScoreCase):
         return variants(self.method) + scales + MORE.get(self.name, [])
 
     def observations(self, cal: Any, alike: bool) -> st.SearchStrategy[Observation]:
+        """Where a method takes missing scores, some are: at most all but one of an observation."""
+        if takes_missing(cal) and width_of(cal) > 1:
+            return gappy_observations.map(lambda o: o._replace(x=with_gaps(*o.x, width_of(cal))))
         return observations.map(lambda o: o._replace(x=o.x[: width_of(cal)]))
 
     def rough_streams(self, cal: Any, max_size: int = 6) -> Any:
@@ -101,7 +122,9 @@ class FusionCase(ScoreCase):
         width = width_of(cal)
         corners = np.array(list(itertools.product([0.0, 1.0], repeat=width)))
         inside = np.random.default_rng(0).random((20, width)), np.full((1, width), 0.125)
-        return np.vstack((corners, *inside, *([o.x] for o in stream)))
+        learned = np.array([o.x for o in stream], dtype=np.float64).reshape(-1, width)
+        gaps = np.array([[0.5] + [np.nan] * (width - 1), [np.nan] * (width - 1) + [0.25]])
+        return np.vstack((corners, *inside, learned, *([gaps] if takes_missing(cal) else [])))
 
     def assert_possible(self, cal: Any, places: Any, monotone: bool = True) -> None:
         p, *ends = self.by_many(cal, places).T
@@ -114,12 +137,14 @@ class FusionCase(ScoreCase):
 
     def bad_calls(self, cal: Any) -> Iterator[Callable[[], Any]]:
         good = ([0.25, 0.25], 0, 1.0, 8.0)
-        for bad in BAD + (BAD_TIMES if self.policy is not None else []):
+        absent = [bad for bad in BAD if takes_missing(cal) and bad[0] in ([0.5, None], [0.5, NEVER[0]])]
+        for bad in [one for one in BAD if one not in absent] + (BAD_TIMES if self.policy is not None else []):
             yield lambda bad=bad: cal.learn_one(*bad)
             yield lambda bad=bad: cal.learn_many(*map(list, zip(good, bad, good, strict=True)))
             if self.unlearns:
                 yield lambda bad=bad: cal.unlearn_one(*bad)
-        for scores in [bad[0] for bad in BAD[:8]] + BAD_WIDTHS:
+        nothing = [[None, None], [NEVER[0], None]]
+        for scores in [bad[0] for bad in BAD[:8] if bad not in absent] + BAD_WIDTHS + nothing:
             yield lambda scores=scores: cal.learn_one(scores, 1, 1.0, 8.0)
             yield lambda scores=scores: cal.predict_one(scores)
             yield lambda scores=scores: cal.predict_many([scores])

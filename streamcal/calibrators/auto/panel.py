@@ -37,6 +37,7 @@ from streamcal.states import (
     Fields,
     Reader,
     ensure,
+    flag,
     listed,
     number,
     numbers,
@@ -117,12 +118,14 @@ class ExpertPanel:
             "window": self._window.state(),
             "decay": self._decay.state(),
             "learned": self._learned,
+            "active": list(self._qp.active_set()),
         }
 
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new panel. `StateError` for anything else."""
         fields = {"panel": record(self._panel_fields()), "jumper": jumper_state(), "learned": whole()}
-        read = record({**fields, "window": unread, "decay": unread})(state)
+        active = row(listed(whole(0, DEGREE), most=DEGREE + 1), flag)
+        read = record({**fields, "window": unread, "decay": unread}, {"active": active})(state)
         panel, learned = read["panel"], read["learned"]
         ensure(panel["learned"] == learned, "the numbers of observations differ")
         ensure(panel["first"][0] <= min(FIRST, learned), "more scores are in the first mean than were learned")
@@ -132,6 +135,8 @@ class ExpertPanel:
         self._decay.restore(read["decay"])
         ensure(self._tree.count == min(learned, MEMORY), "the window holds another number of observations")
         self._learned = learned
+        if read["active"] is not None:
+            self._qp.set_active_set(*read["active"])
 
     @property
     def learned(self) -> int:

@@ -1,0 +1,112 @@
+"""What `streamcal demo` prints, and its picture."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
+from streamcal.app.plot import plot_rates, plot_reliability, save_side_by_side, text_reliability
+from streamcal.app.report import scores_table, verdicts
+from streamcal.datasets import BANK_ROWS
+from streamcal.errors import InputError
+from streamcal.metrics import ReliabilityData
+
+#: Bins of the diagrams: so few that their points lie apart.
+BINS = 6
+
+
+def report(result: Result, console: Console) -> None:
+    """Print a table and a verdict for each base model, and for `SHOWN` a diagram, the drift and the correction."""
+    console.print(
+        f"UCI Bank Marketing, {BANK_ROWS:,} calls in date order: will the client subscribe?\n"
+        "Each call is scored, then calibrated, and only then learned, by the model and by\n"
+        "the calibrators. Always saying the base rate so far has "
+        f"log loss {result.base_rate.log_loss.value:.4f}."
+    )
+    for name, boards in result.boards.items():
+        console.print(f"\n[bold]{name}[/bold], learning online")
+        console.print(scores_table(boards))
+        console.print(verdicts(result.differences[name]))
+    console.print(f"\n[bold]Verdict[/bold]: {verdict(result)}")
+    console.print(
+        f"\nbernstein and venn-abers look back on the last {WINDOW:,} calls; {BY} has nothing to\n"
+        "choose. The calibration ratio is predicted over observed positives: 1 is right."
+    )
+    console.print(f"\n[bold]{SHOWN}[/bold], raw and by {BY}: on the dots is right\n")
+    console.print(text_reliability(diagrams(result)), markup=False)
+    console.print(f"\n[bold]Drift[/bold]: subscriptions, and what {SHOWN} says, by eighth of the calls")
+    console.print(drift_table(result.parts))
+    console.print(f"\n[bold]A late correction[/bold]\n{correction_text(result.correction)}")
+
+
+def verdict(result: Result) -> str:
+    """What calibration made of `SHOWN`, beside the best of the raw models."""
+    raw = {name: boards["raw"].log_loss.value or 0.0 for name, boards in result.boards.items()}
+    best, calibrated = min(raw, key=lambda name: raw[name]), result.boards[SHOWN][BY].log_loss.value or 0.0
+    side = "below" if calibrated < raw[best] else "above"
+    return (
+        f"{BY} takes {SHOWN} from log loss {raw[SHOWN]:.4f} to {calibrated:.4f},\n"
+        f"{side} that of the raw {best}, {raw[best]:.4f}."
+    )
+
+
+def diagrams(result: Result) -> Mapping[str, ReliabilityData]:
+    """Reliability of `SHOWN`, raw and by `BY`."""
+    boards = result.boards[SHOWN]
+    return {name: boards[name].ece.reliability(bins=BINS) for name in ("raw", BY)}
+
+
+def drift_table(parts: list[Part]) -> Table:
+    """Observed and predicted shares by part of the stream."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("calls", justify="right")
+    for name in ("subscribed", "raw says", f"{BY} says"):
+        table.add_column(name, justify="right")
+    seen = 0
+    for part in parts:
+        seen += part.calls
+        shares = (count / max(part.calls, 1) for count in (part.positives, part.raw, part.calibrated))
+        table.add_row(f"to {seen:,}", *(f"{share:.1%}" for share in shares))
+    return table
+
+
+def correction_text(correction: Correction) -> str:
+    """What wrong labels did, and whether taking them back undid it."""
+    same = correction.corrected == correction.right
+    return (
+        f"venn-abers gives the score {LOOKED_AT:g} the probability {correction.right:.4f}. "
+        f"Had the last {MISTAKEN} calls\n"
+        f"been entered as subscriptions by mistake, it would say {correction.wrong:.4f}. With these labels\n"
+        f"unlearned, and the right ones learned, it says {correction.corrected:.4f}: "
+        f"{'exactly' if same else 'not'} the same again."
+    )
+
+
+def save_picture(result: Result, path: Path, console: Console) -> None:
+    """Save the diagram and the drift of `SHOWN` as a picture; without matplotlib, print how to install it."""
+    if find_spec("matplotlib") is None:
+        console.print('\nThe same as a picture: pip install ".[plot]"', markup=False, soft_wrap=True)
+        return
+    path = path if path.suffix else path.with_suffix(".png")  # matplotlib would add it silently
+    parts = result.parts
+    ends = list(itertools.accumulate(part.calls for part in parts))
+    rates = {
+        "subscribed": [part.positives / max(part.calls, 1) for part in parts],
+        "raw": [part.raw / max(part.calls, 1) for part in parts],
+        BY: [part.calibrated / max(part.calls, 1) for part in parts],
+    }
+    try:
+        save_side_by_side(
+            path,
+            lambda ax: plot_reliability(diagrams(result), ax, spacing="sqrt", title=f"{SHOWN}: reliability"),
+            lambda ax: plot_rates(ends, rates, ax, title=f"{SHOWN}: drift"),
+        )
+    except (OSError, ValueError) as error:  # matplotlib checks the file format
+        raise InputError(f"{path}: the picture cannot be written: {error}") from None
+    console.print(f"\nReliability and drift as a picture: {path}", soft_wrap=True)

@@ -1,0 +1,128 @@
+"""`PresentScores`: observations of several scores by which of them they have."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.parameters.types import FloatArray
+from streamcal.states import Fields, ensure, listed, row, unread, whole
+from streamcal.statistics.base import Statistic
+from streamcal.statistics.keyed import Column, Entry, Keyed
+
+#: The coordinate of a missing score in a tuple. It compares, hashes and is written as JSON like any other, and it is
+#: the coordinate of no score but the largest float.
+ABSENT = sys.float_info.max
+#: Which scores an observation has: their indices, ascending.
+Places: TypeAlias = tuple[int, ...]
+
+
+class ProjectingStatistic(Protocol):
+    """A statistic of several scores that can add some of the scores of another one."""
+
+    def add_projection(self, other: Any, columns: Sequence[int]) -> None:
+        """Add what `other` holds, its scores at `columns` taken as those of this statistic and the rest left out."""
+
+
+Part = TypeVar("Part", bound=Statistic)
+
+
+class PresentScores(Keyed[Part], Generic[Part]):
+    """A statistic for each set of scores that observations have, other scores of them being missing.
+
+    `marginal(places)` is the statistic of the scores at `places` over all observations that have them: what would be
+    held if there were no others.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the empty statistic of the scores at some places, a `ProjectingStatistic`.
+    width : int
+        M, the number of scores.
+
+    Notes
+    -----
+    An operation costs one in the statistic of the observation's scores; `marginal` costs a pass over all of them. There
+    are at most 2^M − 1, one for each set that occurred.
+    """
+
+    def __init__(self, make: Callable[[Places], Part], width: int) -> None:
+        super().__init__(lambda: make(tuple(range(width))))
+        self._make_at = make
+        self.width = width
+        self.bounded = make(tuple(range(width))).bounded
+
+    def _part(self, key: Any) -> Part:
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._make_at(key)
+        return part
+
+    def entries(self, x: tuple[float, ...], y: float) -> list[Entry]:
+        places = places_of(x)
+        return [(places, tuple([x[place] for place in places]), y)]
+
+    def columns(self, x: FloatArray, y: FloatArray) -> Iterator[Column]:
+        for places, rows in by_places(x):
+            yield places, rows, np.ascontiguousarray(x[rows][:, places]), y[rows]
+
+    def revert(self, x: tuple[float, ...], y: float, w: float) -> None:
+        super().revert(x, y, w)
+        places = places_of(x)
+        if self._parts[places].count == 0:
+            del self._parts[places]
+
+    def marginal(self, places: Places) -> Part:
+        """The statistic of the scores at `places`, of every observation that has them all."""
+        found: Any = self._make_at(places)
+        for key, part in self._parts.items():
+            own: Any = key
+            if own == places:
+                found.merge(part)
+            elif set(places) <= set(own):
+                found.add_projection(part, [own.index(place) for place in places])
+        view: Part = found.present(self.unit)
+        return view
+
+    def empty(self) -> Self:
+        return type(self)(self._make_at, self.width)
+
+    def state(self) -> dict[str, Any]:
+        rows: Any = self._parts.items()
+        return {"present": [[list(places), part.state()] for places, part in rows]}
+
+    def fields(self) -> Fields:
+        return {"present": listed(row(listed(whole(0, self.width - 1), most=self.width), unread))}
+
+    def _load(self, present: list[tuple[list[int], Any]]) -> None:
+        parts: dict[Any, Part] = {}
+        for indices, saved in present:
+            places = tuple(indices)
+            ensure(places and list(places) == sorted(set(places)), "the scores of a part are in no order")
+            ensure(places not in parts, "a set of scores occurs twice")
+            parts[places] = self._make_at(places)
+            parts[places].restore(saved)
+        self._parts = parts
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        numbers = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.width
+        ensure(numbers, "coordinates are no tuples of numbers")
+        for places, rows in by_places(x):
+            ensure(places, "an observation has no score")
+            self._make_at(places).require_possible(np.ascontiguousarray(x[rows][:, places]), y[rows])
+
+
+def places_of(x: Sequence[float]) -> Places:
+    """The indices of the scores that an observation has."""
+    return tuple([place for place, one in enumerate(x) if one != ABSENT])
+
+
+def by_places(x: FloatArray) -> Iterator[tuple[Places, npt.NDArray[np.bool_]]]:
+    """The sets of scores that rows of coordinates have, and the rows with each."""
+    here = x != ABSENT
+    for pattern in np.unique(here, axis=0):
+        yield tuple(np.flatnonzero(pattern).tolist()), (here == pattern).all(axis=1)

@@ -1,0 +1,217 @@
+"""States that once ended the process, took gigabytes or made heap bytes a weight: each is refused now."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamcal
+from streamcal import (
+    Auto,
+    Gaussian,
+    HedgedOPS,
+    HistogramBinning,
+    Isotonic,
+    LinearTrend,
+    Platt,
+    StateError,
+    TrackingOPS,
+    VennAbers,
+    Window,
+    load_map,
+)
+from streamcal.calibrators.auto.mixture import Ensemble
+from streamcal.calibrators.auto.panel import ExpertPanel
+from streamcal.kernels.hedging import Hedger
+from streamcal.kernels.hull_tree import HullTree
+from streamcal.kernels.online_softmax import OnlineSoftmax
+from streamcal.multiclass import OnlineVectorScaling
+from streamcal.states import checksum, signed
+
+ROWS = [(0.1, 0), (0.35, 1), (0.35, 0), (0.6, 1), (0.9, 1)]
+
+
+def after(cal: Any, rows: Any = ROWS) -> dict[str, Any]:
+    """The state of a calibrator after some rows."""
+    for row in rows:
+        cal.learn_one(*row)
+    return cal.state_dict()
+
+
+def changed(state: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The state with another value at a path, and the checksum that belongs to it."""
+    found = copy.deepcopy(state)
+    *above, last = path.split(".")
+    part = found
+    for key in above:
+        part = part[key]
+    part[last] = value
+    return signed(found)
+
+
+def classes() -> dict[str, Any]:
+    return after(OnlineVectorScaling(), [({"a": 0.7, "b": 0.3}, "a"), ({"a": 0.2, "b": 0.8}, "b")] * 3)
+
+
+@pytest.mark.parametrize("number", [6, 500_000])
+def test_more_labels_than_classes_were_learned(number):
+    state = changed(classes(), "learned.labels", [f"label {k}" for k in range(number)])
+    with pytest.raises(StateError, match=r"newton|numbers"):
+        OnlineVectorScaling.from_state(state)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_lists_of_a_newton_step_of_odd_length(place):
+    newton = classes()["learned"]["newton"]
+    for shorter in (newton[place][:-1], [*newton[place], newton[place][-1]]):
+        state = changed(classes(), "learned.newton", [*newton[:place], shorter, *newton[place + 1 :]])
+        with pytest.raises(StateError):
+            OnlineVectorScaling.from_state(state)
+
+
+@pytest.mark.parametrize("learned", [-49, 4, 6, 2**62])
+def test_a_place_in_a_ring_that_there_is_not(learned):
+    state = changed(after(Auto(delay=50)), "learned.live.panel.panel.learned", learned)
+    with pytest.raises(StateError):
+        Auto.from_state(state)
+    state = changed(state, "learned.live.panel.learned", learned)
+    with pytest.raises(StateError):
+        Auto.from_state(state)
+
+
+@pytest.mark.parametrize("column", ["scores", "weight", "positive", "count"])
+def test_a_tree_with_one_column_cut_short(column):
+    tree = after(VennAbers())["learned"]["memory"]["statistic"]
+    with pytest.raises(StateError, match="length"):
+        VennAbers.from_state(changed(after(VennAbers()), f"learned.memory.statistic.{column}", tree[column][:1]))
+
+
+def damages() -> Any:
+    """(class, path, value) of fields that were believed."""
+    statistic = "learned.memory.statistic"
+    yield Gaussian(), f"{statistic}.units", [10**9, 0]
+    yield Gaussian(), f"{statistic}.sums", [["0x1", "0x1", "0x1" + "0" * 10**6], ["0x0"] * 3]
+    yield Gaussian(), f"{statistic}.counts", [0, 0]
+    yield HistogramBinning(), f"{statistic}.used", [10**9, 1, 2, 3]
+    yield HistogramBinning(), "params.resolution", 10**9
+    yield HistogramBinning(), "params.bins", 10**9
+    yield LinearTrend(resolution=None), f"{statistic}.rows", [[0.1, 0.0, 0.0, 0], [0.2, 1e300, 1.0, 1]]
+    yield TrackingOPS(), "learned.weight", [0.0] * 10
+    yield HedgedOPS(2), "learned.hedger", [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]], 1]
+    yield Platt(refresh_every=2), "learned.basis", [{"cells": "nobody reads this"}, 1.0]
+    yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[0.5, 1e100, 1.0]]
+    yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[7.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize(("cal", "path", "value"), list(damages()), ids=lambda value: str(value)[:40])
+def test_a_field_that_was_believed(cal, path, value):
+    state = after(cal)
+    with pytest.raises(StateError):
+        type(cal).from_state(changed(state, path, value))
+
+
+# -- kernels check lengths themselves ------------------------------------------------------------------------------
+
+
+def test_kernels_refuse_arrays_of_other_lengths():
+    two, one = np.array([0.1, 0.2]), np.ones(1)
+    for columns in ((two, one, two, two), (two, two, one, two), (two, two, two, one)):
+        with pytest.raises(ValueError, match="lengths differ"):
+            HullTree().rebuild(columns[0], columns[1], columns[2], columns[3].astype(np.int64))
+    with pytest.raises(ValueError, match="rise"):
+        HullTree().rebuild(two[::-1], two, two, np.ones(2, dtype=np.int64))
+    softmax = OnlineSoftmax(0.1, 100.0, 100.0, 1.0)
+    for delta, d, rows in (([0.0], [1.0], [[]]), ([0.0, 0.0], [1.0], [[], [0.0]]), ([0.0, 0.0], [1.0, 1.0], [[], []])):
+        with pytest.raises(ValueError, match="go with"):
+            softmax.load(delta, d, rows, 1.0)
+    softmax.add_class()
+    for places, x, came in (([0], [0.1, 0.2], 0), ([3], [0.1], 0), ([0], [0.1], 1), ([-1], [0.1], 0)):
+        with pytest.raises(ValueError, match="class"):
+            softmax.step(places, x, came, 1.0)
+    with pytest.raises(IndexError):
+        Hedger(3, 0).learn(3, 1.0, 1.0)
+    assert np.isnan(Hedger(3, 0).forecast(-1))
+
+
+def test_kernels_of_auto_refuse_arrays_of_other_lengths():
+    panel, ensemble, out = ExpertPanel(0), Ensemble(0), np.empty(25)
+    for knot, where in ((0, out[:24]), (-1, out), (257, out)):
+        with pytest.raises(ValueError, match="forecasts"):
+            panel.forecast(knot, where)
+    assert np.isnan(ensemble._mixture.blend(out[:24], 0))
+    with pytest.raises(ValueError, match="forecasts"):
+        ensemble._mixture.assess(out, out[:24], 0, 0.5, 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"another size|experts"):
+        ensemble._mixture.learn(Ensemble(5).assess(0.5, 1.0, 1.0))
+
+
+# -- checksum and version ------------------------------------------------------------------------------------------
+
+
+def test_one_digit_that_was_changed_is_seen():
+    """Such a state was accepted and predicted with a log loss of 4.5."""
+    text = json.dumps(after(Platt()))
+    digits = [k for k, character in enumerate(text) if character.isdigit()]
+    for k in digits[:: max(len(digits) // 50, 1)]:
+        other = f"{text[:k]}{(int(text[k]) + 1) % 10}{text[k + 1 :]}"
+        try:
+            state = json.loads(other)
+        except ValueError:
+            continue
+        if state == json.loads(text):  # the seventeenth digit of a float may be another one
+            continue
+        with pytest.raises(StateError, match=r"checksum|version|plain"):
+            Platt.from_state(state)
+
+
+def test_a_checksum_is_of_values_and_not_of_their_text():
+    state = after(Platt())
+    again = json.loads(json.dumps(state, indent=3, sort_keys=True).replace(".0,", ","))
+    assert Platt.from_state(again).predict_one(0.3) == Platt.from_state(state).predict_one(0.3)
+    assert checksum(again) == state["check"]
+
+
+def test_a_state_of_version_1_has_no_checksum_and_one_of_version_2_must_have_it():
+    state = after(Platt())
+    old = {**state, "streamcal": 1}
+    del old["check"]
+    assert Platt.from_state(old).state_dict() == state
+    without = {name: value for name, value in state.items() if name != "check"}
+    for other in (without, {**without, "check": None}, {**old, "check": "0" * 16}, {**old, "streamcal": 3}):
+        with pytest.raises(StateError, match=r"checksum|version"):
+            Platt.from_state(other)
+
+
+def test_a_damaged_file_says_so(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps({**after(Platt()), "learned": {}}))
+    with pytest.raises(StateError, match=r"state\.json: the state does not match its checksum"):
+        streamcal.load(path)
+
+
+# -- maps ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cuts", [0.5, 0.25]),
+        ("cuts", []),
+        ("values", [0.0, 0.5, 1.5]),
+        ("values", [0.0, float("nan"), 1.0]),
+        ("values", ["0", "0.5", "1"]),
+        ("scale", {"kind": "interval", "lo": 1.0, "hi": 0.0}),
+        ("scale", {"kind": "interval", "lo": {}, "hi": 0.0}),
+        ("kind", ["steps"]),
+    ],
+)
+def test_a_damaged_map_is_refused(name, value):
+    map = {"streamcal_map": 1, "kind": "steps", "scale": {"kind": "probability"}}
+    map |= {"cuts": [0.25, 0.5], "values": [0.0, 0.5, 1.0]}
+    assert load_map(json.dumps(map))(0.3) == 0.5
+    with pytest.raises(ValueError, match=r"map|known"):
+        load_map(json.dumps({**map, name: value}))

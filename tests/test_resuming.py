@@ -1,0 +1,279 @@
+"""Stopping and going on: output and state hold the same rows, and none is learned twice, whatever ended the run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli import PATIENCE, PROGRAM, made, read, run, save, the_line
+
+import streamcal
+from streamcal.stream import checkpoints, durable
+from streamcal.stream.checkpoints import Checkpoint, Position
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.writing import RecordWriter
+
+ROWS = 3_000
+OUTPUTS = ["out.csv", "out.csv.gz", "out.csv.bz2", "out.jsonl", "out.jsonl.gz"]
+
+
+def weight(state: Path) -> float:
+    return float(durable.load(state).n)
+
+
+def whole(tmp_path: Path, source: Path, name: str = "whole.csv", *options: object) -> list[dict[str, Any]]:
+    """What a run that is not stopped writes."""
+    assert run(source, "--method", "ops", "--out", tmp_path / name, *options).exit_code == 0
+    return read(tmp_path / name)
+
+
+def started(source: Path, *options: object) -> subprocess.Popen[bytes]:
+    """A run in a process of its own that keeps a checkpoint after each chunk of rows."""
+    command = [*PROGRAM, "run", source, "--score", "score", "--label", "click", "--method", "ops", "--checkpoint", "0s"]
+    return subprocess.Popen([str(one) for one in (*command, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: str) -> None:
+    rows = made(ROWS)
+    source, state = tmp_path / "in.csv", tmp_path / "state.json"
+    expected = whole(tmp_path, save(source, rows), "whole." + out.split(".", 1)[1])
+    for stop in (700, 1_900, ROWS):  # the file grows
+        save(source, rows[:stop])
+        result = run(source, "--method", "ops", "--out", tmp_path / out, "--state", state)
+        assert result.exit_code == 0, result.output
+        assert read(tmp_path / out) == expected[:stop]
+        assert weight(state) == stop
+    result = run(source, "--method", "ops", "--out", tmp_path / out, "--state", state)
+    assert f"the {ROWS:,} rows before had been learned" in result.output
+    assert read(tmp_path / out) == expected
+    assert weight(state) == ROWS
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("out", ["out.csv", "out.jsonl.gz"])
+def test_a_run_that_was_killed_goes_on_after_its_last_checkpoint(tmp_path: Path, out: str, number: int) -> None:
+    source, state = save(tmp_path / "in.csv", made(20_000)), tmp_path / "state.json"
+    expected = whole(tmp_path, source, "whole." + out.split(".", 1)[1])
+    kills = 0
+    while True:
+        with started(source, "--out", tmp_path / out, "--state", state) as process:
+            before = state.read_bytes() if state.exists() else b""
+            while process.poll() is None and (not state.exists() or state.read_bytes() == before):
+                time.sleep(0.001)
+            if kills < 3 and process.poll() is None:
+                process.send_signal(number)
+                kills += 1
+            process.communicate(timeout=PATIENCE)
+        if process.returncode == 0:
+            break
+        assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    assert kills == 3
+    assert read(tmp_path / out) == expected
+    assert weight(state) == 20_000
+
+
+@pytest.mark.full
+def test_fifty_kills_at_any_moment(tmp_path: Path) -> None:
+    source, state, out = save(tmp_path / "in.csv", made(60_000)), tmp_path / "state.json", tmp_path / "out.csv"
+    expected = whole(tmp_path, source)
+    draw, done = random.Random(1), False
+    for _ in range(50):
+        with started(source, "--out", out, "--state", state) as process:
+            time.sleep(draw.uniform(0.3, 1.0))
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+        done = process.returncode == 0
+    if not done:
+        with started(source, "--out", out, "--state", state) as process:
+            process.communicate(timeout=PATIENCE)
+    assert read(out) == expected
+    assert weight(state) == 60_000
+    with checkpoints.locked(state):  # which removes what a kill while saving has left
+        assert {path.suffix for path in tmp_path.iterdir()} <= {".csv", ".json", ".lock"}
+
+
+def test_another_file_is_learned_from_its_start_and_none_twice(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    one, other = save(tmp_path / "one.csv", made(500)), save(tmp_path / "other.csv", made(400, seed=2))
+    learned = []
+    for source in (one, other, one, other, tmp_path / "renamed.csv"):
+        if not source.exists():
+            one.rename(source)
+        assert run(source, "--method", "ops", "--state", state).exit_code == 0
+        learned.append(weight(state))
+    assert learned == [500, 900, 900, 900, 900]
+    assert run(other, "--method", "ops", "--state", state, "--again").exit_code == 0
+    assert weight(state) == 1_300
+
+
+def test_rows_skipped_are_in_the_rejects_once(tmp_path: Path) -> None:
+    rows = made(40)
+    for i in (0, 7, 20, 39):
+        rows[i]["click"] = "?"
+    source, bad, state, out = tmp_path / "in.csv", tmp_path / "bad.csv", tmp_path / "s.json", tmp_path / "o.csv"
+    options = ["--method", "ops", "--on-error", "skip", "--rejects", bad, "--state", state, "--out", out]
+    for stop in (10, 21, 40, 40):
+        text = save(source, rows[:stop]).read_bytes()
+        source.write_bytes(text.replace(b"\na3,", b"\n3 fields,a3,", 1))  # a row that cannot be split
+        assert run(source, *options).exit_code == 0
+    assert [row["row"] for row in read(bad)] == ["1", "4", "8", "21", "40"]
+    assert len(read(out)) == weight(state) == 35
+
+
+def test_two_runs_do_not_share_a_state(tmp_path: Path) -> None:
+    source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
+    with checkpoints.locked(state):
+        assert "state.json is in use by another run" in the_line(run(source, "--state", state))
+    assert not state.exists()
+    (tmp_path / ".state.json.0123456789abcdef.tmp").write_bytes(b"what a killed run has left")
+    assert run(source, "--state", state).exit_code == 0
+    assert not list(tmp_path.glob(".*"))
+    assert [path.name for path in tmp_path.iterdir() if "lock" in path.name] == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
+def test_rows_that_could_not_be_written_are_not_in_the_state(tmp_path: Path) -> None:
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.csv"
+    out.symlink_to("/dev/full")
+    assert "cannot be written: No space left on device" in the_line(run(source, "--out", out, "--state", state))
+    assert not state.exists()
+
+
+def test_a_disk_that_fills_up_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = made(ROWS)
+    source, state, out = tmp_path / "in.csv", tmp_path / "state.json", tmp_path / "out.csv"
+    expected = whole(tmp_path, save(source, rows))
+    save(source, rows[:800])
+    options = ["--method", "ops", "--out", out, "--state", state]
+    assert run(source, *options).exit_code == 0
+    before = state.read_bytes()
+    write = RecordWriter._write_csv
+
+    def filling(writer: RecordWriter, some: Any) -> None:
+        write(writer, list(some)[:100])
+        raise OSError(28, "No space left on device")
+
+    save(source, rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordWriter, "_write", filling, raising=False)
+        patch.setattr(RecordWriter, "_write_csv", filling)
+        assert "No space left on device" in the_line(run(source, *options))
+    assert state.read_bytes() == before
+    assert run(source, *options).exit_code == 0
+    assert read(out) == expected
+    assert weight(state) == ROWS
+
+
+def test_a_state_that_cannot_be_written_is_written_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
+
+    def refuse(*_: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(checkpoints, "atomic_write", refuse)
+    line = the_line(run(source, "--method", "ops", "--state", state))
+    assert "Read-only file system; it is in " in line
+    place = Path(line.partition("it is in ")[2].partition(": move")[0])
+    assert weight(place) == 300
+    place.unlink()
+
+
+def test_an_output_that_became_shorter_is_refused(tmp_path: Path) -> None:
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.csv"
+    options = ["--method", "ops", "--out", out, "--state", state]
+    assert run(source, *options).exit_code == 0
+    out.write_bytes(out.read_bytes()[:100])
+    assert "the file is shorter than the" in the_line(run(source, *options))
+
+
+def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:
+    first, second = save(tmp_path / "1.csv", made(30)), save(tmp_path / "2.csv", made(20, seed=2))
+    state, out = tmp_path / "state.json", tmp_path / "out.csv"
+    options = ["--method", "ops", "--out", out, "--state", state]
+    assert run("-", *options, stdin=first.read_bytes()).exit_code == 0
+    with open(out, "ab") as file:  # as a run leaves it that is killed after its checkpoint
+        file.write(b"b0,0.5,1,1,1.0,0.5\nb1,0.")
+    assert run("-", *options, stdin=second.read_bytes()).exit_code == 0
+    written = read(out)
+    assert [row["id"] for row in written] == [*(f"a{i}" for i in range(30)), "b0", *(f"a{i}" for i in range(20))]
+    assert weight(state) == 50
+
+
+def test_standard_input_is_not_overwritten(tmp_path: Path) -> None:
+    source = save(tmp_path / "in.csv", made())
+    before = source.read_bytes()
+    with open(source, "rb") as file:
+        command = [*PROGRAM, "run", "-", "--score", "score", "--label", "click", "--out", str(source)]
+        done = subprocess.run(command, stdin=file, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert b"--out would overwrite the input" in done.stderr
+    assert source.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_no_state(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "state")
+    line = the_line(run(save(tmp_path / "in.csv", made()), "--state", tmp_path / "state"))
+    assert "it is no regular file" in line
+
+
+def test_the_checkpoint_is_part_of_the_state_and_checked(tmp_path: Path) -> None:
+    source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
+    assert run(source, "--method", "ops", "--state", state).exit_code == 0
+    assert streamcal.load(state).n == 300
+    saved = json.loads(state.read_text())
+    saved["run"]["inputs"][0][1] = 10
+    state.write_text(json.dumps(saved))
+    assert "does not match its checksum" in the_line(run(source, "--method", "ops", "--state", state))
+
+
+def test_positions_of_files_that_begin_alike(tmp_path: Path) -> None:
+    """Of several positions with the same first row, the furthest that agrees with the file."""
+    rows = made(50)
+    source = save(tmp_path / "in.csv", rows)
+    columns = ["score", "click"]
+
+    def position_after(number: int) -> Position:
+        here = Position("in.csv")
+        for i, row in enumerate(read(source)[:number], 1):
+            here.advance(i, [row[name] for name in columns])
+        return here
+
+    ten, thirty = position_after(10), position_after(30)
+    other = Position("other.csv", 20, ten.first, 12345)
+    for inputs, expected in [((ten, other), ten), ((thirty, ten), thirty), ((other,), None), ((), None)]:
+        with RecordReader(source) as reader:
+            assert Checkpoint(inputs).position_in(reader, columns) is expected
+    assert Checkpoint.read(json.loads(json.dumps(Checkpoint((ten, other)).state()))) == Checkpoint((ten, other))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl.bz2"])
+def test_what_is_synced_is_there_while_the_file_is_open(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with RecordWriter(path, ["a"]) as writer:
+        writer.write([{"a": 1}])
+        size = writer.sync()
+        copy = tmp_path / f"copy-{name}"
+        copy.write_bytes(path.read_bytes()[:size])
+        assert [str(row["a"]) for row in read(copy)] == ["1"]
+        writer.write([{"a": 2}])
+    assert [str(row["a"]) for row in read(path)] == ["1", "2"]
+    with RecordWriter(path, ["a"], append_at=size) as writer:
+        writer.write([{"a": 3}])
+    assert [str(row["a"]) for row in read(path)] == ["1", "3"]
+
+
+def test_a_compressed_file_without_rows_is_one(tmp_path: Path) -> None:
+    with RecordWriter(tmp_path / "a.jsonl.gz", ["a"]):
+        pass
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()) == b""
+    assert (tmp_path / "a.jsonl.gz").stat().st_size > 0

@@ -1,0 +1,85 @@
+"""What was saved in mid-stream and read again goes on as what was not: the same predictions to the last bit."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.cases import ROOMS, Case
+from golden.make import plain, read
+from golden.streams import CALLS
+
+from streamcal import RetractionError
+
+golden = functools.cache(read)
+
+#: OSQP ends within its tolerance, wherever it started; its own state is not saved.
+INEXACT = "osqp"
+#: The recorded streams are given again, each time so much later.
+LATER = 60.0
+#: Operations before the state is saved, and after it is read.
+BEFORE, AFTER = 45, 100
+
+
+def is_full(case: Case) -> bool:
+    """A plain `pytest` tries each method under two policies, in its first variant; `-m full` tries every case."""
+    return case.policy not in (None, "window", "time-decay") or case.name.count("/") > 1
+
+
+CASES = [
+    pytest.param(room, case, id=f"{room}-{case.name}", marks=[pytest.mark.full] if is_full(case) else [])
+    for room, (_, cases) in ROOMS.items()
+    for case in cases
+    if INEXACT not in case.name
+]
+
+
+def changed(operation: list[Any], times: float, later: float) -> list[Any]:
+    """The operation with other weights, and its observations so much later."""
+    verb, *given = operation
+    if verb == "predict":
+        return operation
+    rows = given[0] if verb in ("many", "merge") else [given]
+    rows = [[x, y, w * times, t + later] for x, y, w, t in rows]
+    return [verb, rows] if verb in ("many", "merge") else [verb, *rows[0]]
+
+
+def apply(room: str, case: Case, cal: Any, operation: list[Any]) -> None:
+    with contextlib.suppress(RetractionError):  # of what was unlearned already; both refuse it
+        CALLS[room].apply(cal, operation, case.timed)
+
+
+def bits(found: Any) -> bytes:
+    """All numbers of some answers."""
+    if isinstance(found, (dict, list)):
+        return b"".join(map(bits, found.values() if isinstance(found, dict) else found))
+    return np.float64(found).tobytes()
+
+
+@pytest.mark.parametrize("times", [1.0, 1.0 / 3.0], ids=["whole", "thirds"])
+@pytest.mark.parametrize(("room", "case"), CASES)
+def test_what_was_saved_goes_on_to_the_last_bit(room: str, case: Case, times: float) -> None:
+    """Also where sums of thirds have rounding errors, and where a solver starts from the map before."""
+    stream, probes = golden(room)["streams"][case.stream], golden(room)["probes"][case.stream]
+    once = stream["first"] + stream["then"]
+    operations = (changed(one, times, again * LATER) for again in itertools.count() for one in once)
+    live, twin = case.build(), None
+    for step, operation in enumerate(itertools.islice(operations, BEFORE + AFTER)):
+        apply(room, case, live, operation)
+        if step == BEFORE:
+            before = plain(live.state_dict())
+            twin = type(live).from_state(json.loads(json.dumps(before)))
+            assert plain(live.state_dict()) == before == plain(twin.state_dict())
+        elif twin is not None:
+            apply(room, case, twin, operation)
+        if step % 4 == 0 or step == BEFORE:  # a solve depends on the solve before
+            found = CALLS[room].answers(live, probes, None)
+            if twin is not None:
+                assert bits(CALLS[room].answers(twin, probes, None)) == bits(found), f"{step - BEFORE} steps later"
+    assert twin is not None
+    assert plain(twin.state_dict()) == plain(live.state_dict())
