@@ -195,6 +195,17 @@ def test_an_output_that_became_shorter_is_refused(tmp_path: Path) -> None:
     assert "the file is shorter than the" in the_line(run(source, *options))
 
 
+def test_a_parquet_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.parquet"
+    options = ["--method", "ops", "--state", state]
+    assert run(source, *options, "--out", out).exit_code == 0
+    before = out.read_bytes()
+    line = the_line(run(source, *options, "--out", out))
+    assert "the first 300 rows were learned before, and a Parquet file cannot be continued" in line
+    assert out.read_bytes() == before
+
+
 def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:
     first, second = save(tmp_path / "1.csv", made(30)), save(tmp_path / "2.csv", made(20, seed=2))
     state, out = tmp_path / "state.json", tmp_path / "out.csv"

@@ -236,6 +236,9 @@ class Run:
             found = self.checkpoint.position_in(reader, self.columns.used())
         if found is None:
             return {}
+        if self.out is not None and self.out.lower().endswith(".parquet") and os.path.exists(self.out):
+            reason = f"the first {found.rows:,} rows were learned before, and a Parquet file cannot be continued"
+            raise RecordError(reason, "another --out for the rows after them, or --again", file=self.out)
         self._position = replace(found, name=self.source)
         self.passed_over = found.rows
         self._before = found
