@@ -397,10 +397,18 @@ MUTANTS = [
     Mutant(
         "pairs-concern-everybody",
         "multiclass/strategies.py",
-        "rows = present[:, own].all(axis=1) & concerned[outcome]",
-        "rows = present[:, own].all(axis=1)",
+        "rows = np.zeros(size, dtype=np.bool_)",
+        "rows = np.ones(size, dtype=np.bool_)",
         "in bulk, a pair of labels also learns from outcomes that are neither",
         "test_oracles_multiclass test_golden test_laws",
+    ),
+    Mutant(
+        "new-labels-start-empty",
+        "statistics/class_subproblems.py",
+        "self._parts[key] = _copy(held)",
+        "self._parts[key] = held.empty()",
+        "what was learned before a label was known does not count against it",
+        "test_late_labels test_laws",
     ),
     Mutant(
         "pair-ends-swapped",
