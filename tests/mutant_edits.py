@@ -479,9 +479,9 @@ MUTANTS = [
     Mutant(
         "rows-before-an-error-lost",
         "stream/run.py",
-        "        finally:\n            _write(writer, done)\n            self._write_rejected()",
+        "        finally:\n            self._write(OUT, done)\n            self._write_rejected()",
         "        except RecordError:\n            raise\n        else:\n"
-        "            _write(writer, done)\n            self._write_rejected()",
+        "            self._write(OUT, done)\n            self._write_rejected()",
         "rows of the chunk before one that cannot be used are not written",
         "test_cli",
     ),

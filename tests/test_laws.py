@@ -29,6 +29,7 @@ from laws import (
     changed,
     each,
     fusion,
+    held,
     law,
     learned,
     multiclass,
@@ -143,12 +144,12 @@ def test_weight_zero_is_nothing(case, draw):
     cal = draw(case.calibrators())
     stream = draw(case.streams(cal, alike=True))
     learned(cal, stream)
-    before = cal.state_dict()
+    before = held(cal)
     idle = [o._replace(w=0.0, t=o.t + 100.0) for o in draw(case.streams(cal, max_size=4, alike=True))]
     case.learn_many(learned(cal, idle), idle)
     for observation in idle if case.unlearns else []:
         cal.unlearn_one(*observation)
-    assert cal.state_dict() == before
+    assert held(cal) == before
     mixed, many = [twin for o in stream for twin in (o, o._replace(w=0.0))], cal.clone()
     case.learn_many(many, mixed)
     case.assert_same(many, cal)
@@ -185,11 +186,11 @@ def test_merging_is_refused_where_the_table_says_so(case):
     learned(cal, case.good(cal))
     others = [*case.strangers(), *(make() for make in case.makers[1:])]
     others = [other for other in others if not cal.same_parameters(other)]
-    before = cal.state_dict()
+    before = held(cal)
     for other in [*others, cal, 3, None, *([] if case.adds else [cal.clone()])]:
         with pytest.raises(MergeError):
             cal.merge(other)
-    assert cal.state_dict() == before
+    assert held(cal) == before
 
 
 # -- unlearning ----------------------------------------------------------------------------------------------------
@@ -226,10 +227,10 @@ def test_unlearning_is_refused_where_the_table_says_so(case):
     for make in case.makers:
         cal = make()
         learned(cal, case.good(cal))
-        before = cal.state_dict()
+        before = held(cal)
         with pytest.raises(CapabilityError):
             cal.unlearn_one(*case.good(cal)[0])
-        assert cal.state_dict() == before
+        assert held(cal) == before
 
 
 @each(UNLEARNING)
@@ -261,10 +262,10 @@ def test_predicting_changes_nothing(case, draw):
     cal = draw(case.calibrators())
     stream = draw(case.streams(cal))
     learned(cal, stream)
-    before, predicted, n = cal.state_dict(), case.predictions(cal), cal.n
+    before, predicted, n = held(cal), case.predictions(cal), cal.n
     for t in [*draw(st.lists(st.integers(-2, 40).map(lambda k: k * HALF_LIFE), max_size=4)), None]:
         case.look(cal, t)
-    assert cal.state_dict() == before
+    assert held(cal) == before
     assert cal.n == n
     assert_close(case.predictions(cal), predicted, case.within(cal))
     unasked = learned(learned(cal.clone(), stream), stream[:2])
@@ -409,14 +410,14 @@ def test_a_clone_holds_nothing_and_has_equal_parameters(case, draw):
     cal = draw(case.calibrators())
     fresh, stream = cal.state_dict(), draw(case.streams(cal))
     learned(cal, stream)
-    clone, before = cal.clone(), cal.state_dict()
+    clone, before = cal.clone(), held(cal)
     assert clone.same_parameters(cal)
     assert clone.state_dict() == fresh
     assert clone.n == 0.0
     assert repr(clone) == repr(cal)
     assert repr(cal).startswith(f"{type(cal).__name__}(")
     learned(clone, stream)
-    assert cal.state_dict() == before
+    assert held(cal) == before
 
 
 @each(ALL)
@@ -494,11 +495,11 @@ def assert_hard_stream(case, kind, cal):
 def test_a_bad_call_is_refused_and_leaves_the_state(case):
     cal = case.build()
     learned(cal, case.good(cal))
-    before, predicted = cal.state_dict(), case.predictions(cal).tolist()
+    before, predicted = held(cal), case.predictions(cal).tolist()
     for call in case.bad_calls(cal):
         with pytest.raises(InputError):
             call()
-        assert cal.state_dict() == before
+        assert held(cal) == before
     assert case.predictions(cal).tolist() == predicted
 
 
@@ -507,7 +508,7 @@ def test_by_time_a_missing_time_is_refused(case):
     cal = case.build()
     good = case.good(cal)
     learned(cal, good)
-    before = cal.state_dict()
+    before = held(cal)
     for call in (
         lambda: cal.learn_one(*good[0][:2]),
         lambda: case.learn_many(cal, good, timed=False),
@@ -515,16 +516,16 @@ def test_by_time_a_missing_time_is_refused(case):
     ):
         with pytest.raises(InputError, match="time t"):
             call()
-        assert cal.state_dict() == before
+        assert held(cal) == before
 
 
 @each(ALL)
 def test_nothing_is_learned_from_empty_arrays(case):
     cal = case.build()
     learned(cal, case.good(cal))
-    before = cal.state_dict()
+    before = held(cal)
     case.learn_many(cal, [])
-    assert cal.state_dict() == before
+    assert held(cal) == before
     assert len(case.by_many(cal, case.places(cal)[:0])) == 0
 
 
@@ -551,10 +552,10 @@ def test_a_map_refreshed_at_intervals_is_that_of_the_last_one(case, draw):
     for number, observation in enumerate(stream, 1):
         learned(lagging, [observation])
         exact = learned(cal.clone(), stream[: number if number < 4 else number - number % 4])
-        before, predicted = lagging.state_dict(), case.predictions(lagging)
+        before, predicted = held(lagging), case.predictions(lagging)
         assert_close(case.predictions(case.settled(lagging)), case.predictions(case.settled(exact)), case.within(cal))
         case.look(lagging, 1e6)  # as of a time ahead, it is still the map of the last refresh
-        assert lagging.state_dict() == before
+        assert held(lagging) == before
         for copied in COPIES.values():
             assert_close(case.predictions(copied(lagging)), predicted, case.within(cal))
     cut = draw(st.integers(0, LONGEST))
@@ -629,13 +630,13 @@ def life_of(case):
         @rule(data=st.data())
         def learn_what_cannot_be_learned(self, data):
             observation = data.draw(case.observations(self.cal, alike=False))
-            before = self.cal.state_dict()
+            before = held(self.cal)
             with pytest.raises(InputError):
                 self.cal.learn_one(*observation._replace(w=-1.0, t=1e6))
             with pytest.raises(InputError):
                 case.learn_many(self.cal, [observation._replace(t=1e6), observation._replace(w=-1.0, t=1e6)])
             self.cal.learn_one(*observation._replace(w=0.0, t=1e6))
-            assert self.cal.state_dict() == before
+            assert held(self.cal) == before
 
         @invariant()
         def holds_what_the_policy_says(self):

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import HALF_LIFE, LONGEST, ROUNDED, TIMED, Observation, assert_close, changed, each, law, learned, size_of
+from laws import (
+    HALF_LIFE,
+    LONGEST,
+    ROUNDED,
+    TIMED,
+    Observation,
+    assert_close,
+    changed,
+    each,
+    held,
+    law,
+    learned,
+    size_of,
+)
 from laws.binary import (
     CASES,
     GOOD,
@@ -382,7 +395,7 @@ BAD = {
 
 def assert_refused(cal, value, call):
     """`InputError`, whose message says what came, and a calibrator as it was."""
-    before, predicted = cal.state_dict(), cal.predict_many(PROBES).tolist()
+    before, predicted = held(cal), cal.predict_many(PROBES).tolist()
     with pytest.raises(InputError) as error:
         call()
     message = str(error.value)
@@ -392,7 +405,7 @@ def assert_refused(cal, value, call):
     if isinstance(value, list):
         said.add("cannot be read as an array")
     assert any(word in message for word in said), f"{min(said, key=len)[:20]} is not named in: {message[:200]}"
-    assert cal.state_dict() == before
+    assert held(cal) == before
     assert cal.predict_many(PROBES).tolist() == predicted
 
 
@@ -436,10 +449,10 @@ def test_a_bad_question_is_refused(case):
 def test_methods_of_one_statistic_and_equal_parameters_do_not_merge():
     cal, other = (learned(method(), [Observation(0.25, 1)]) for method in (SmoothIsotonic, CenteredIsotonic))
     assert cal.params() == other.params()
-    before = cal.state_dict()
+    before = held(cal)
     with pytest.raises(MergeError):
         cal.merge(other)
-    assert cal.state_dict() == before
+    assert held(cal) == before
 
 
 # -- refreshing at intervals ---------------------------------------------------------------------------------------

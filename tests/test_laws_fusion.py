@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from laws import Observation, each, learned, size_of, through_json
+from laws import Observation, each, held, learned, size_of, through_json
 from laws.fusion import CASES
 
 from streamcal import Forever, InputError, MergeError
@@ -28,7 +28,7 @@ def test_scores_by_name_are_read_in_the_order_of_the_names(case):
     case.assert_same(cal, twin)
     copied = through_json(cal)
     for one in (cal, copied):
-        before = one.state_dict()
+        before = held(one)
         assert one.predict_one({"a": 0.25, "b": 0.5}) == one.predict_one((0.25, 0.5))
         for call in (
             lambda one=one: one.predict_one({"a": 0.25, "c": 0.5}),
@@ -36,7 +36,7 @@ def test_scores_by_name_are_read_in_the_order_of_the_names(case):
         ):
             with pytest.raises(InputError):
                 call()
-        assert one.state_dict() == before
+        assert held(one) == before
 
 
 @each(CASES)
@@ -52,21 +52,21 @@ def test_scores_of_other_names_do_not_merge(case):
     cal, other = case.build(), case.build()
     cal.learn_one({"a": 0.2, "b": 0.3}, 1, 1.0, 0.0)
     other.learn_one({"a": 0.2, "c": 0.3}, 1, 1.0, 0.0)
-    before = cal.state_dict()
+    before = held(cal)
     with pytest.raises(MergeError, match="named"):
         cal.merge(other)
-    assert cal.state_dict() == before
+    assert held(cal) == before
 
 
 @each(CASES)
 @pytest.mark.parametrize("scores", [{1: 0.2, 2: 0.3}, {"a": 0.2, 2: 0.3}, {None: 0.2, "a": 0.3}])
 def test_names_are_texts(case, scores):  # JSON has no others: what was learned under 1 would come back under "1"
     cal = case.build()
-    before = cal.state_dict()
+    before = held(cal)
     for call in (lambda: cal.learn_one(scores, 1, 1.0, 0.0), lambda: cal.predict_one(scores)):
         with pytest.raises(InputError, match="texts"):
             call()
-    assert cal.state_dict() == before
+    assert held(cal) == before
 
 
 @each(CASES)

@@ -78,6 +78,17 @@ def changed(cal: Any, **params: Any) -> Any:
     return type(cal)(**{**cal.params(), **params})
 
 
+def held(cal: Any) -> Any:
+    """The state without what a prediction may change: the start of the next solve, and the checksum over it."""
+    return _without_starts(cal.state_dict())
+
+
+def _without_starts(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _without_starts(value) for name, value in state.items() if name not in ("start", "check")}
+    return [_without_starts(value) for value in state] if isinstance(state, list) else state
+
+
 def through_json(cal: Any) -> Any:
     """The calibrator, saved as text and read again."""
     return type(cal).from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
