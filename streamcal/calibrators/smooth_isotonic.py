@@ -37,7 +37,8 @@ class SmoothIsotonic(TreeCalibrator):
     which has none.
 
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
-    equal value are one block, to a relative 2⁻⁴², the rounding of sums. Cost: learning and unlearning O(log² k) for k
+    equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
+    is nothing, to the same fraction of what was there. Cost: learning and unlearning O(log² k) for k
     distinct scores; the first prediction after a change O(k), the next ones O(log k); memory O(k).
 
     References
