@@ -78,6 +78,17 @@ def changed(cal: Any, **params: Any) -> Any:
     return type(cal)(**{**cal.params(), **params})
 
 
+def held(cal: Any) -> dict[str, Any]:
+    """The state of a calibrator without what the next solve starts from, which a prediction may change."""
+    return _without_starts(cal.state_dict())
+
+
+def _without_starts(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: _without_starts(value) for key, value in plain.items() if key not in ("check", "start")}
+    return list(map(_without_starts, plain)) if isinstance(plain, list) else plain
+
+
 def through_json(cal: Any) -> Any:
     """The calibrator, saved as text and read again."""
     return type(cal).from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
