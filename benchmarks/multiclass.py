@@ -37,6 +37,7 @@ from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
     OnlineVectorScaling,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -58,6 +59,7 @@ METHODS: dict[str, Callable[[], MulticlassCalibrator]] = {
     "`TemperatureScaling`": lambda: TemperatureScaling(forgetting=WINDOW),
     "`VectorScaling`": lambda: VectorScaling(forgetting=WINDOW),
     "`Dirichlet`": lambda: Dirichlet(forgetting=WINDOW),
+    "`StructuredMatrixScaling`": lambda: StructuredMatrixScaling(forgetting=WINDOW),
     "`OnlineVectorScaling`": lambda: OnlineVectorScaling(),
     '`MulticlassVennAbers("ovr")`': lambda: MulticlassVennAbers("ovr", forgetting=WINDOW),
     '`MulticlassVennAbers("ovo")`': lambda: MulticlassVennAbers("ovo", forgetting=WINDOW),
@@ -203,6 +205,7 @@ MEASURES = {"log_loss": "log loss", "brier": "Brier score", "ece": "classwise EC
 PAIRS = (
     ("`OnlineVectorScaling`", "`VectorScaling`", "It stores only its parameters and their curvature."),
     ("`Dirichlet`", "`VectorScaling`", "It has 56 parameters for seven classes, and the other 14."),
+    ("`StructuredMatrixScaling`", "`Dirichlet`", "It has a penalty for each level of the matrix."),
     ("`TemperatureScaling`", SCORES, "One slope cannot repair wrong class frequencies."),
     ("`OneVsRest(Beta)`", "`OneVsRest(Isotonic)`", ""),
     (

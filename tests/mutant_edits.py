@@ -413,8 +413,8 @@ MUTANTS = [
     Mutant(
         "conformal-without-object",
         "regression/conformal_predictive.py",
-        "return below / (total + 1.0)",
-        "return below / total",
+        "total = weights.total + 1.0",
+        "total = weights.total",
         "the observation that is predicted is left out of the total",
         "test_oracles_regression",
     ),

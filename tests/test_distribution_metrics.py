@@ -7,15 +7,35 @@ import math
 
 import numpy as np
 import pytest
+import scoringrules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from streamcal.errors import InputError, MergeError, RetractionError
-from streamcal.metrics import CRPS, DistributionMetric, IntervalCoverage, LogLikelihood, Pinball, PITHistogram
+from streamcal.metrics import (
+    CRPS,
+    DistributionMetric,
+    IntervalCoverage,
+    IntervalScore,
+    LogLikelihood,
+    Pinball,
+    PITHistogram,
+    Sharpness,
+    ThresholdWeightedCRPS,
+)
 from streamcal.regression import Normal, Piecewise, Quantiles, Sample
 
-METRICS = [LogLikelihood, CRPS, lambda: Pinball(0.9), lambda: IntervalCoverage(0.5), lambda: PITHistogram(4)]
+METRICS = [
+    LogLikelihood,
+    CRPS,
+    lambda: Pinball(0.9),
+    lambda: IntervalCoverage(0.5),
+    lambda: PITHistogram(4),
+    lambda: IntervalScore(0.5),
+    lambda: ThresholdWeightedCRPS(low=0.25),
+    Sharpness,
+]
 #: Plain sums of a few terms, in another order.
 SUMS = 1e-11
 
@@ -84,6 +104,51 @@ def test_the_crps_is_twice_the_pinball_loss_over_all_levels():
         [filled(lambda level=level: Pinball(level), [(forecast, y, 1.0)]).value for level in levels.tolist()]
     )
     assert filled(CRPS, [(forecast, y, 1.0)]).value == pytest.approx(2.0 * mean, abs=1e-5)
+
+
+def test_the_interval_score_is_that_of_scoringrules():
+    for forecast in (Normal(0.5, 2.0), Quantiles([0.25, 0.75], [-1.0, 1.0])):
+        low, high = forecast.interval(0.8)
+        for y in (-5.0, 0.3, 7.0):
+            found = filled(lambda: IntervalScore(0.8), [(forecast, y, 1.0)]).value
+            assert found == pytest.approx(scoringrules.interval_score(y, low, high, 0.2), rel=1e-12)
+            pinballs = [filled(lambda a=a: Pinball(a), [(forecast, y, 1.0)]).value for a in (0.1, 0.9)]
+            assert 0.1 * found == pytest.approx(sum(pinballs), rel=1e-9)
+
+
+def test_the_weighted_crps_is_that_of_scoringrules():
+    """Of normal distributions it is the CRPS of a censored one."""
+    values = np.array([0.5, -1.0, 2.0, 2.0, 6.5])
+    for low, high in ((-1.0, 2.5), (3.0, math.inf), (-math.inf, 0.2), (40.0, 50.0)):
+        for y in (-3.0, 0.7, 2.5, 45.0, 99.0):
+            metric = filled(lambda low=low, high=high: ThresholdWeightedCRPS(low, high), [(Normal(0.5, 2.0), y, 1.0)])
+            inside = min(max(y, low), high)
+            # Where no mass is inside, as theirs divides by it, all of it is at the end.
+            expected = inside - low if low == 40.0 else scoringrules.crps_cnormal(inside, 0.5, 2.0, low, high)
+            # our quadrature is cut off at levels of 1e-18, theirs is a closed formula that cancels
+            assert metric.value == pytest.approx(float(expected), abs=1e-8)
+            sample = filled(lambda low=low, high=high: ThresholdWeightedCRPS(low, high), [(Sample(values), y, 1.0)])
+            moved = np.clip(values, low, high)
+            assert sample.value == pytest.approx(float(scoringrules.crps_ensemble(inside, moved)), abs=1e-12)
+    wide = filled(lambda: ThresholdWeightedCRPS(-1e9, math.inf), [(Sample(values), 3.0, 1.0)])
+    assert wide.value == pytest.approx(Sample(values).crps(3.0), abs=1e-9)
+
+
+def test_sharpness_is_the_root_of_the_mean_variance():
+    forecasts = [
+        Normal(0.0, 3.0),
+        Sample([1.0, 2.0, 6.0]),
+        Piecewise([0.0, 1.0, 4.0], [0.0, 0.5, 1.0]),
+        stats.gamma(2.0),
+    ]
+    variances = [9.0, np.var([1.0, 2.0, 6.0]), None, 2.0]
+    t = (np.arange(200_000) + 0.5) / 200_000
+    variances[2] = np.var(forecasts[2].ppf(t))
+    for forecast, variance in zip(forecasts, variances, strict=True):
+        assert filled(Sharpness, [(forecast, 0.0, 1.0)]).value == pytest.approx(math.sqrt(variance), rel=1e-8)
+    assert filled(Sharpness, [(one, 5.0, 2.0) for one in forecasts]).value == pytest.approx(
+        math.sqrt(np.mean(variances)), rel=1e-8
+    )
 
 
 def test_the_log_likelihood_counts_its_infinities():
@@ -213,7 +278,17 @@ def test_what_is_not_finite_is_no_score():
             metric.update(stats.uniform(0.0, math.inf), 1.0)
 
 
-@pytest.mark.parametrize("make", [lambda: Pinball(0.0), lambda: IntervalCoverage(1.0), lambda: PITHistogram(1)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Pinball(0.0),
+        lambda: IntervalCoverage(1.0),
+        lambda: PITHistogram(1),
+        lambda: IntervalScore(1.0),
+        ThresholdWeightedCRPS,
+        lambda: ThresholdWeightedCRPS(2.0, 1.0),
+    ],
+)
 def test_parameters_that_are_not_possible(make):
     with pytest.raises(InputError):
         make()
@@ -226,4 +301,7 @@ def test_parameters_are_printed():
         "Pinball(level=0.9)",
         "IntervalCoverage(level=0.5)",
         "PITHistogram(bins=4)",
+        "IntervalScore(level=0.5)",
+        "ThresholdWeightedCRPS(low=0.25, high=inf)",
+        "Sharpness()",
     ]

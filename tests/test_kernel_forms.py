@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,7 @@ ELSEWHERE = {
 }
 HERE = {
     "chebyshev",
+    "compensated",
     "expert_panel",
     "fast_path",
     "fixed_share",
@@ -445,6 +447,24 @@ def test_grid_cells(kind, cells, data):
     assert sums[0][:, 2].tolist() == np.bincount(expected, minlength=cells).tolist()
 
 
+@given(rows=st.lists(st.tuples(st.floats(-1e60, 1e60), st.floats(1e-60, 1.0)), min_size=1, max_size=20))
+def test_compensated(rows):
+    """Both forms, and against exact fractions: two parts lose 2⁻¹⁰⁰ of the largest sum at most."""
+    found, terms = [], [term for row in rows for term in row]
+    for module in twins("compensated"):
+        sums, low, exact, largest = np.zeros(1), np.zeros(1), Fraction(0), 0.0
+        for term in terms:
+            module.add_arrays(sums, low, np.array([term]), np.zeros(1))
+            exact += Fraction(term)
+            largest = max(largest, abs(float(exact)), abs(term))
+        assert abs(Fraction(sums[0]) + Fraction(low[0]) - exact) <= Fraction(largest) / 2**100
+        assert abs(low[0]) <= abs(sums[0]) * 2.0**-53
+        found.append((sums[0], low[0]))
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="lengths differ"):
+        twins("compensated")[0].add_arrays(np.zeros(2), np.zeros(2), np.zeros(1), np.zeros(2))
+
+
 @pytest.mark.parametrize("degree", [1, 2, 16, 40])
 @given(rows=st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(1e-60, 1e60) | st.floats(0.1, 10.0), st.booleans())))
 def test_chebyshev(degree, rows):
@@ -455,10 +475,10 @@ def test_chebyshev(degree, rows):
     coefficients = 1.0 / (1.0 + np.arange(degree + 1))
     found = []
     for module in twins("chebyshev"):
-        loop, many = ([np.zeros(2 * degree + 1), np.zeros(degree + 1)] for _ in range(2))
+        loop, many = ([np.zeros(size) for size in (2 * degree + 1, degree + 1) * 2] for _ in range(2))
         for row in zip(u.tolist(), w.tolist(), positive.tolist(), strict=True):
-            module.add(*loop, *row)
-        module.add_many(*many, u, w, positive)
+            module.add(*loop[:2], loop[2:], *row)
+        module.add_many(*many[:2], many[2:], u, w, positive)
         values = module.evaluate_many(coefficients, u)
         assert bits(values) == bits([module.evaluate(coefficients, one) for one in u.tolist()])
         assert bits(np.concatenate(loop)) == bits(np.concatenate(many))

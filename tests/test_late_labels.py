@@ -13,7 +13,14 @@ from laws import ROUNDED, Observation, learned
 from laws.multiclass import RIDGED
 
 from streamcal import Decay, Isotonic, Prior, Window
-from streamcal.multiclass import Dirichlet, MulticlassVennAbers, OneVsRest, TemperatureScaling, VectorScaling
+from streamcal.multiclass import (
+    Dirichlet,
+    MulticlassVennAbers,
+    OneVsRest,
+    StructuredMatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 
 #: Every method with parameters of a label, and the largest probability that one occurrence in 2,001 observations gives
 #: to a label whose score is 0.001. Of a sum over three pairs the interval adds twice 1/2,001 to the share; a softmax
@@ -29,6 +36,7 @@ METHODS = {
     "ovo": (lambda: MulticlassVennAbers("ovo"), 0.0015),
     "vector": (VectorScaling, 0.05),
     "dirichlet": (Dirichlet, 0.05),
+    "structured": (StructuredMatrixScaling, 0.05),
 }
 STEPS = ("isotonic", "ovr", "ovo")
 PROBE = {"a": 0.3, "b": 0.4, "c": 0.299, "z": 0.001}

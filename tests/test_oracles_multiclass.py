@@ -15,6 +15,7 @@ from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
     OnlineVectorScaling,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -221,6 +222,45 @@ def test_dirichlet_is_multinomial_logistic_regression_of_the_logs():
     cal.learn_many(P, y, labels=[0, 1, 2, 3])
     found = cal.predict_many(P, labels=[0, 1, 2, 3])
     np.testing.assert_allclose(found, theirs.predict_proba(logs), rtol=0, atol=ORACLE_STOPS)
+
+
+@pytest.mark.parametrize("strengths", [{}, {"slope": 2.0, "diagonal": 5.0, "off_diagonal": 20.0, "intercept": 0.5}])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_structured_matrix_scaling_is_penalised_maximum_likelihood(classes, strengths):
+    """Of a shared slope, slopes, the other entries of a matrix and offsets, each level with its strength; by scipy."""
+    P, y = stream(14, 300, classes)
+    w, k = np.random.default_rng(14).integers(1, 4, 300).astype(float), classes
+    logs, rest = logs_of(P), ~np.eye(k, dtype=bool)
+    given = {"slope": 0.1, "diagonal": 10.0, "off_diagonal": 10.0 * k, "intercept": 1.0, **strengths}
+    strength = np.repeat(list(given.values()), [1, k, k * (k - 1), k])
+
+    def log_odds(d):
+        matrix = np.diag(1.0 + d[0] + d[1 : 1 + k])
+        matrix[rest] = d[1 + k : 1 + k * k]
+        return logs @ matrix.T + d[1 + k * k :]
+
+    def loss(d):
+        z = log_odds(d)
+        lost = (w * (logsumexp(z, axis=1) - z[np.arange(300), y])).sum()
+        return (lost + 0.5 * (strength * d * d).sum()) / w.sum()
+
+    found = minimize(loss, np.zeros(len(strength)), method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    cal = StructuredMatrixScaling(**strengths)
+    cal.learn_many(P, y, w, labels=list(range(k)))
+    expected = softmax(log_odds(found), axis=1)
+    np.testing.assert_allclose(cal.predict_many(P, labels=list(range(k))), expected, rtol=0, atol=ORACLE_STOPS)
+
+
+def test_structured_matrix_scaling_is_safer_than_a_free_matrix_where_observations_are_few():
+    """Log loss on 2,000 further observations of ten classes, after 300; the truth is a slope and weights of classes."""
+    P, y = stream(15, 300, 10)
+    Q, z = stream(16, 2000, 10)
+    losses = []
+    for cal in (StructuredMatrixScaling(), Dirichlet(), VectorScaling()):
+        cal.learn_many(P, y, labels=list(range(10)))
+        losses.append(-np.log(cal.predict_many(Q, labels=list(range(10)))[np.arange(2000), z]).mean())
+    assert losses[0] < losses[1]
+    assert losses[0] < losses[2] + 0.03  # of the truth itself: 90 entries of a matrix are near 0, not at 0
 
 
 def test_two_classes_of_dirichlet_are_beta_calibration():

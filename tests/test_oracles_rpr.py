@@ -41,7 +41,7 @@ def stream(kind):
 
 def solved(degree, u, y, **bound):
     moments, cross = np.zeros(2 * degree + 1), np.zeros(degree + 1)
-    add_many(moments, cross, u, np.ones(len(u)), y)
+    add_many(moments, cross, (0.0 * moments, 0.0 * cross), u, np.ones(len(u)), y)
     solution = MonotonePolynomialFit(degree, **bound).solve(moments, cross, float(len(u)))
     assert solution.solved
     return solution.x
@@ -235,7 +235,7 @@ def test_the_sums_are_chebyshev_polynomials(u):
     while len(exact) < 81:
         exact.append(2 * x * exact[-1] - exact[-2])
     moments, cross = np.zeros(81), np.zeros(41)
-    add(moments, cross, u, 1.0, 1.0)
+    add(moments, cross, (0.0 * moments, 0.0 * cross), u, 1.0, 1.0)
     np.testing.assert_allclose(moments, [float(value) for value in exact], rtol=0.0, atol=2e-15)
     assert cross.tolist() == moments[:41].tolist()
     coefficients = 1.0 / (1.0 + np.arange(41))
@@ -263,7 +263,7 @@ def test_what_is_forgotten_is_out_of_the_program(forgetting):
     ages = np.arange(len(u))[::-1]
     w = np.where(ages < 60, 1.0, 0.0) if isinstance(forgetting, Window) else 0.5 ** (ages / 20.0)
     moments, cross = np.zeros(13), np.zeros(7)
-    add_many(moments, cross, u, w, w * y)
+    add_many(moments, cross, (0.0 * moments, 0.0 * cross), u, w, w * y)
     expected = MonotonePolynomialFit(6).solve(moments, cross, w.sum()).x
     np.testing.assert_allclose(cal.predict_many(2.0 * u - 1.0), chebyshev.chebval(2.0 * u - 1.0, expected), atol=1e-6)
 

@@ -3,6 +3,7 @@
 Their full runs, minutes long in all, are made by hand and written to `docs/`.
 """
 
+import math
 import os
 import re
 import subprocess
@@ -241,3 +242,56 @@ def test_regression_004_says_what_it_needs(tmp_path):
     done = run("benchmarks.papers.regression_004", data=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "boston_housing.csv.gz is needed: put it into a folder, and set STREAMCAL_DATA to that\n"
+
+
+@needs_adult_and_bank
+def test_rpr_002_choices_shortened():
+    before = pages()
+    short = ("--rounds", "1", "--sizes", "200", "--classifiers", "LR", "--quick")
+    done = run("benchmarks.papers.rpr_002_choices", *short)
+    assert done.returncode == 0, done.stderr
+    panels, ece, mce, _ = done.stdout.split("\n\n")
+    solved = [line for line in panels.splitlines() if line.endswith("| 1 of 1 |")]
+    assert len(solved) >= 6, "degrees of 40 and bounds of 1,000 are the hard ones"
+    for name in ("NearIso, BIC", "NearIso, BDeu", "LiTE, AICc", "LiTE, BDeu", "SmoIsoReg, interpolation"):
+        for mean, largest in zip(cells(ece, name)[1::2], cells(mce, name)[1::2], strict=True):
+            assert 0.0 < mean < largest
+    # Prior weight 2 shared by many bins makes pure bins cheap: BDeu follows the labels of overfitted scores.
+    assert cells(ece, "LiTE, BDeu |")[1] > cells(ece, "LiTE, AICc")[1]
+    assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
+    not (DATA / "german_credit.csv.gz").exists(), reason="needs german_credit.csv.gz: set STREAMCAL_DATA to its folder"
+)
+def test_venn_abers_003_figures_shortened():
+    before = pages()
+    short = ("--sets", "German", "--learners", "logistic", "naive Bayes", "--rows", "300", "--grid", "2")
+    done = run("benchmarks.papers.venn_abers_003_figures", *short, "--print-only")
+    assert done.returncode == 0, done.stderr
+    log, brier = done.stdout.split("\n\n")
+    for name in ("logistic", "naive Bayes"):
+        platt, _, ivap, cvap = (float(cell) for cell in row_of(brier, f"| German | {name}")[3:7])
+        assert all(0.5 < value < 1.0 for value in (platt, ivap, cvap)), "70 % are positive: their rate alone has .84"
+        assert cvap < ivap, "the finding, on 300 rows"
+        assert math.isfinite(float(row_of(log, f"| German | {name}")[6])), "CVAP is never infinite"
+    assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.skipif(
+    not (DATA / "adult_train.csv.gz").exists(), reason="needs adult_*.csv.gz: set STREAMCAL_DATA to their folder"
+)
+def test_fusion_000_limits_shortened():
+    done = run("benchmarks.papers.fusion_000_limits", "--sets", "Adult", "--rows", "1000")
+    assert done.returncode == 0, done.stderr
+    _, rate, _, natural, balanced = row_of(done.stdout, "| Adult")[1:]
+    assert float(natural) < float(rate), "a thousand rows are enough to beat the rate alone"
+    assert float(natural) < float(balanced)
+    assert "3.5 points apart" in done.stdout
+    assert "allows 2.4 points" in done.stdout
+
+
+def row_of(text, start):
+    """The cells of the first table row that starts so."""
+    line = next(line for line in text.splitlines() if line.startswith(start))
+    return [cell.strip() for cell in line.strip("|").split("|")]

@@ -12,6 +12,7 @@ from scipy import optimize, sparse
 from scipy.special import expit
 from scipy.stats import binom
 
+from streamcal import Interval, Platt
 from streamcal.kernels.bernstein import BernsteinSums, evaluate_many
 from streamcal.kernels.monotone_qp import RIDGE, MonotoneQP
 from streamcal.solvers.active_set import MonotoneLeastSquares
@@ -357,6 +358,24 @@ def test_any_table_is_fitted(rows, slope0, offset0):
     assert solution.x[0] >= 0.0
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0.0, 142.0, 5810.0), (1e-12, 0.0, 1.0), (-1.0, 1e-12, 0.0)],
+        [(0.0, 1.0, 0.0), (1e-12, 0.0, 0.0), (1.0, 1e12, 1e12), (1e6, 0.0, 1e-12)],
+        [(-1.7e308, 142.0, 5810.0), (0.0, 0.0, 1e-12), (1e300, 0.0, 0.0), (1e308, 0.0, 1e4)],
+        [(-1e300, 1.0, 0.0), (1e300, 0.0, 1.0), (2e300, 1.0, 0.0), (1.7e308, 0.0, 1.0)],
+    ],
+)
+def test_sigmoid_fit_where_the_loss_is_flat_and_where_distances_overflow(rows):
+    """Steps change the loss by less than its rounding before the gradient is small; and x − x′ may not be a float."""
+    x, neg, pos = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    solution = fit_sigmoid(x, neg, pos, (pos.sum() + 1) / (pos.sum() + 2), 1 / (neg.sum() + 2))
+    assert solution.solved
+    assert solution.residual <= 1e-12
+    assert solution.x[0] >= 0.0
+
+
 @pytest.mark.parametrize("size", [11, 17, 18, 20, 25])
 def test_sigmoid_fit_of_one_label_and_a_target_next_to_1(size):
     """The mean of the targets is no more than the larger target, though the sum of these shares rounds to 1."""
@@ -374,3 +393,15 @@ def test_sigmoid_fit_says_what_it_cannot_do():
     assert fit_sigmoid(one, 0 * one, one, 1.0, 0.0).status == "unbounded"
     with pytest.raises(ValueError, match="lengths differ"):
         fit_sigmoid(np.ones(2), one, one, 0.6, 0.4)
+
+
+def test_platt_of_margins_near_the_largest_float():
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        cal = Platt(scale=Interval(), resolution=None)
+        scores = rng.choice([-1.7e308, -1e300, 0.0, 1.0, 1e300, 1.7e308], 8) * rng.random(8)
+        cal.learn_many(scores, rng.integers(0, 2, 8))
+        p = cal.predict_many(np.sort(scores))
+        assert cal.tally()["unsolved"] == 0
+        assert np.diff(p).min() >= 0.0
+        assert ((p >= 0.0) & (p <= 1.0)).all()

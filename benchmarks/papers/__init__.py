@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
 from streamcal import StreamcalError
 from streamcal.datasets import fetch
 
@@ -12,3 +16,12 @@ def path_of(name: str) -> Path:
         return fetch(name)
     except StreamcalError as error:
         raise SystemExit(str(error)) from None
+
+
+def save(figure: Figure, path: Path, dpi: float, colours: int = 256) -> None:
+    """Write a figure as a PNG with a palette, about half the size of one without."""
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba().tobytes())
+    picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)

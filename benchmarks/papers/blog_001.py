@@ -1,6 +1,6 @@
 """The closing table of paper 001 (A. Shtoff, "A Bernstein SkLearn model calibrator"), learned as a stream.
 
-    python -m benchmarks.papers.blog_001                # writes docs/papers/blog_001.md
+    python -m benchmarks.papers.blog_001                # writes docs/papers/blog_001.md and its figures
     python -m benchmarks.papers.blog_001 --rows 8000    # shortened, prints only
 
 A linear support-vector machine is trained on 70 % of the CDC diabetes data; five calibrators learn its margins on the
@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 import sklearn
-from sklearn.calibration import CalibratedClassifierCV
+from matplotlib.figure import Figure
+from sklearn.calibration import CalibratedClassifierCV, calibration_curve
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss, precision_score, recall_score
@@ -30,7 +31,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import streamcal
-from benchmarks.papers import path_of
+from benchmarks.papers import path_of, save
 from streamcal import Bernstein, BernsteinLogistic, Interval, Isotonic, Platt
 from streamcal.calibrators.base import Calibrator
 
@@ -38,6 +39,7 @@ DATA = "cdc_diabetes_brfss2015"
 TARGET = "Diabetes_binary"
 NUMERICAL = ["Age", "BMI", "MentHlth", "PhysHlth"]  # the others are categorical in the post
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "blog_001.md"
+FIGURE = "blog_001_curves.png"
 #: Rows of a shortened run are drawn with this seed; the full run has no other randomness than the post's splits.
 ROWS_SEED = 0
 
@@ -53,6 +55,9 @@ POLYNOMIALS = [name for name in PUBLISHED if name.startswith("Bernstein")]
 SOURCES = ("published", "streamcal", "post's way")
 PUBLISHED_NAIVE_ECE = 0.30733
 PUBLISHED_SUPPORT = (32840, 5212)
+
+#: Colours of Okabe and Ito, which colour-blind readers can tell apart, and lines, of the five functions.
+LINES = (("#000000", ":"), ("#56b4e9", "-"), ("#d55e00", "-"), ("#e69f00", "--"), ("#0072b2", "-."))
 
 #: What is cut off at each end of the training margins, for scales narrower than their extremes.
 TAILS = (0.0001, 0.001, 0.01)
@@ -79,6 +84,21 @@ class Errors(NamedTuple):
     log_loss: float
 
 
+class Curve(NamedTuple):
+    """Mean prediction and rate of positives in those of ten bins of equal width that are not empty."""
+
+    predicted: Array
+    observed: Array
+    ece: float
+
+
+class Function(NamedTuple):
+    """A calibration function on a grid of margins."""
+
+    margins: Array
+    probabilities: Array
+
+
 class Result(NamedTuple):
     """A run with one support-vector machine."""
 
@@ -90,6 +110,8 @@ class Result(NamedTuple):
     scales: tuple[Interval, Interval]
     support: tuple[int, int]
     seconds: dict[str, float]
+    curves: dict[str, Curve]
+    functions: dict[str, Function]
 
 
 def read(rows: int | None) -> tuple[Array, Array, list[str]]:
@@ -160,6 +182,42 @@ def streamed(scale: Interval, learned: Part, test: Part) -> tuple[dict[str, Erro
     return found, seconds
 
 
+def curve(y: Array, p: Array, bins: int = 10) -> Curve:
+    """As scikit-learn's `CalibrationDisplay`, with which the post draws."""
+    observed, predicted = calibration_curve(y, p, n_bins=bins)
+    return Curve(predicted, observed, ece(y, p))
+
+
+def shown(scale: Interval, learned: Part, test: Part) -> tuple[dict[str, Curve], dict[str, Function]]:
+    """What the plots of the post show: reliability curves on the test part, and the functions; learned in bulk."""
+    curves = {"SVM and sigmoid": curve(test.y, 1.0 / (1.0 + np.exp(-test.margins)))}
+    functions = {}
+    margins = np.linspace(scale.lo, scale.hi, 1_000)
+    for name, cal in calibrators(scale).items():
+        cal.learn_many(learned.margins, learned.y)
+        curves[name] = curve(test.y, cal.predict_many(test.margins))
+        functions[name] = Function(margins, cal.predict_many(margins))
+    return curves, functions
+
+
+def draw(curves: dict[str, Curve], functions: dict[str, Function], path: Path) -> None:
+    """Reliability curves in two rows, and the functions below them."""
+    figure = Figure(figsize=(10.0, 10.0), layout="constrained")
+    grid = figure.add_gridspec(3, 3)
+    for place, (name, one) in enumerate(curves.items()):
+        axis = figure.add_subplot(grid[place // 3, place % 3])
+        axis.plot([0, 1], [0, 1], ":", color="black", lw=1.0)
+        axis.plot(one.predicted, one.observed, "o-", color="#0072b2", ms=4.0)
+        axis.set_title(f"{name}\nECE {one.ece:.5f}", fontsize=9)
+        axis.set(xlabel="mean prediction", ylabel="rate of positives", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axis = figure.add_subplot(grid[2, :])
+    for (name, function), (colour, line) in zip(functions.items(), LINES, strict=True):
+        axis.plot(function.margins, function.probabilities, color=colour, ls=line, lw=1.6, label=name)
+    axis.set(xlabel="margin of the support-vector machine", ylabel="probability")
+    axis.legend(fontsize=8)
+    save(figure, path, dpi=75)
+
+
 def polynomials(scale: Interval, learned: Part, test: Part) -> dict[str, Errors]:
     """The errors of the three polynomials on another scale."""
     found = {}
@@ -199,6 +257,7 @@ def run(x: Array, y: Array, names: list[str], machine: LinearSVC) -> Result:
     test = Part(x_test, y_test, fitted.decision_function(x_test))
     by_method, seconds = streamed(scale, learned, test)
     label = test.margins > 0.0
+    curves, functions = shown(scale, learned, test)
     precision, recall = precision_score(test.y, label), recall_score(test.y, label)
     return Result(
         streamed=by_method,
@@ -209,6 +268,8 @@ def run(x: Array, y: Array, names: list[str], machine: LinearSVC) -> Result:
         scales=(scale, range_of(learned.margins)),
         support=(int(np.sum(test.y == 0.0)), int(np.sum(test.y == 1.0))),
         seconds={"training": fit_seconds, **seconds},
+        curves=curves,
+        functions=functions,
     )
 
 
@@ -253,6 +314,14 @@ not known before the end of the stream.
 Checks that this is the model of the post: {machine} (published .30, .79, .72); {negatives:,} negatives and
 {positives:,} positives in the test part (published {published_support}); ECE of the plain sigmoid of the margin
 {naive:.5f} (published {published_naive:.5f}).
+
+## The plots
+
+Reliability curves on the test part, ten bins of equal width as in the post, and the functions on the range of the
+training margins. The post draws the same curves; it prints no numbers beside the ECE, so that only those of the table
+above can be compared.
+
+![reliability curves and functions](blog_001_curves.png)
 
 ## Reading
 
@@ -330,6 +399,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.rows is not None:
         print("\n\n".join((table(balanced), tail_table(balanced), table(printed))))
         return
+    draw(balanced.curves, balanced.functions, given.out.with_name(FIGURE))
     text = page(balanced, printed, len(y))
     print(text)
     given.out.parent.mkdir(parents=True, exist_ok=True)

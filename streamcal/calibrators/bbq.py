@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
-from streamcal.calibrators.histogram import cuts_before, first_of_bins, middle_ranks
+from streamcal.calibrators.histogram import ON_A_BOUNDARY, cuts_before, first_of_bins, middle_ranks
 from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
 from streamcal.errors import InputError
 from streamcal.maps.base import ScaledMap
@@ -112,9 +112,9 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
 
 def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
     """The numbers of bins that are tried, for this weight and so many distinct scores."""
-    root = math.cbrt(total)
-    most = max(1.0, min(math.ceil(breadth * root), math.ceil(total / OBSERVATIONS_PER_BIN), distinct))
-    least = min(max(1.0, math.floor(root / breadth)), most)
+    root, up, down = math.cbrt(total), 1.0 + ON_A_BOUNDARY, 1.0 - ON_A_BOUNDARY  # a total weight is rounded
+    most = max(1.0, min(math.ceil(breadth * root * down), math.ceil(total / OBSERVATIONS_PER_BIN * down), distinct))
+    least = min(max(1.0, math.floor(root / breadth * up)), most)
     return range(int(least), int(most) + 1)
 
 

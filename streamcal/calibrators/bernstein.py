@@ -88,8 +88,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._curve = Curve(self._kernel.coefficients, self.scale.lo, self.scale.hi)
         self._watched: BernsteinSums | None = None
         self._fitted_for = -1  # the version of the memory whose fit the coefficients are; -1: of something else
-        self._served_for = -1  # the same or, where that fit failed, the version for which they are served all the same
         self._fitted = False  # whether the coefficients are those of an earlier version at least
+        self._failed_for = -1  # the last version whose fit has failed
         self._steady = self._memory.steady
 
     def new_statistic(self) -> BernsteinMoments:
@@ -106,9 +106,13 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
             self._present(t)
         if self._sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
             return self.scale.probability(x)
-        if self._served_for != self._memory.version:
-            self._fit_or_keep()
-        return self._curve.at(x) if self._fitted else self.scale.probability(x)
+        if self._fitted_for != self._memory.version:
+            try:
+                self._fit(self._sums)
+            except SolverError:
+                if not self._keep():
+                    return self.scale.probability(x)
+        return self._curve.at(x)
 
     def solve(self, statistic: BernsteinMoments, start: ScaledMap | None) -> BernsteinMap:
         sums = statistic.sums
@@ -123,17 +127,20 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
     def _solved_or_last(self, statistic: BernsteinMoments) -> ScaledMap:
         if self._osqp is not None:
             return super()._solved_or_last(statistic)
-        if self._served_for != self._memory.version:
-            self._fit_or_keep()
-        return BernsteinMap(self.scale, self._kernel.coefficients) if self._fitted else self.empty_map()
-
-    def _fit_or_keep(self) -> None:
-        """Solve for the coefficients of the sums held; if that fails, the kernel keeps the last ones. Counted."""
         try:
-            self._fit(self._sums)
+            if self._fitted_for != self._memory.version:
+                self._fit(statistic.sums)
         except SolverError:
+            if not self._keep():
+                return self.empty_map()
+        return BernsteinMap(self.scale, self._kernel.coefficients)
+
+    def _keep(self) -> bool:
+        """After a fit that failed: count it, once; whether the kernel has kept the coefficients of an earlier one."""
+        if self._failed_for != self._memory.version:
+            self._failed_for = self._memory.version
             self._count_unsolved()
-            self._served_for = self._memory.version
+        return self._fitted
 
     def _fit(self, sums: BernsteinSums) -> None:
         """Solve for the coefficients by the kernel itself: a `Solution` would cost more than the solve."""
@@ -143,7 +150,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         status = self._kernel.solve_watched(sums.weight)
         self._require(status == SOLVED, STATUS[status])
         self._fitted = sums is self._sums
-        self._fitted_for = self._served_for = self._memory.version if self._fitted else -1
+        self._fitted_for = self._memory.version if self._fitted else -1
 
     def _start_state(self) -> Any:
         """The active set from which the kernel starts, its coefficients, and whether these are of the sums held."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,12 @@ from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
 from streamcal.parameters.columns import like, like_both
-from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.forgetting import Decay, Forever, Forgetting
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.statistics.folded_trees import FoldedTrees, outcome
+from streamcal.statistics.folded_trees import NO_FOLD, FoldedTrees, outcome
 from streamcal.statistics.grid import Grid
 
 #: Limit of the number of folds: each is a tree, and every prediction uses them all.
@@ -54,8 +54,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
         p = GM(p₁) / (GM(1 − p₀) + GM(p₁)).
 
-    `predict_one` takes the K scores, or a single score used for every fold. The pair of an empty fold is (0, 1), which
-    draws the first predictions towards ½.
+    `predict_one` takes the K scores, or a single score used for every fold. A fold without observations, whose pair
+    would be (0, 1), takes no part in the merge; before the first observation the prediction is ½.
 
     Parameters
     ----------
@@ -72,9 +72,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     Notes
     -----
-    `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without
-    `fold` it is a hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a
-    grid, of the cell's centre), the same on every machine: equal scores share a fold, and last digits do not matter.
+    `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without `fold`,
+    what is held of one score and one label is dealt to the folds in turn, a unit of weight to each, beginning with a
+    hash of the coordinate's bits, rounded to the leading 44 (SplitMix64's finalizer, modulo K; on a grid, of the cell's
+    centre), the same on every machine. So each fold has its share of a score that repeats, the last digits of a score
+    that does not are of no effect, and the folds are a function of what is held: order, retraction and merging keep
+    their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by
+    count, of the number of the observation; a score that repeats at one and the same time stays in one fold.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
@@ -83,15 +87,19 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     Cost: learning O(log² k) for k distinct scores in a fold, predicting K times that, `map()` O(k log² k) for each
     fold; memory O(k) for each fold.
 
-    The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1. The log-minimax probability is
-    accurate to about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that
-    of the test object: digits are lost only where single observations weigh millions.
+    The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1, and the quotient of the
+    self-consistent point that of p₁ where it is. The log-minimax probability is accurate, and its map monotone, to
+    about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that of the test
+    object; the self-consistent one to 1e-16·w/v, v the weight of the pool around the score. Digits are lost only where
+    single observations weigh millions or, for the self-consistent point, where a prediction far ahead under decay
+    outweighs all that is held. A test object counts as no less than 1e-9·W and no more than 1e7·W: then no log-minimax
+    map falls by more than 1e-7, whatever the weights.
 
     Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
     it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only
-    the experiments of the paper. The hash is as good as a random fold where scores rarely repeat; where they do, a fold
-    contains some scores and not others, and the theorem does not hold for the pairs either: give `fold`. Nor does it
-    hold for bases that keep learning, with decay, a prior or unequal weights.
+    the experiments of the paper. The hash is as good as a random fold where scores rarely repeat; where they do, labels
+    are dealt and not drawn, and the theorem does not hold for the pairs either: give `fold`. Nor does it hold for bases
+    that keep learning, with decay, a prior or unequal weights.
 
     The simplified predictor (SVAP), one base that is trained on all observations and calibrated on the scores it gives
     to the same observations, needs no folds: let `VennAbers` learn these scores. It has no guarantee, and performs
@@ -139,7 +147,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def new_statistic(self) -> FoldedTrees:
         grid = None if self.resolution is None else Grid(self.scale, self.resolution)
-        return FoldedTrees(self.folds, grid, self.scale)
+        return FoldedTrees(self.folds, grid, self.scale, dealt=not isinstance(self.forgetting, Decay))
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """The prior's pseudo-observations, in every fold."""
@@ -156,8 +164,10 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
         x, label, weight, time, clamped = self._checked(score, y, w, t)
-        place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
-        self._learn(x, outcome(label, place), weight, time, clamped)
+        if weight > 0.0:
+            self._learn(x, self._code(x, label, time, fold), weight, time, clamped)
+        elif fold is not None:
+            check_fold(fold, self.folds)
 
     def learn_many(
         self,
@@ -170,43 +180,73 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
-        places = self._memory.statistic.folds_of(x) if fold is None else check_folds(fold, self.folds, len(x))
-        self._learn_many(x, outcome(labels, places), weights, times, clamped)
+        places = None if fold is None else check_folds(fold, self.folds, len(x))
+        kept = weights > 0.0
+        codes = self._codes(x, labels, times, places, kept)
+        self._learn_many(x[kept], codes, weights[kept], times[kept], clamped)
+
+    def _code(self, x: float, label: float, t: float, fold: int | None) -> float:
+        """The label and the fold of an observation as one number."""
+        if fold is not None:
+            return outcome(label, check_fold(fold, self.folds))
+        statistic = self._memory.statistic
+        if statistic.dealt:
+            return outcome(label, NO_FOLD)
+        return outcome(label, statistic.fold_of(x, t if self._timed else self._memory.clock + 1.0))
+
+    def _codes(
+        self,
+        x: FloatArray,
+        labels: FloatArray,
+        t: FloatArray,
+        folds: npt.NDArray[np.int64] | None,
+        kept: npt.NDArray[np.bool_],
+    ) -> FloatArray:
+        """`_code` of the observations that are kept."""
+        if folds is not None:
+            return outcome(labels[kept], folds[kept])
+        statistic = self._memory.statistic
+        if statistic.dealt:
+            return outcome(labels[kept], NO_FOLD)
+        number = int(np.count_nonzero(kept))
+        keys = t[kept] if self._timed else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
+        return outcome(labels[kept], statistic.folds_of(x[kept], keys))
 
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
         x, label, weight, time, _ = self._checked(score, y, w, t)
-        place = self._memory.statistic.fold_of(x) if fold is None else check_fold(fold, self.folds)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
+        code = self._code(x, label, time, fold)
         if weight == 0.0:
             return
         try:
-            self._memory.unlearn(x, outcome(label, place), weight, time)
+            self._memory.unlearn(x, code, weight, time)
         except RetractionError:
             what = f"(coordinate {x!r}, label {label:g}, weight {weight!r})"
+            where = "that was learned without a fold is held" if fold is None else f"is held in fold {fold}"
             raise RetractionError(
-                f"no observation {what} is held in fold {place}; unlearn only what was learned, from the same fold"
+                f"no observation {what} {where}; unlearn only what was learned, from the same fold"
             ) from None
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
         """The merged probability at K scores, one from the base of each fold, or at a single score used for all."""
-        return float(self._merge(*self._pairs_one(score, 1.0, t)))
+        return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         """The merged probabilities at scores of shape (n, K), a column for each fold, or (n,), used for all folds."""
-        probabilities: FloatArray = self._merge(*self._pairs_many(scores, 1.0, t))
+        probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
         return like(scores, probabilities)
 
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
     ) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the trees."""
-        pairs = self._pairs_one(score, 1.0, t)
+        pairs = self._held_pairs_one(score, 1.0, t)
         one, other = self._pair(*pairs)
         return float(self._merge(*pairs)), (min(one, other), max(one, other))
 
@@ -214,20 +254,20 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> tuple[float, float]:
         """The merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
-        one, other = self._pair(*self._pairs_one(score, positive_weight(w), t))
+        one, other = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
         return min(one, other), max(one, other)
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
-        one, other = self._pair(*self._pairs_many(scores, positive_weight(w), t))
+        one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
         return like_both(scores, (np.minimum(one, other), np.maximum(one, other)))
 
     def fold_intervals_one(
         self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> list[tuple[float, float]]:
-        """The multiprobability (p₀, p₁) of each fold, for which the theorem holds."""
+        """The multiprobability (p₀, p₁) of each fold, for which the theorem holds; (0, 1) for an empty fold."""
         return list(zip(*self._pairs_one(scores, positive_weight(w), t), strict=True))
 
     def _pairs_one(self, scores: float | Sequence[float], w: float, t: Time | None) -> tuple[list[float], list[float]]:
@@ -240,14 +280,23 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
         return self._present(t).intervals(x, w)
 
+    def _held_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
+        """p₀ and p₁ of the folds that take part in the merge."""
+        lower, upper = self._pairs_one(score, w, t)
+        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+
+    def _held_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
+        """`_held_pairs_one` for arrays."""
+        lower, upper = self._pairs_many(scores, w, t)
+        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+
     def map(self) -> CrossIntervalMap:
         return cast(CrossIntervalMap, self._map_at(None))
 
     def solve(self, statistic: FoldedTrees, start: ScaledMap | None) -> CrossIntervalMap:
         folds = []
-        for tree in statistic.parts.values():
-            knots = tree.scores()
-            folds.append(IntervalMap(self.scale, knots, *tree.intervals(knots, 1.0), self.point, tree.grid))
+        for fold in range(self.folds):
+            folds.append(IntervalMap(self.scale, *statistic.own_intervals(fold, 1.0), self.point, statistic.grid))
         return CrossIntervalMap(self.scale, folds, self.point)
 
     def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CoordinateMap:
@@ -267,8 +316,15 @@ class HeldFolds(CoordinateMap):
         self._merge = merge
 
     def at(self, x: float) -> float:
-        return float(self._merge(*self._trees.intervals_one([x] * self._folds, 1.0)))
+        ends = self._trees.intervals_one([x] * self._folds, 1.0)
+        return float(self._merge(*(of_holding(self._trees, end) for end in ends)))
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        points: FloatArray = self._merge(*self._trees.intervals([x] * self._folds, 1.0))
+        ends = self._trees.intervals([x] * self._folds, 1.0)
+        points: FloatArray = self._merge(*(of_holding(self._trees, end) for end in ends))
         return points
+
+
+def of_holding(trees: FoldedTrees, values: list[Value]) -> list[Value]:
+    """The values of the folds that take part in a merge: those with observations."""
+    return [values[fold] for fold in trees.holding()]

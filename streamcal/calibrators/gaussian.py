@@ -48,6 +48,7 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
     of `Logit`, also where σ² is 0.
 
     Cost: O(1) time and memory. The sums are exact integers, so that order, merging and retraction change no bit.
+    Retracting what was never learned is refused where it would leave a negative weight or variance.
 
     References
     ----------

@@ -13,6 +13,9 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
 
+#: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of
+#: weights, whose rounding must not decide.
+ON_A_BOUNDARY = 1e-10
 #: No more bins than cells of a grid.
 MOST_BINS = 2**20
 
@@ -21,8 +24,9 @@ class HistogramBinning(TableCalibrator):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
     Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin
-    ⌊bins·(C + w/2)/W⌋, where W is the total weight; a score between two bins belongs to the nearer one. On a grid the
-    cells replace the distinct scores. The map is not monotone.
+    ⌊bins·(C + w/2)/W⌋, where W is the total weight; a score between two bins belongs to the nearer one. The quotient
+    counts as whole from a relative 1e-10 below on, so that the rounding of sums of weights does not choose a bin. On a
+    grid the cells replace the distinct scores. The map is not monotone.
 
     Parameters
     ----------
@@ -83,7 +87,7 @@ def middle_ranks(weight: FloatArray) -> FloatArray:
 
 def first_of_bins(ranks: FloatArray, total: float, bins: int) -> npt.NDArray[np.intp]:
     """The places of the first score of each bin that is not empty."""
-    place = bins * ranks / total  # multiplied first: a place on a boundary stays on it
+    place = bins * ranks / total * (1.0 + ON_A_BOUNDARY)
     bin_of = np.minimum(place.astype(np.intp), bins - 1)
     return np.flatnonzero(np.diff(bin_of, prepend=-1))
 

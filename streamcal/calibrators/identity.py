@@ -16,7 +16,8 @@ class Identity(AdditiveCalibrator[Totals]):
 
     Notes
     -----
-    Cost: O(1) per observation and in memory.
+    Cost: O(1) per observation and in memory. Only weights, labels and their number are kept: a retraction is refused
+    where they do not allow it, and a wrong score is not noticed.
 
     Examples
     --------

@@ -34,6 +34,11 @@ class Isotonic(TreeCalibrator):
     -----
     Cost: learning, unlearning and predicting O(log² k) each for k distinct scores; `map()` O(k); memory O(k).
 
+    Under `Decay`, where all observations near a score are old, they alone determine its value: up to 8,192 scores
+    nothing is dropped that weighs more than 1e-150. Of more, those are dropped that together weigh less than 2⁻³⁰ of
+    all and whose loss moves no value of the present map by more than 1e-6; a later observation that parts a block may
+    show more of it.
+
     References
     ----------
     Ayer and others 1955; paper 002, eq. (9).

@@ -48,6 +48,9 @@ class LinearTrend(TableCalibrator):
 
     Notes
     -----
+    Paper 002 chooses λ by the best BDeu score, which is defined for bins and not for lines; the default here is AICc in
+    its place. See docs/papers/rpr_002_choices.md for both on the paper's data.
+
     The fit is exact up to 1e-9 of λ in the optimality conditions, for any spacing of the scores; scores within 1e-9 of
     the range of all scores are treated as one. Cost: an observation O(log k) for k distinct scores (cells), a
     prediction after it O(k) for each kink at most: 1 ms at one λ and 20 ms for all fifty, for 20,000 scores on the

@@ -33,8 +33,12 @@ class SmoothIsotonic(TreeCalibrator):
 
     Notes
     -----
+    There is no penalty: paper 002, §5.3, chooses a λ for this method, but its §2.2.5 describes this interpolation,
+    which has none.
+
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
-    equal value are one block, to a relative 2⁻⁴², the rounding of sums. Cost: learning and unlearning O(log² k) for k
+    equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
+    is nothing, to the same fraction of what was there. Cost: learning and unlearning O(log² k) for k
     distinct scores; the first prediction after a change O(k), the next ones O(log k); memory O(k).
 
     References

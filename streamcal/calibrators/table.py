@@ -61,9 +61,12 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     """A method that is a function of the score tree, which maintains the isotonic fit of all scores."""
 
     by_ratios = True
+    #: Whether predictions are the isotonic fit itself, and not that with a test object.
+    is_fit: ClassVar[bool] = True
 
     def new_statistic(self) -> ScoreTree:
-        return ScoreTree(None if self.resolution is None else Grid(self.scale, self.resolution), self.scale)
+        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        return ScoreTree(grid, self.scale, self.is_fit)
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

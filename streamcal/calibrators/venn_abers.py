@@ -67,6 +67,7 @@ class VennAbers(TreeCalibrator):
     has_interval = True
     reads_statistic = True
     by_ratios = False  # a test object has the weight of one present observation
+    is_fit = False
 
     def __init__(
         self,

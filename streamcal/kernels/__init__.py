@@ -12,6 +12,8 @@ from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
+    "bernstein": ("compensated",),
+    "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),

@@ -19,6 +19,13 @@ from math import comb
 import cython
 import numpy as np
 
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.compensated import add_terms, settle
+else:
+    from streamcal.kernels.compensated import add_terms, settle
+
+from streamcal.kernels.compensated import add_arrays
+
 MAX_DEGREE = 50
 """Largest degree. The condition number of VᵀV is then 2e29; no fit in double precision is meaningful beyond."""
 
@@ -162,8 +169,8 @@ def _fill_powers(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _add_basis(
-    sums: cython.double[::1],
+def _fill_terms(
+    terms: cython.double[::1],
     w: cython.double,
     binomial: cython.double[:, ::1],
     m: cython.Py_ssize_t,
@@ -171,10 +178,10 @@ def _add_basis(
     falling: cython.double[::1],
     shift: cython.Py_ssize_t,
 ) -> cython.void:
-    """Add w B_k^m, k = 0..m; `falling` holds powers that are higher by `shift` than needed."""
+    """terms[k] = w B_k^m, k = 0..m; `falling` holds powers that are higher by `shift` than needed."""
     k: cython.Py_ssize_t
     for k in range(m + 1):
-        sums[k] += w * (binomial[m, k] * rising[k] * falling[shift + k])
+        terms[k] = w * (binomial[m, k] * rising[k] * falling[shift + k])
 
 
 @cython.cclass
@@ -185,6 +192,9 @@ class BernsteinSums:
     not written to. `positive` is both Σ w y and Σ w y², since y is 0 or 1. `peak` is the largest weight held since the
     sums were 0; rounding errors are relative to it. An update is O(n). `lo` and `hi` are the coordinates of u = 0 and
     u = 1 for `update_one`.
+
+    Every sum is kept in two parts (`streamcal.kernels.compensated`), `low` being the second ones, so that a retraction
+    leaves no more than 2^−100 of `peak` behind. Adding alone reads and changes the first parts as plain sums would be.
     """
 
     degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -198,6 +208,11 @@ class BernsteinSums:
     peak = cython.declare(cython.double, visibility="readonly")
     _moments: cython.double[::1]
     _cross: cython.double[::1]
+    _totals: cython.double[::1]  # weight and positive
+    _moments_low: cython.double[::1]
+    _cross_low: cython.double[::1]
+    _totals_low: cython.double[::1]
+    _terms: cython.double[::1]
     _rising: cython.double[::1]
     _falling: cython.double[::1]
 
@@ -209,6 +224,10 @@ class BernsteinSums:
         self.cross = np.zeros(degree + 1)
         self._moments = self.moments.data
         self._cross = self.cross.data
+        self._totals = np.zeros(2).data
+        self._moments_low, self._cross_low = np.zeros(2 * degree + 1).data, np.zeros(degree + 1).data
+        self._totals_low = np.zeros(2).data
+        self._terms = np.empty(2 * degree + 1).data
         self._rising = np.empty(2 * degree + 1).data
         self._falling = np.empty(2 * degree + 1).data
         self.weight = self.positive = self.peak = 0.0
@@ -220,11 +239,14 @@ class BernsteinSums:
     def _add(self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong) -> cython.void:
         n: cython.Py_ssize_t = self.degree
         _fill_powers(self._rising, self._falling, 2 * n, u)
-        _add_basis(self._moments, w, _BINOMIAL, 2 * n, self._rising, self._falling, 0)
+        _fill_terms(self._terms, w, _BINOMIAL, 2 * n, self._rising, self._falling, 0)
+        add_terms(self._moments, self._moments_low, self._terms, 2 * n + 1)
         if positive != 0.0:
-            _add_basis(self._cross, positive, _BINOMIAL, n, self._rising, self._falling, n)
-        self.weight = self.weight + w
-        self.positive = self.positive + positive
+            _fill_terms(self._terms, positive, _BINOMIAL, n, self._rising, self._falling, n)
+            add_terms(self._cross, self._cross_low, self._terms, n + 1)
+        self._terms[0], self._terms[1] = w, positive
+        add_terms(self._totals, self._totals_low, self._terms, 2)
+        self.weight, self.positive = self._totals[0], self._totals[1]
         self.peak = max(self.peak, self.weight)
         self.count += count
 
@@ -244,6 +266,21 @@ class BernsteinSums:
             self.reset()
         else:
             self._add(u, -w, -positive, -1)
+            self._settle()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _settle(self) -> cython.void:
+        """Round both parts of every sum to the first."""
+        settle(self._moments, self._moments_low)
+        settle(self._cross, self._cross_low)
+        settle(self._totals, self._totals_low)
+        self.weight, self.positive = self._totals[0], self._totals[1]
+
+    @property
+    def low(self):
+        """What the sums have dropped in rounding, copied: for moments, cross sums, and weight and positive weight."""
+        return np.array(self._moments_low), np.array(self._cross_low), np.array(self._totals_low)
 
     def update_many(
         self,
@@ -262,19 +299,27 @@ class BernsteinSums:
         """Add the sums of another of the same degree."""
         if other.degree != self.degree:
             raise ValueError(f"degrees differ: {self.degree} and {other.degree}")
-        self.moments += other.moments
-        self.cross += other.cross
-        self.weight = self.weight + other.weight
-        self.positive = self.positive + other.positive
+        moments_low, cross_low, totals_low = other.low
+        add_arrays(self._moments, self._moments_low, other.moments, moments_low)
+        add_arrays(self._cross, self._cross_low, other.cross, cross_low)
+        add_arrays(self._totals, self._totals_low, np.array([other.weight, other.positive]), totals_low)
+        self.weight, self.positive = self._totals[0], self._totals[1]
         self.count += other.count
         self.peak = max(self.peak, other.peak, self.weight)
 
     def multiply(self, factor: cython.double):
         """Multiply all sums by a factor > 0: decay, or a change of the unit of weight."""
-        self.moments *= factor
-        self.cross *= factor
-        self.weight = self.weight * factor
-        self.positive = self.positive * factor
+        k: cython.Py_ssize_t
+        for k in range(self._moments.shape[0]):
+            self._moments[k] *= factor
+            self._moments_low[k] *= factor
+        for k in range(self._cross.shape[0]):
+            self._cross[k] *= factor
+            self._cross_low[k] *= factor
+        for k in range(2):
+            self._totals[k] *= factor
+            self._totals_low[k] *= factor
+        self.weight, self.positive = self._totals[0], self._totals[1]
         self.peak = self.peak * factor
 
     def reset(self):
@@ -282,7 +327,7 @@ class BernsteinSums:
         self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0, 0, 0.0)
 
     def state(self):
-        """(moments, cross, weight, positive, count, peak), copied, for `load`."""
+        """(moments, cross, weight, positive, count, peak), copied, for `load`, which takes `low` beside them."""
         return self.moments.copy(), self.cross.copy(), self.weight, self.positive, self.count, self.peak
 
     def load(
@@ -293,8 +338,9 @@ class BernsteinSums:
         positive: cython.double,
         count: cython.longlong,
         peak: cython.double,
+        low=None,
     ):
-        """Replace the sums by those of an earlier `state`."""
+        """Replace the sums by those of an earlier `state`, and what they have dropped by `low`, or by 0."""
         moments = np.asarray(moments, dtype=np.float64)
         cross = np.asarray(cross, dtype=np.float64)
         if moments.shape != (2 * self.degree + 1,) or cross.shape != (self.degree + 1,):
@@ -302,9 +348,15 @@ class BernsteinSums:
                 f"degree {self.degree} needs {2 * self.degree + 1} moments and {self.degree + 1} cross sums,"
                 f" got shapes {moments.shape} and {cross.shape}"
             )
+        low = (np.zeros(moments.size), np.zeros(cross.size), np.zeros(2)) if low is None else low
+        low = [np.asarray(part, dtype=np.float64) for part in low]
+        if [part.shape for part in low] != [moments.shape, cross.shape, (2,)]:
+            raise ValueError(f"what was dropped has the shapes {[part.shape for part in low]}, unlike the sums")
         self.moments[:] = moments
         self.cross[:] = cross
         self.weight, self.positive, self.count, self.peak = weight, positive, count, peak
+        self._totals = np.array([weight, positive]).data
+        self._moments_low, self._cross_low, self._totals_low = (part.copy().data for part in low)
 
     def gram(self):
         """VᵀWV, (n+1) x (n+1), from the moments. A new array."""
@@ -314,11 +366,11 @@ class BernsteinSums:
         return np.multiply.outer(row, row) / binomials(2 * n)[index] * self.moments[index]
 
     def __reduce__(self):
-        return _restored, (self.degree, self.lo, self.hi, self.state())
+        return _restored, (self.degree, self.lo, self.hi, self.state(), self.low)
 
 
-def _restored(degree, lo, hi, state):
+def _restored(degree, lo, hi, state, low=None):
     """Unpickle a BernsteinSums."""
     sums = BernsteinSums(degree, lo, hi)
-    sums.load(*state)
+    sums.load(*state, low)
     return sums

@@ -19,6 +19,11 @@ three-term one has m² of them near the ends.
 import cython
 import numpy as np
 
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.compensated import add_terms
+else:
+    from streamcal.kernels.compensated import add_terms
+
 
 @cython.cfunc
 @cython.inline
@@ -26,6 +31,9 @@ import numpy as np
 def _add(
     moments: cython.double[::1],
     cross: cython.double[::1],
+    moments_low: cython.double[::1],
+    cross_low: cython.double[::1],
+    terms: cython.double[::1],
     u: cython.double,
     w: cython.double,
     positive: cython.double,
@@ -38,46 +46,60 @@ def _add(
     value: cython.double = 1.0
     turn: cython.double = 1.0
     for m in range(2 * degree + 1):
-        moments[m] += turn * (w * value)
-        if m <= degree and positive != 0.0:
-            cross[m] += turn * (positive * value)
+        terms[m] = turn * value
         value = value + step
         step = step - 4.0 * e * value
         turn = turn * sign
+    if positive != 0.0:
+        for m in range(degree + 1):
+            terms[2 * degree + 1 + m] = positive * terms[m]
+        add_terms(cross, cross_low, terms[2 * degree + 1 :], degree + 1)
+    for m in range(2 * degree + 1):
+        terms[m] = w * terms[m]
+    add_terms(moments, moments_low, terms, 2 * degree + 1)
 
 
-@cython.ccall
+def _room(moments, cross, low):
+    """An array for the terms of one observation; `ValueError` unless sums and what they drop go together."""
+    sizes = [len(moments), len(cross), *map(len, low)]
+    if sizes != [2 * len(cross) - 1, len(cross)] * 2:
+        raise ValueError(f"{sizes[0]} moments and {sizes[1]} cross sums do not go together, or not with {sizes[2:]}")
+    return np.empty(len(moments) + len(cross))
+
+
 def add(
     moments: cython.double[::1],
     cross: cython.double[::1],
+    low,
     u: cython.double,
     w: cython.double,
     positive: cython.double,
 ):
     """Add weight w at u, `positive` of it with label 1, to 2k + 1 moments and k + 1 cross sums in place. O(k).
 
-    Negative numbers undo an earlier `add`, up to rounding.
+    `low` has two arrays of the same sizes, for what the sums drop in rounding (`streamcal.kernels.compensated`).
+    Negative numbers undo an earlier `add`; then `settle` both sums.
     """
-    if moments.shape[0] != 2 * cross.shape[0] - 1:
-        raise ValueError(f"{moments.shape[0]} moments do not go with {cross.shape[0]} cross sums")
-    _add(moments, cross, u, w, positive)
+    _add(moments, cross, low[0], low[1], _room(moments, cross, low), u, w, positive)
 
 
 def add_many(
     moments: cython.double[::1],
     cross: cython.double[::1],
+    low,
     u: cython.const[cython.double][::1],
     w: cython.const[cython.double][:],
     positive: cython.const[cython.double][::1],
 ):
     """`add` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
     i: cython.Py_ssize_t
-    if moments.shape[0] != 2 * cross.shape[0] - 1:
-        raise ValueError(f"{moments.shape[0]} moments do not go with {cross.shape[0]} cross sums")
+    moments_low: cython.double[::1] = low[0]
+    cross_low: cython.double[::1] = low[1]
+    terms: cython.double[::1] = _room(moments, cross, low)
     if not u.shape[0] == w.shape[0] == positive.shape[0]:
         raise ValueError(f"lengths differ: {u.shape[0]}, {w.shape[0]}, {positive.shape[0]}")
     for i in range(u.shape[0]):
-        _add(moments, cross, u[i], w[i], positive[i])
+        _add(moments, cross, moments_low, cross_low, terms, u[i], w[i], positive[i])
 
 
 @cython.cfunc

@@ -99,6 +99,10 @@ rounding of a million sums and differences, and, unless weights span ten orders 
 
 HALF_ULP = 2.0**-53  # the fraction that remains of a weight whose rest was lost in rounding
 
+RESIDUE = 2.0**-42
+"""What a retraction leaves of the weight of a label at a score, as a fraction of what was there, is rounding up to
+this, and is set to 0. Sums of whole numbers have none."""
+
 LIGHTEST, HEAVIEST = 1e-150, 1e150
 """The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups,
 which under decay occur after hundreds of half-lives without observations. Heavier test objects are treated as of weight
@@ -111,6 +115,7 @@ _BALANCE = cython.declare(cython.int, BALANCE)
 _ROTATION = cython.declare(cython.int, ROTATION)
 _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
 _HALF_ULP = cython.declare(cython.double, HALF_ULP)
+_RESIDUE = cython.declare(cython.double, RESIDUE)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _INFINITY = cython.declare(cython.double, math.inf)
@@ -293,11 +298,24 @@ class HullTree(Search):
                     leaf.w[i] + self._change.dw <= 0.0
                 ):  # only where the other weights of the group were lost in rounding
                     self._set_exact(False)
-                leaf.w[i] = max(leaf.w[i] + self._change.dw, leaf.w[i] * _HALF_ULP)
-                leaf.p[i] = min(max(leaf.p[i] + self._change.dp, 0.0), leaf.w[i])
-                leaf.count[i] += self._change.dc
+                self._take(leaf, i)
             sum_up(leaf)
         return leaf if leaf.n else None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(before=cython.double, p_before=cython.double, w=cython.double, p=cython.double)
+    def _take(self, leaf: Leaf, i: cython.int) -> cython.void:
+        """Subtract the change from a group that keeps observations; a label of which rounding is left has none."""
+        before, p_before = leaf.w[i], leaf.p[i]
+        w = max(before + self._change.dw, before * _HALF_ULP)
+        p = min(max(p_before + self._change.dp, 0.0), w)
+        if p <= _RESIDUE * p_before and not whole(p):
+            p = 0.0
+        if w - p <= _RESIDUE * (before - p_before) and not whole(w - p):
+            p = w
+        leaf.w[i], leaf.p[i] = w, p
+        leaf.count[i] += self._change.dc
 
     @cython.cfunc
     @cython.locals(right=Leaf, half=cython.int)
@@ -460,7 +478,7 @@ class HullTree(Search):
         cs: cython.const[cython.longlong][::1] = np.ascontiguousarray(count, dtype=np.int64)
         if not len(s) == len(ws) == len(ps) == len(cs):
             raise ValueError(f"lengths differ: {len(s)}, {len(ws)}, {len(ps)}, {len(cs)}")
-        if not (np.asarray(s[1:]) > np.asarray(s[:-1])).all():
+        if not (np.diff(np.asarray(s)) > 0.0).all():
             raise ValueError("the scores do not rise strictly")
         self._size, self._count = len(s), 0
         self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest

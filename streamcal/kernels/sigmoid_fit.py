@@ -151,7 +151,8 @@ class SigmoidFit:
     def newton(self, alpha: cython.double, beta: cython.double):
         """Damped Newton from (α, β), for which `assess` was called.
 
-        A step is accepted if it lowers L or, if L is equal up to rounding, the gradient.
+        A step is accepted if it lowers L or, if L is equal up to rounding, the gradient, or if its slope along the step
+        says so.
         """
         iterations: cython.int = 0
         while iterations < MAX_ITERATIONS and self.norm > GRADIENT_FLOOR:
@@ -168,8 +169,12 @@ class SigmoidFit:
                 self.assess(alpha + step * d0, beta + step * d1)
                 if self.loss < loss + 1e-4 * step * gain:
                     break
-                if self.norm < 0.5 * norm and self.loss <= loss + 1e-14 * fabs(loss):
-                    break
+                if self.loss <= loss + 1e-14 * fabs(loss):
+                    # L is convex: where it changes by less than its rounding, it has decreased if it still falls at
+                    # the end of the step, and has hardly increased if it rises there by less than it fell
+                    end = d0 * (self.gradient + self.center * self.gradient_beta) + d1 * self.gradient_beta
+                    if self.norm < 0.5 * norm or end < -0.5 * gain:
+                        break
                 step = 0.5 * step
             else:
                 self.assess(alpha, beta)

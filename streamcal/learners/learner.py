@@ -39,6 +39,8 @@ class Learner(ABC):
     noted: ClassVar[str | None] = None
     #: Earlier names of parameters in saved states → current names.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: Parameters that states of earlier versions lack → the plain value that stands for what those versions did.
+    added: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _noted: int = 0
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
@@ -290,7 +292,8 @@ def _plain(value: Any) -> Any:
 
 def _parameters_in(cls: type[Learner], plain: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `_parameters_of`, under the current names."""
-    return {cls.renamed.get(name, name): _read(value) for name, value in plain.items()}
+    given = {cls.renamed.get(name, name): _read(value) for name, value in plain.items()}
+    return {**{name: _read(value) for name, value in cls.added.items()}, **given}
 
 
 def _read(value: Any) -> Any:

@@ -95,7 +95,8 @@ class IntervalMap(RoundedMap):
 
 
 class CrossIntervalMap(ScaledMap):
-    """One interval map per fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7).
+    """One interval map per fold, and the name of the rule that merges their pairs (paper 003, Algorithm 7); an empty
+    fold, one without knots, takes no part in the merge.
 
     A prediction takes K scores, one per fold, or one score that is used in every fold.
     """
@@ -108,6 +109,8 @@ class CrossIntervalMap(ScaledMap):
         self.folds = tuple(folds)
         self.point = point
         self._merge = MERGES[point]
+        #: The folds that take part in the merge: those with observations, or all if there are none.
+        self._holding = [k for k, fold in enumerate(self.folds) if len(fold.knots)] or list(range(len(self.folds)))
 
     def predict_one(self, score: float | Sequence[float]) -> float:
         return self._merged([self.scale.coordinate(s) for s in check_fold_scores(score, len(self.folds))])
@@ -123,11 +126,11 @@ class CrossIntervalMap(ScaledMap):
         return self._merged_many([x] * len(self.folds))
 
     def _merged(self, x: Sequence[float]) -> float:
-        pairs = [fold.interval_at(place) for fold, place in zip(self.folds, x, strict=True)]
+        pairs = [self.folds[k].interval_at(x[k]) for k in self._holding]
         return float(self._merge(*zip(*pairs, strict=True)))
 
     def _merged_many(self, x: Sequence[FloatArray]) -> FloatArray:
-        pairs = [fold.intervals_at(places) for fold, places in zip(self.folds, x, strict=True)]
+        pairs = [self.folds[k].intervals_at(x[k]) for k in self._holding]
         merged: FloatArray = self._merge(*zip(*pairs, strict=True))
         return merged
 
@@ -139,7 +142,7 @@ class CrossIntervalMap(ScaledMap):
 
     def _pieces(self) -> Pieces:
         """The pieces for one score used in every fold; as many steps as all folds have together."""
-        return steps_of_points(self.scale, self.folds, self._merge)._pieces()
+        return steps_of_points(self.scale, [self.folds[k] for k in self._holding], self._merge)._pieces()
 
 
 def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:

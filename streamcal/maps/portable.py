@@ -277,8 +277,14 @@ def cross_interval(x: Array, content: dict[str, Any]) -> Array:
     if x.ndim == 2 and x.shape[1] != len(folds):
         raise ValueError(f"expected one score, or {len(folds)}, one of each fold; got {x.shape[1]}")
     columns = x.T if x.ndim == 2 else [x] * len(folds)
-    pairs = [interval(column, fold) for column, fold in zip(columns, folds, strict=True)]
+    each = [(interval(column, fold), _holds(fold)) for column, fold in zip(columns, folds, strict=True)]
+    pairs = [pair for pair, holds in each if holds] or [pair for pair, _ in each]
     return _point(content["point"], *zip(*pairs, strict=True))
+
+
+def _holds(fold: dict[str, Any]) -> bool:
+    """Whether the pair of a fold is not (0, 1) everywhere; that of an empty fold is, and takes no part in a merge."""
+    return len(fold["lower"]["cuts"]) > 0 or len(fold["upper"]["cuts"]) > 0
 
 
 #: The functions: coordinates, content of the map, scale → probabilities.

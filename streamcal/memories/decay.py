@@ -51,6 +51,10 @@ class _DecayingMemory(Memory[Held]):
     def n(self) -> float:
         return self._learned() / self.as_of(None)
 
+    @property
+    def clock(self) -> float:
+        return self._clock
+
     def _prior_growth(self) -> float:
         return self._growth(self._landmark)
 
@@ -195,6 +199,7 @@ class TimeDecay(_DecayingMemory[Held]):
         if weight < SMALLEST_HELD or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
             self.missed += 1
             return
+        self.statistic.verify(x, y, weight)
         self.statistic.revert(x, y, weight)
         self.version += 1
 

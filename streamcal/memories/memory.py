@@ -27,6 +27,9 @@ PRIOR_ROUNDING = 1e-9
 #: If an observation this many times heavier than all others leaves a window, the relative error of the remaining sums
 #: may exceed 1e-10, and they are rebuilt.
 OUTWEIGHING = 1e6
+#: The same for the lightest observation held, whose score may be that of the one that leaves: in the sums of that score
+#: what is left of it may have a relative error of 1e-6.
+OUTWEIGHING_ONE = 1e10
 
 
 class Memory(Generic[Held]):
@@ -63,6 +66,11 @@ class Memory(Generic[Held]):
         self.version = 0
         self.missed = 0
         self.late = 0
+
+    @property
+    def clock(self) -> float:
+        """Under decay, the latest time learned or, by count, the number of observations learned; otherwise 0."""
+        return 0.0
 
     @property
     def n(self) -> float:
@@ -125,6 +133,7 @@ class Memory(Generic[Held]):
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Remove one observation; `RetractionError` if it is known that it was never learned."""
+        self.statistic.verify(x, y, w)
         self.statistic.revert(x, y, w)
         self.version += 1
 

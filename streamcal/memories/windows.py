@@ -11,6 +11,7 @@ from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
 from streamcal.memories.memory import (
+    OUTWEIGHING_ONE,
     Coordinate,
     Held,
     Memory,
@@ -64,6 +65,7 @@ class CountWindow(_Window[Held]):
         self._first = 0
         self._live = 0
         self._evicted = 0
+        self._lightest = math.inf  # a lower bound of the weights held
         self._places: dict[tuple[Coordinate, float, float], deque[int]] | None = None
 
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -101,7 +103,7 @@ class CountWindow(_Window[Held]):
         self._live -= 1
         self.version += 1
         newest = self._buffer[-1]
-        if self._outweighed(w, 0.0 if newest is None else newest[2]):
+        if self._outweighed(w, 0.0 if newest is None else newest[2]) or self._outweighs_one(w):
             self._rebuild()
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
@@ -114,6 +116,8 @@ class CountWindow(_Window[Held]):
             self._places.setdefault(entry, deque()).append(self._first + len(self._buffer))
         self._buffer.append(entry)
         self._live += 1
+        if entry[2] < self._lightest:
+            self._lightest = entry[2]
 
     def _drop_oldest(self, newest: float) -> None:
         """Remove the oldest observation; `newest` is the weight of the newest one."""
@@ -129,14 +133,20 @@ class CountWindow(_Window[Held]):
         self._live -= 1
         self.statistic.revert(*entry)
         self._evicted += 1
-        outweighed = entry[2] > newest and self._outweighed(entry[2], newest)
+        outweighed = (entry[2] > newest and self._outweighed(entry[2], newest)) or self._outweighs_one(entry[2])
         if outweighed or (self._evicted >= self._size and self.statistic.drifts):
             self._rebuild()
 
     def _rebuild(self) -> None:
         """Sum the observations held anew, which removes the accumulated rounding errors."""
-        self._refill([kept for kept in self._buffer if kept is not None])
+        held = [kept for kept in self._buffer if kept is not None]
+        self._refill(held)
         self._evicted = 0
+        self._lightest = min((w for _, _, w in held), default=math.inf)
+
+    def _outweighs_one(self, w: float) -> bool:
+        """Whether a removed observation of weight `w` was far heavier than one still held."""
+        return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
     def _close_gaps(self) -> None:
         """Remove the retracted entries from the buffer, to bound its size; at most once in `size` retractions."""
@@ -148,6 +158,7 @@ class CountWindow(_Window[Held]):
         self._first += len(self._buffer)
         self._buffer.clear()
         self._live = 0
+        self._lightest = math.inf
         self._places = None
 
     def _check(self) -> None:
@@ -201,6 +212,7 @@ class TimeWindow(_Window[Held]):
         self._edge = -math.inf
         self._entries: SortedList[tuple[float, Coordinate, float, float]] = SortedList()
         self._evicted = 0
+        self._lightest = math.inf  # a lower bound of the weights held
 
     @property
     def n(self) -> float:
@@ -225,6 +237,7 @@ class TimeWindow(_Window[Held]):
             return
         self.statistic.update(x, y, w)
         self._entries.add((t, x, y, w))
+        self._lightest = min(self._lightest, w)
         self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
@@ -240,6 +253,7 @@ class TimeWindow(_Window[Held]):
         self._entries.update(
             zip(t[kept].tolist(), coordinates(x[kept]), y[kept].tolist(), w[kept].tolist(), strict=True)
         )
+        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
         self.version += 1
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -253,7 +267,7 @@ class TimeWindow(_Window[Held]):
         self.statistic.revert(x, y, w)
         self._entries.remove(entry)
         self.version += 1
-        if self._outweighed(w, self._newest_weight()):
+        if self._outweighed(w, self._newest_weight()) or self._outweighs_one(w):
             self._rebuild()
 
     def merge(self, other: Memory[Held]) -> None:
@@ -264,6 +278,7 @@ class TimeWindow(_Window[Held]):
         if kept.any():
             self.statistic.update_many(x[kept], y[kept], w[kept])
         self._entries.update(entry for entry in other._entries if entry[0] > self._edge)
+        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
         self._merged(other)
 
     def _advance(self, t: float) -> None:
@@ -291,12 +306,17 @@ class TimeWindow(_Window[Held]):
             if w > heaviest:
                 heaviest = w
         self._edge = edge
-        if forward and self._outweighed(heaviest, self._newest_weight()):
+        if forward and (self._outweighed(heaviest, self._newest_weight()) or self._outweighs_one(heaviest)):
             self._rebuild()
 
     def _rebuild(self) -> None:
         """Sum the observations held anew, which removes the accumulated rounding errors."""
         self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
+        self._lightest = min((entry[3] for entry in self._entries), default=math.inf)
+
+    def _outweighs_one(self, w: float) -> bool:
+        """Whether a removed observation of weight `w` was far heavier than one still held."""
+        return w > OUTWEIGHING_ONE * self._lightest and self.statistic.drifts
 
     def _newest_weight(self) -> float:
         return self._entries[-1][3] if self._entries else 0.0

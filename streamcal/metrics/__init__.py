@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.metrics.brier import Brier
     from streamcal.metrics.calibration_ratio import CalibrationRatio
     from streamcal.metrics.coverage import IntervalCoverage
-    from streamcal.metrics.crps import CRPS, Pinball
+    from streamcal.metrics.crps import CRPS, IntervalScore, Pinball, Sharpness, ThresholdWeightedCRPS
     from streamcal.metrics.debiased_ece import DebiasedECE
     from streamcal.metrics.distribution import DistributionMetric
     from streamcal.metrics.ece import EqualMassECE
@@ -31,6 +31,7 @@ else:  # the same names, each imported when it is first used
             "DistributionMetric": "streamcal.metrics.distribution.DistributionMetric",
             "EqualMassECE": "streamcal.metrics.ece.EqualMassECE",
             "IntervalCoverage": "streamcal.metrics.coverage.IntervalCoverage",
+            "IntervalScore": "streamcal.metrics.crps.IntervalScore",
             "LogLikelihood": "streamcal.metrics.log_likelihood.LogLikelihood",
             "LogLoss": "streamcal.metrics.log_loss.LogLoss",
             "LogLossDifference": "streamcal.metrics.log_loss_difference.LogLossDifference",
@@ -41,6 +42,8 @@ else:  # the same names, each imported when it is first used
             "Pinball": "streamcal.metrics.crps.Pinball",
             "ReliabilityBin": "streamcal.metrics.reliability.ReliabilityBin",
             "ReliabilityData": "streamcal.metrics.reliability.ReliabilityData",
+            "Sharpness": "streamcal.metrics.crps.Sharpness",
+            "ThresholdWeightedCRPS": "streamcal.metrics.crps.ThresholdWeightedCRPS",
         },
     )
 
@@ -53,6 +56,7 @@ __all__ = [
     "DistributionMetric",
     "EqualMassECE",
     "IntervalCoverage",
+    "IntervalScore",
     "LogLikelihood",
     "LogLoss",
     "LogLossDifference",
@@ -63,4 +67,6 @@ __all__ = [
     "Pinball",
     "ReliabilityBin",
     "ReliabilityData",
+    "Sharpness",
+    "ThresholdWeightedCRPS",
 ]

@@ -1,4 +1,4 @@
-"""The continuous ranked probability score, and the pinball loss of one quantile."""
+"""Means of a score: CRPS, weighted CRPS, interval score, pinball loss; and the sharpness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
 from streamcal.regression.distributions import Distribution
-from streamcal.regression.recalibrated import complete
+from streamcal.regression.recalibrated import complete, variance_of, weighted_crps
 
 
 class _MeanTerm(DistributionMetric):
@@ -62,6 +62,142 @@ class CRPS(_MeanTerm):
 
     def _term(self, distribution: Distribution, y: float) -> float:
         return _finite(complete(distribution).crps(y), "CRPS", distribution)
+
+
+class ThresholdWeightedCRPS(_MeanTerm):
+    """Mean threshold-weighted CRPS: ∫ (F(t) − 1[y ≤ t])² dt over the outcomes t of interest alone; lower is better.
+
+    It is the CRPS of the forecast and the outcome after both were moved into [low, high], and so proper: choosing the
+    cases with large outcomes and comparing their CRPS is not.
+
+    Parameters
+    ----------
+    low, high : float
+        The interval of interest, low < high; one of them may be infinite, such as ``low=30.0`` for heat alone.
+
+    Raises
+    ------
+    InputError
+        For other ends; by `update`, where the score of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: that of `CRPS`; a closed formula for piecewise linear cdfs, quadrature for others.
+
+    References
+    ----------
+    T. Gneiting and R. Ranjan, Comparing density forecasts using threshold- and quantile-weighted scoring rules, Journal
+    of Business & Economic Statistics 29, 2011.
+
+    Examples
+    --------
+    >>> from streamcal.regression import Sample
+    >>> score = ThresholdWeightedCRPS(low=2.0)
+    >>> score.update(Sample([1.0]), 3.0)
+    >>> score.value
+    1.0
+    """
+
+    def __init__(self, low: float = -math.inf, high: float = math.inf) -> None:
+        if not low < high or (math.isinf(low) and math.isinf(high)):
+            raise InputError(f"low={low!r}, high={high!r} are not allowed; give low < high, one of them finite")
+        self.low = low
+        self.high = high
+        super().__init__()
+
+    def _term(self, distribution: Distribution, y: float) -> float:
+        return _finite(weighted_crps(distribution, y, self.low, self.high), "weighted CRPS", distribution)
+
+    def _params(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high}
+
+
+class IntervalScore(_MeanTerm):
+    """Mean interval score of the central interval [l, u] of a level 1 − α: (u − l) + (2/α)·(l − y)₊ + (2/α)·(y − u)₊.
+
+    It is in the unit of y, and lower is better: the width, and a penalty for an outcome outside by how far it is
+    outside. It is proper for the two quantiles, and α/2 times it is the sum of their pinball losses.
+
+    Parameters
+    ----------
+    level : float
+        Above 0 and below 1, default 0.9.
+
+    Raises
+    ------
+    InputError
+        For another level; by `update`, where the interval of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: `update` and `revert` two quantiles of the distribution; `merge` and `value` O(1); one sum in memory.
+
+    References
+    ----------
+    T. Gneiting and A. E. Raftery, Strictly proper scoring rules, prediction, and estimation, Journal of the American
+    Statistical Association 102, 2007, §6.2.
+
+    Examples
+    --------
+    >>> from streamcal.regression import Quantiles
+    >>> score = IntervalScore(0.5)
+    >>> score.update(Quantiles([0.25, 0.75], [1.0, 2.0]), 2.5)
+    >>> score.value
+    3.0
+    """
+
+    def __init__(self, level: float = 0.9) -> None:
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level {level!r} is not allowed; give a level above 0 and below 1, such as 0.9")
+        self.level = level
+        super().__init__()
+
+    def _term(self, distribution: Distribution, y: float) -> float:
+        low, high = complete(distribution).interval(self.level)
+        outside = max(low - y, y - high, 0.0)
+        return _finite(high - low + 2.0 / (1.0 - self.level) * outside, "interval score", distribution)
+
+    def _params(self) -> dict[str, Any]:
+        return {"level": self.level}
+
+
+class Sharpness(_MeanTerm):
+    """Root of the mean variance of the distributions, whatever the outcomes; lower is sharper.
+
+    It measures the forecasts alone, in the unit of y: of two that are calibrated the sharper one is better, and of one
+    that is not it says nothing. For calibrated forecasts it is the root mean squared error of their means.
+
+    Raises
+    ------
+    InputError
+        By `update`, where the variance of a distribution is not finite.
+
+    Notes
+    -----
+    Cost: that of `CRPS`.
+
+    References
+    ----------
+    T. Gneiting, F. Balabdaoui and A. E. Raftery, Probabilistic forecasts, calibration and sharpness, Journal of the
+    Royal Statistical Society B 69, 2007.
+
+    Examples
+    --------
+    >>> from streamcal.regression import Normal
+    >>> sharpness = Sharpness()
+    >>> sharpness.update_many([Normal(0.0, 1.0), Normal(5.0, 7.0)], [0.0, 0.0])
+    >>> sharpness.value
+    5.0
+    """
+
+    @property
+    def value(self) -> float | None:
+        """The root of the mean variance; `None` before the first observation."""
+        mean = super().value
+        return None if mean is None else math.sqrt(max(mean, 0.0))
+
+    def _term(self, distribution: Distribution, y: float) -> float:
+        return _finite(variance_of(distribution), "variance", distribution)
 
 
 class Pinball(_MeanTerm):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.multiclass.dirichlet import Dirichlet
     from streamcal.multiclass.one_vs_rest import OneVsRest
     from streamcal.multiclass.online_vector import OnlineVectorScaling
+    from streamcal.multiclass.structured import StructuredMatrixScaling
     from streamcal.multiclass.temperature import TemperatureScaling
     from streamcal.multiclass.vector import VectorScaling
     from streamcal.multiclass.venn_abers import MulticlassVennAbers
@@ -34,6 +35,7 @@ METHODS: Methods[type[MulticlassCalibrator]] = Methods(
         "temperature": "streamcal.multiclass.temperature.TemperatureScaling",
         "vector": "streamcal.multiclass.vector.VectorScaling",
         "dirichlet": "streamcal.multiclass.dirichlet.Dirichlet",
+        "structured-matrix": "streamcal.multiclass.structured.StructuredMatrixScaling",
         "online-vector": "streamcal.multiclass.online_vector.OnlineVectorScaling",
         "venn-abers": "streamcal.multiclass.venn_abers.MulticlassVennAbers",
     }
@@ -57,6 +59,7 @@ __all__ = [
     "MulticlassVennAbers",
     "OneVsRest",
     "OnlineVectorScaling",
+    "StructuredMatrixScaling",
     "TemperatureScaling",
     "VectorScaling",
 ]

@@ -145,7 +145,7 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
             features, read = self._features(list(part.labels), logs)
             places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
             parts.append(Part(features, places, logs, part.weights))
-        penalty = self.prior / statistic.n + self._penalty(labels)
+        penalty = self._priors(labels) / statistic.n + self._penalty(labels)
         earlier = {} if start is None else start.solution
         initial = np.array([earlier.get(name, 0.0) for name in names])
         solution = fit_softmax(parts, penalty, initial)
@@ -180,6 +180,10 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     @abstractmethod
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
         """The features of each label, shape (n, K, d), and the names of their parameters, K lists of d."""
+
+    def _priors(self, labels: list[ClassLabel]) -> FloatArray | float:
+        """The precision of the normal prior of each parameter, in observations; one number for all."""
+        return self.prior
 
     @abstractmethod
     def _penalty(self, labels: list[ClassLabel]) -> FloatArray:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.distributions import Distribution
-from streamcal.regression.pit_calibrator import PITCalibrator
-from streamcal.regression.reading import pit
+from streamcal.regression.pit_calibrator import PITCalibrator, Weights
+from streamcal.regression.reading import pit_interval
+from streamcal.statistics.pits import PITs
 
 
 class ConformalPredictive(PITCalibrator):
@@ -25,7 +28,7 @@ class ConformalPredictive(PITCalibrator):
 
     Parameters
     ----------
-    forgetting, resolution
+    forgetting, resolution, scale
         See `PITCalibrator`. A grid is a coarser conformity score, fixed in advance: there are more ties, and the bounds
         differ by the weight of a cell.
 
@@ -39,7 +42,10 @@ class ConformalPredictive(PITCalibrator):
     guarantee.
 
     The conformity score is the PIT, which is a function of (y − mean)/sd for normal distributions and gives the same
-    ranks, up to where F(y) rounds to 0 or 1. Cost: that of `PITCalibrator`.
+    ranks; its quantiles are therefore those of a difficulty-normalised system, with the sd as the difficulty. For
+    outcomes that are atoms of their distributions, observations count in the bounds by the share of their interval of
+    levels; the theorem is of distributions without atoms. Cost: that of `PITCalibrator`; bounds O(log k) after the
+    first.
 
     References
     ----------
@@ -59,17 +65,51 @@ class ConformalPredictive(PITCalibrator):
     name = "conformal-predictive"
     summary = "split conformal predictive distributions of the PIT, valid in finite samples"
 
-    def __init__(self, *, forgetting: Forgetting = Forever(), resolution: int | None = None) -> None:
-        super().__init__(forgetting=forgetting, resolution=resolution)
+    def __init__(
+        self,
+        *,
+        forgetting: Forgetting = Forever(),
+        resolution: int | None = None,
+        scale: Literal["normal", "uniform"] = "normal",
+    ) -> None:
+        super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
+        self._ranks: Ranks | None = None
+        self._ranks_for: tuple[int, float] = (-1, 1.0)
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
         """(Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
-        u = self._coordinate(pit(distribution, check_outcome(y)))
-        held, weight = self._present(t).weights()
-        below = np.concatenate(([0.0], np.cumsum(weight)))
-        less, no_more = below[np.searchsorted(held, u)], below[np.searchsorted(held, u, side="right")]
-        total = below[-1] + 1.0
-        return float(less / total), float((no_more + 1.0) / total)
+        statistic = self._present(t)
+        if self._ranks is None or self._ranks_for != (self._source.version, statistic.unit):
+            self._ranks = Ranks(*statistic.weights())
+            self._ranks_for = self._source.version, statistic.unit
+        return self.bounds(statistic, distribution, check_outcome(y), self._ranks)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
-        return below / (total + 1.0)
+    def bounds(
+        self, statistic: PITs, distribution: Distribution, y: float, ranks: Ranks | None = None
+    ) -> tuple[float, float]:
+        """The bounds among the PITs of a statistic; `ranks` are those of its points, or made here."""
+        low, high = pit_interval(distribution, y, self._normal)
+        ranks = Ranks(*statistic.weights()) if ranks is None else ranks
+        less, no_more = ranks.around(*((low, high) if low < high else [self._rounded(high)] * 2))
+        if statistic.has_intervals:
+            below, upto = statistic.interval_weight_below(np.array([self._rounded(low), self._rounded(high)])).tolist()
+            less, no_more = less + below, no_more + upto
+        total = statistic.n + 1.0
+        return less / total, (no_more + 1.0) / total
+
+    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        total = weights.total + 1.0
+        return weights.below / total, (weights.above + 1.0) / total
+
+
+class Ranks:
+    """The cumulative weights of the PITs held, ascending. Made in O(k), once after a change; a rank is O(log k)."""
+
+    def __init__(self, held: FloatArray, weight: FloatArray) -> None:
+        self._held = held
+        self._below = np.concatenate(([0.0], np.cumsum(weight)))
+
+    def around(self, low: float, high: float) -> tuple[float, float]:
+        """The weight below `low`, and that up to `high`."""
+        first, last = np.searchsorted(self._held, low), np.searchsorted(self._held, high, side="right")
+        return float(self._below[first]), float(self._below[last])

@@ -116,6 +116,15 @@ class CalibratedDistribution(ABC):
     @abstractmethod
     def _crps(self, y: FloatArray) -> FloatArray: ...
 
+    def _normal_scores(self, t: FloatArray) -> FloatArray:
+        """Φ⁻¹(P(Y ≤ t)); a subclass that knows its tails beyond the precision of the cdf computes them from these."""
+        scores: FloatArray = ndtri(self._cdf(t))
+        return scores
+
+    def _at_normal_scores(self, z: FloatArray) -> FloatArray:
+        """The quantiles at the levels Φ(z)."""
+        return self._ppf(ndtr(z))
+
 
 class Normal(CalibratedDistribution):
     """The normal distribution.
@@ -178,6 +187,12 @@ class Normal(CalibratedDistribution):
     def _ppf(self, level: FloatArray) -> FloatArray:
         quantile: FloatArray = self._mean + self._sd * ndtri(level)
         return quantile
+
+    def _normal_scores(self, t: FloatArray) -> FloatArray:
+        return self._z(t)
+
+    def _at_normal_scores(self, z: FloatArray) -> FloatArray:
+        return self._mean + self._sd * z
 
     def _crps(self, y: FloatArray) -> FloatArray:
         # Gneiting and Raftery 2007, §4.2.

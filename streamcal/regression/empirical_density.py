@@ -13,14 +13,20 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
+from streamcal.lazy import Methods
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
+from streamcal.regression.logistic import Logistic
 from streamcal.regression.reading import cdf_at, cdfs_at
-from streamcal.regression.thresholds import ThresholdCalibrator
+from streamcal.regression.thresholds import SegmentsMap, ThresholdCalibrator
 
+#: The binary methods by name: those of one score, and one that is of use here alone.
+METHODS_OF_SEGMENTS: Methods[type[Calibrator]] = Methods(
+    {**REGISTRY.places, Logistic.name: f"{Logistic.__module__}.{Logistic.__name__}"}
+)
 #: The support reaches this share of the sample's range beyond its ends (paper 004, §6.2).
 MARGIN = 0.5
 
@@ -34,9 +40,10 @@ class EmpiricalDensity(ThresholdCalibrator):
     Parameters
     ----------
     calibrator : str or Calibrator
-        The binary method of every segment: a name of the registry, such as "platt" (e-logistic; of the log-odds of pᵢ,
-        see `Platt`) or "beta" (e-beta, the default), or a calibrator without a prior. Its forgetting policy and its
-        capabilities (merge, unlearn) are those of this method: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`.
+        The binary method of every segment: "logistic" (the paper's e-logistic, see `Logistic`), "beta" (e-beta, the
+        default), another name of the registry, such as "platt" (of the log-odds of pᵢ, with regularised targets), or a
+        calibrator without a prior. Its forgetting policy and its capabilities (merge, unlearn) are those of this
+        method: `EmpiricalDensity(Beta(forgetting=Window(5_000)), ...)`.
     thresholds : int or array-like of shape (K − 1,)
         K, for K segments of equal width; or the K − 1 thresholds between them, strictly inside the support.
     support : (float, float)
@@ -46,8 +53,8 @@ class EmpiricalDensity(ThresholdCalibrator):
     Notes
     -----
     The first segment includes the mass below `lo`, the last that above `hi`, of predictions and of outcomes alike
-    (`tally()["outside"]`). The density outside of the support is 0. Where every calibrated mass is 0, the predicted
-    masses are kept.
+    (`tally()["outside"]`). The density outside of the support is 0. Before the first observation, and where every
+    calibrated mass is 0, the predicted masses are kept.
 
     A binary subproblem uses the mass of its segment alone: distributions above the segment and below it can have the
     same mass there, and are corrected alike. Where that matters, use `IsotonicDistributional` or `VennAbersRegression`,
@@ -117,7 +124,7 @@ class EmpiricalDensity(ThresholdCalibrator):
         return EmpiricalDensityMap(self._edges, streams)
 
     def empty_map(self) -> DistributionMap:
-        return self._map_of_streams([self._method.map()] * self._size)
+        return SegmentsMap(self._edges)
 
 
 class EmpiricalDensityMap(DistributionMap):
@@ -144,7 +151,7 @@ class EmpiricalDensityMap(DistributionMap):
 
 def check_binary(calibrator: Any) -> Calibrator:
     """A binary method by its name in the registry, or a clone of one; `InputError` for one that cannot learn masses."""
-    calibrator = chosen(calibrator, Calibrator, REGISTRY, "a binary calibrator")
+    calibrator = chosen(calibrator, Calibrator, METHODS_OF_SEGMENTS, "a binary calibrator")
     if isinstance(calibrator, CrossVennAbers):
         raise InputError("CrossVennAbers needs the fold of each observation, and here there is none; give VennAbers()")
     if calibrator.params().get("prior") is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.pit_calibrator import PITCalibrator
+from streamcal.regression.pit_calibrator import PITCalibrator, Weights
 
 
 class QuantileRecalibration(PITCalibrator):
@@ -15,14 +16,14 @@ class QuantileRecalibration(PITCalibrator):
 
     Kuleshov, Fenner and Ermon fit R by isotonic regression to the pairs (uᵢ, share of PITs ≤ uᵢ). These increase
     together already, so that isotonic regression does not change them: R is the empirical cdf of the PITs, at the PITs,
-    and linear between them, from (0, 0) to (1, 1). It is exact on a stream.
+    and linear between them, from (0, 0) to (1, 1); equal PITs are a jump. It is exact on a stream.
 
     Parameters
     ----------
     smoothing : float
         s ≥ 0: R becomes (W·R(u) + s·u)/(W + s), where W is the weight held: a pseudo-weight along the identity, for a
         stable start and a density above 0 everywhere. Default 0: the paper's R.
-    forgetting, resolution
+    forgetting, resolution, scale
         See `PITCalibrator`.
 
     Notes
@@ -30,7 +31,8 @@ class QuantileRecalibration(PITCalibrator):
     R corrects levels on average over all distributions, and does not depend on the distribution it corrects.
     With smoothing=0 the density above the largest PIT held is 0, and on a grid also in empty cells: there the
     log-likelihood is −∞. `ConformalPredictive` keeps a mass of 1/(n + 1) there. Between exact PITs the density is
-    rough: for densities give a `resolution`. Cost: that of `PITCalibrator`.
+    rough: for densities give a `resolution`. Where forecasts are several times too narrow or too wide, correct their
+    scale first: `Composition` of `ScaleRecalibration` and this method. Cost: that of `PITCalibrator`.
 
     References
     ----------
@@ -51,12 +53,21 @@ class QuantileRecalibration(PITCalibrator):
     summary = "isotonic map of the predicted levels (the PIT), exact on a stream"
 
     def __init__(
-        self, smoothing: float = 0.0, *, forgetting: Forgetting = Forever(), resolution: int | None = None
+        self,
+        smoothing: float = 0.0,
+        *,
+        forgetting: Forgetting = Forever(),
+        resolution: int | None = None,
+        scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
         if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0.0 <= smoothing < math.inf:
             raise InputError(f"smoothing={smoothing!r} is not possible; give a finite weight of at least 0")
         self.smoothing = smoothing
-        super().__init__(forgetting=forgetting, resolution=resolution)
+        super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
-    def _levels(self, u: FloatArray, below: FloatArray, total: float) -> FloatArray:
-        return (below + self.smoothing * u) / (total + self.smoothing)
+    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        whole = weights.total + self.smoothing
+        return (
+            (weights.below + self.smoothing * weights.low) / whole,
+            (weights.above + self.smoothing * weights.high) / whole,
+        )

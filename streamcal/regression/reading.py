@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import InputError
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
-from streamcal.regression.distributions import Distribution, Normal
+from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal
+from streamcal.statistics.pits import FURTHEST
 
 #: A cdf that is a sum may leave [0, 1], or decrease, by its rounding: a thousand terms of 1e-16 each, with a margin.
 CDF_ROUNDING = 1e-12
+#: Where a tail is lighter than this, its mass is taken from `logcdf` or `logsf` of the distribution, if it has them: of
+#: 1 − F(t) ten digits are left, and beyond 1e-16 none.
+LIGHT_TAIL = 1e-6
+#: An outcome is an atom of its distribution if its normal score jumps by more than this there. Between two neighbouring
+#: floats, continuous distributions move by less, unless their width is below 1e-10 of the outcome.
+JUMP = 1e-6
 #: Limit of doublings of the bracket in the search for a quantile: from ±1 to the largest float.
 DOUBLINGS = 1023
 
@@ -46,16 +54,67 @@ def pit(distribution: Distribution, y: float) -> float:
     return float(_in_range(_called(distribution, y), distribution))
 
 
-def pits(distributions: Sequence[Distribution], y: FloatArray) -> FloatArray:
-    """`pit` of each distribution at its outcome, shape (n,). Normal distributions are vectorised."""
+def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
+    """Φ⁻¹(F(t)), −∞ and ∞ included, by log tail masses where 1 − F(t) has no digits and the distribution has them."""
+    if type(distribution) is Normal:
+        return distribution._normal_scores(t)
+    u = _in_range(_called(distribution, t), distribution)
+    if isinstance(distribution, CalibratedDistribution):
+        return distribution._normal_scores(t)
+    z: FloatArray = ndtri(u)
+    for light, name, sign in ((u < LIGHT_TAIL, "logcdf", 1.0), (u > 1.0 - LIGHT_TAIL, "logsf", -1.0)):
+        log_mass = getattr(distribution, name, None)
+        if light.any() and callable(log_mass):
+            found = np.asarray(log_mass(t), dtype=np.float64)
+            z = np.where(light & (found <= 0.0), sign * ndtri_exp(np.minimum(found, 0.0)), z)
+    return z
+
+
+def pit_interval(distribution: Distribution, y: float, normal: bool = True) -> tuple[float, float]:
+    """The normal scores of F(y−) and F(y), within ±`FURTHEST`, or F(y−) and F(y) themselves.
+
+    They are equal unless y is an atom of the distribution. Such an outcome has no one PIT: its levels are the interval
+    (F(y−), F(y)] (Czado, Gneiting and Held, Predictive model assessment for count data, Biometrics 2009).
+    """
+    if type(distribution) is Normal:
+        score = (y - distribution.mean) / distribution.sd
+        one = min(max(score, -FURTHEST), FURTHEST) if normal else float(ndtr(score))
+        return one, one
+    around = np.array([float(np.nextafter(y, -np.inf)), y])
+    z = normal_scores(check_distribution(distribution), around)
+    if z[0] > z[1] + JUMP:
+        raise InputError(f"the cdf of {distribution!r} decreases just before {y!r}; sort its quantiles, or repair it")
+    z = np.clip(z, -FURTHEST, FURTHEST)
+    low, high = (z if normal else _in_range(_called(distribution, around), distribution)).tolist()
+    return (low, high) if z[1] - z[0] > JUMP and low < high else (high, high)
+
+
+def pit_intervals(
+    distributions: Sequence[Distribution], y: FloatArray, normal: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """`pit_interval` of each distribution at its outcome, shapes (n,). Normal distributions are vectorised."""
     given = check_distributions(distributions)
     if len(given) != len(y):
         raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
     if given and all(type(one) is Normal for one in given):
         mean, sd = _parameters(given)
-        values: FloatArray = ndtr((y - mean) / sd)
-        return values
-    return np.array([pit(one, outcome) for one, outcome in zip(given, y.tolist(), strict=True)], dtype=np.float64)
+        scores = (y - mean) / sd
+        same: FloatArray = np.clip(scores, -FURTHEST, FURTHEST) if normal else ndtr(scores)
+        return same, same
+    pairs = [pit_interval(one, outcome, normal) for one, outcome in zip(given, y.tolist(), strict=True)]
+    low, high = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    return low, high
+
+
+def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray:
+    """The quantiles at the levels Φ(z), by `isf` of the distribution in the upper tail, if it has it."""
+    if isinstance(distribution, CalibratedDistribution):
+        return distribution._at_normal_scores(z)
+    isf = getattr(distribution, "isf", None)
+    if not callable(isf):
+        return quantiles_of(distribution, ndtr(z))
+    upper = np.asarray(isf(ndtr(-np.maximum(z, 0.0))), dtype=np.float64)
+    return np.where(z > 0.0, upper, quantiles_of(distribution, ndtr(np.minimum(z, 0.0))))
 
 
 def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
@@ -84,6 +143,23 @@ def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
         low, high = np.where(there, low, middle), np.where(there, middle, high)
         middle = 0.5 * low + 0.5 * high
     return np.where(levels > 0.0, np.where(unbounded, np.inf, high), -np.inf)
+
+
+def spread(distribution: Distribution) -> float:
+    """The stated standard deviation; without one, half of the distance of the quantiles at Φ(−1) and Φ(1).
+
+    `InputError` where it is not a finite number above 0.
+    """
+    if type(distribution) is Normal:
+        return distribution.sd
+    std = getattr(check_distribution(distribution), "std", None)
+    found = float(std()) if callable(std) else math.nan
+    if not math.isfinite(found):
+        low, high = quantiles_at_scores(distribution, np.array([-1.0, 1.0])).tolist()
+        found = 0.5 * high - 0.5 * low
+    if not 0.0 < found < math.inf:
+        raise InputError(f"the standard deviation of {distribution!r} is {found!r}; it must be finite and above 0")
+    return found
 
 
 def check_distribution(distribution: Any) -> Distribution:

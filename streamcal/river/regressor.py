@@ -12,7 +12,7 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
-from streamcal.regression import METHODS, CalibratedDistribution, DistributionCalibrator, Normal, QuantileRecalibration
+from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
 from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 
@@ -33,8 +33,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : str, DistributionCalibrator or None
         The calibrator to clone, or its name such as "conformal-predictive"; the clone is the attribute `calibrator`.
-        None stands for `QuantileRecalibration(smoothing=1.0, resolution=64)`, which has fixed memory and needs no
-        support.
+        None stands for `Composition()`: the scale of the forecasts is corrected, then the shape that is left. It has
+        fixed memory, forgets, and needs no support.
     half_life : float or None
         Half-life, in observations, of squared residuals in the mean squared error; None (default) weights all alike.
         Recommended if the base starts with large errors, or the stream drifts. Not used with `with_dist`.
@@ -75,7 +75,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     ) -> None:
         if not isinstance(regressor, base.Regressor):
             raise InputError(f"regressor={regressor!r} is not a River regressor, nor a pipeline that ends in one")
-        calibrator = QuantileRecalibration(1.0, resolution=64) if calibrator is None else calibrator
+        calibrator = Composition() if calibrator is None else calibrator
         calibrator = chosen(calibrator, DistributionCalibrator, METHODS, "a calibrator of distributions")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0.0 < half_life < math.inf):
             raise InputError(f"half_life={half_life!r} is not possible; give None or a finite number above 0")

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from streamcal.kernels import sigmoid_fit
 from streamcal.solvers.solution import Solution
 
+#: Beyond this size the distance of two features may exceed the largest float, and features are divided by RANGE_UNIT.
+LARGEST_FEATURE = 2.0**1000
+RANGE_UNIT = 2.0**32
+
 
 def fit_sigmoid(
     x: NDArray[np.float64],
@@ -43,9 +47,11 @@ def fit_sigmoid(
     -----
     Cost: O(k) for each Newton step, O(1) memory beside the arguments.
     """
-    slope, offset, status, iterations, norm = sigmoid_fit.fit(x, neg, pos, t_plus, t_minus, *start)
+    unit = RANGE_UNIT if np.abs(x).max(initial=0.0) > LARGEST_FEATURE else 1.0
+    start = start[0] * unit, start[1]
+    slope, offset, status, iterations, norm = sigmoid_fit.fit(x / unit, neg, pos, t_plus, t_minus, *start)
     return Solution(
-        x=np.array([slope, offset]),
+        x=np.array([slope / unit, offset]),
         status=sigmoid_fit.STATUS[status],
         solved=status == sigmoid_fit.SOLVED,
         iterations=iterations,

@@ -10,7 +10,7 @@ Symbols, for an observation n whose outcome is one of K classes:
     min  F(δ) = −Σ w_nk log q_nk + ½ Σ_i c_i δ_i²,      c_i >= RIDGE
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,9 @@ from streamcal.solvers.logistic import (
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
+
+#: Numbers of one piece of the features: 32 MB.
+CHUNK = 4_000_000
 
 
 class Part(NamedTuple):
@@ -139,13 +142,25 @@ class _Problem:
         """Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, and the penalty."""
         hessian = np.diag(self.penalty)
         for part, found in zip(self.parts, terms, strict=True):
-            shares = part.weight.sum(axis=1, keepdims=True) * found.q
-            for j, own in enumerate(part.places):
-                hessian[np.ix_(own, own)] += _block(part, j, j, found.spread[:, j])
-                for k in range(j):
-                    block = _block(part, j, k, -shares[:, j] * found.q[:, k])
-                    hessian[np.ix_(own, part.places[k])] += block
-                    hessian[np.ix_(part.places[k], own)] += block.T
+            _, size, depth = part.features.shape
+            whole = part.weight.sum(axis=1)
+            blocks = np.zeros((size * depth, size * depth))
+            own = np.zeros((size, depth, depth))
+            for rows in _chunks(part):
+                features, q = part.features[rows], found.q[rows]
+                each = (features * q[:, :, None]).reshape(len(q), -1)
+                blocks -= each.T @ (each * whole[rows, None])
+                own += np.einsum("nk,nkd,nke->kde", found.spread[rows], features, features, optimize=True)
+            for j in range(size):  # from w q (1 − q), which does not cancel where q is nearly 1
+                place = slice(j * depth, (j + 1) * depth)
+                blocks[place, place] = own[j]
+            flat = part.places.reshape(-1)
+            if len(np.unique(flat)) == len(flat):
+                hessian[np.ix_(flat, flat)] += blocks
+            else:  # a parameter belongs to several classes
+                summed = np.zeros((len(hessian), size * depth))
+                np.add.at(summed, flat, blocks)
+                np.add.at(hessian.T, flat, summed.T)
         return hessian
 
     def moves(self, step: Array) -> float:
@@ -180,10 +195,11 @@ def _change(part: Part, delta: Array) -> Array:
     return change
 
 
-def _block(part: Part, j: int, k: int, factor: Array) -> Array:
-    """The block of the Hessian for the parameters of class j and of class k."""
-    block: Array = (part.features[:, j] * factor[:, None]).T @ part.features[:, k]
-    return block
+def _chunks(part: Part) -> Iterator[slice]:
+    """The observations in pieces whose features take at most CHUNK numbers."""
+    size = max(CHUNK // max(int(np.prod(part.features.shape[1:])), 1), 1)
+    for start in range(0, len(part.features), size):
+        yield slice(start, start + size)
 
 
 def _terms(z: Array, weight: Array) -> tuple[_Terms, float]:

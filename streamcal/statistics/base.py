@@ -103,6 +103,14 @@ class Statistic(ABC):
         """Raise `RetractionError` if it is known in advance that `revert` would raise it."""
         return None
 
+    def verify(self, x: Any, y: float, w: float) -> None:
+        """Raise `RetractionError` if `revert` would leave what no observations add up to, or nothing but rounding.
+
+        For a retraction that somebody asked for: what leaves a window was in it, and a window sums anew what is left.
+        It may cost more than `revert`, which refuses only what it sees at no cost.
+        """
+        return None
+
     @abstractmethod
     def revert(self, x: Any, y: float, w: float) -> None:
         """Remove one observation; `RetractionError`, and no change, if it is known that it was never added."""
@@ -131,11 +139,15 @@ class Statistic(ABC):
 
     def restore(self, state: Any) -> None:
         """Replace the content by a saved `state`; `StateError`, and no change, unless it can be one."""
-        self._load(**record(self.fields())(state))
+        self._load(**record(self.fields(), self.optional_fields())(state))
 
     @abstractmethod
     def fields(self) -> Fields:
         """The fields of `state`, each with what reads it: lengths, ranges, and that every number is finite."""
+
+    def optional_fields(self) -> Fields:
+        """Fields that a `state` may lack, which are then None."""
+        return {}
 
     @abstractmethod
     def _load(self, *_: Any, **fields: Any) -> None:

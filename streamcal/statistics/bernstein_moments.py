@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from streamcal.kernels.bernstein import BernsteinSums
+import numpy as np
+
+from streamcal.errors import RetractionError
+from streamcal.kernels.bernstein import BernsteinSums, basis, binomials
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, whole
+from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import require_held
+from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
 
 #: Relative accuracy of the sums of up to a million observations, as a share of the largest total weight ever held.
 ACCURACY = 1e-9
@@ -18,9 +21,11 @@ ACCURACY = 1e-9
 class BernsteinMoments(Statistic):
     """VᵀV and Vᵀy of the degree-n Bernstein basis at the scale's unit coordinate, in 2n + 1 and n + 1 sums.
 
-    Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis determine the Gram matrix. Update and
-    retraction O(n); fixed memory. Single scores are not kept: a retraction is refused only if it would remove more
-    weight than is held. `sums` is never divided by the unit, also not in views: a least-squares problem depends only
+    Bᵢⁿ·Bⱼⁿ = C(n,i)C(n,j)/C(2n,i+j)·Bᵢ₊ⱼ²ⁿ, so the sums of the degree-2n basis determine the Gram matrix. Update O(n),
+    retraction O(n) and, outside of windows, O(n³) to verify it; fixed memory. Single scores are not kept: a retraction
+    is refused where what is left could not be sums of nonnegative weights of both labels, which shows in negative sums
+    of the basis or a Gram matrix that is not positive semidefinite, or where it would be accurate to less than 1e-10
+    (`held.require_left`). `sums` is never divided by the unit, also not in views: a least-squares problem depends only
     on the ratios of its sums.
     """
 
@@ -50,6 +55,23 @@ class BernsteinMoments(Statistic):
         require_held((self.sums.weight, self.sums.positive, self.sums.count), x, y, w, self.sums.peak)
         self.sums.revert(self.scale.unit(x), w, w * y)
 
+    def verify(self, x: float, y: float, w: float) -> None:
+        moments, cross, weight, positive, count, peak = self.sums.state()
+        require_held((weight, positive, count), x, y, w, peak)
+        require_left(weight - w + float(self.sums.low[2][0]), count - 1, peak, w)
+        u, slack = self.scale.unit(x), HELD_TOLERANCE * peak
+        for sums, part in ((moments, w), (cross, w * y), (_lowered(moments, self.degree) - cross, w - w * y)):
+            added = np.empty(len(sums))
+            basis(len(sums) - 1, u, added)
+            left = sums - part * added
+            even = _lowered(left, (len(left) - 1) // 2 * 2)
+            if (
+                left.min() < -slack
+                or np.linalg.eigvalsh(_gram(even)).min() < -slack
+                or (count == 1 and left.max() > slack)
+            ):
+                raise RetractionError(not_held(x, y, w))
+
     def merge(self, other: Self) -> None:
         self.sums.merge(other.sums)
 
@@ -75,7 +97,9 @@ class BernsteinMoments(Statistic):
     def state(self) -> dict[str, Any]:
         moments, cross, weight, positive, count, peak = self.sums.state()
         sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
-        return {**sums, "count": count, "peak": peak}
+        dropped = self.sums.low
+        low = {"low": [part.tolist() for part in dropped]} if any(part.any() for part in dropped) else {}
+        return {**sums, "count": count, "peak": peak, **low}
 
     def fields(self) -> Fields:
         return {
@@ -86,9 +110,34 @@ class BernsteinMoments(Statistic):
             "peak": number(0.0, HEAVIEST),
         }
 
-    def _load(self, **read: Any) -> None:
+    def optional_fields(self) -> Fields:
+        return {"low": row(numbers(2 * self.degree + 1), numbers(self.degree + 1), numbers(2))}
+
+    def _load(self, low: Any, **read: Any) -> None:
         require_moments(**read)
-        self.sums.load(**read)
+        require_dropped(low or (), read["peak"])
+        self.sums.load(**read, low=low)
+
+
+def require_dropped(low: tuple[FloatArray, ...], peak: float) -> None:
+    """`StateError` unless this can be what sums have dropped in rounding, which is far below the largest weight."""
+    ensure(all((np.abs(part) <= ROUNDING * peak).all() for part in low), "more was dropped than rounding")
+
+
+def _lowered(sums: FloatArray, degree: int) -> FloatArray:
+    """Sums of the Bernstein basis of a lower degree: Bᵢᵐ⁻¹ = ((m − i)·Bᵢᵐ + (i + 1)·Bᵢ₊₁ᵐ)/m."""
+    for m in range(len(sums) - 1, degree, -1):
+        i = np.arange(m)
+        sums = ((m - i) * sums[:-1] + (i + 1.0) * sums[1:]) / m
+    return sums
+
+
+def _gram(sums: FloatArray) -> FloatArray:
+    """The Gram matrix of the basis of degree m, of the sums of degree 2m."""
+    half = (len(sums) - 1) // 2
+    scale, index = binomials(half), np.add.outer(np.arange(half + 1), np.arange(half + 1))
+    gram: FloatArray = np.multiply.outer(scale, scale) / binomials(2 * half)[index] * sums[index]
+    return gram
 
 
 def require_moments(

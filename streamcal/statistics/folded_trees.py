@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
+from streamcal.states import ROUNDING as STATE_ROUNDING
 from streamcal.states import Fields, ensure, listed, unread
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
@@ -24,6 +25,20 @@ _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 #: The hash uses a coordinate rounded to 44 bits (33 of the significand), so that differences in the last digits of a
 #: model's score (another machine, another order of the features) do not change its fold.
 _DROPPED_BITS = 20
+#: The fold in the code of an observation that was given none.
+NO_FOLD = -1
+#: Weights that are whole numbers up to this relative difference count as whole: the border between two folds lies
+#: there, and rounding must not decide on which side of it a sum is.
+WHOLE = 1e-9
+#: A label of a score that has no more than this share of its weight has none: it is the rounding of a difference.
+ROUNDING = 2.0**-50
+#: Sums of whole weights below this are exact, and no label's part of them is rounding.
+LARGEST_COUNT = 2.0**49
+#: A test object counts with no less and no more than these shares of the weight of a fold. Merges divide by 1 − p₀ and
+#: by 1 − p₁ + p₀, which would otherwise be rounding: maps fell by 1e-3 and more.
+LIGHTEST, HEAVIEST = 1e-9, 1e7
+#: Fewer coordinates than this are looked up one by one.
+FEW = 64
 
 
 Labels = TypeVar("Labels", float, FloatArray)
@@ -42,18 +57,44 @@ class FoldedTrees(Keyed[ScoreTree]):
     stream, each with its fold. The code is exact for labels 0 and 1; the fractional labels of a prior are rounded to
     about K·1e-16.
 
+    Observations without a fold (`NO_FOLD`) are dealt to the folds: of the weight W held of one score and one label, the
+    first unit goes to the fold `fold_of(x)`, the next to the one after it, and so on, in turn. So every fold gets its
+    share of a score that repeats, and what the folds hold is a function of W: order, merging and retraction change
+    nothing else. That needs weights that do not fade. With `dealt=False`, all of a score goes to `fold_of(x)`.
+
+    Parameters
+    ----------
+    folds : int
+        K.
+    grid, scale
+        See `ScoreTree`.
+    dealt : bool
+        Whether `labelled` codes observations to be dealt.
+
     Notes
     -----
-    Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds.
+    Update and retraction O(log² k) for k distinct scores in the fold; memory O(k) over all folds, and as much again for
+    what was dealt. A weight other than 1 may go to several folds, O(K log² k).
     """
 
-    def __init__(self, folds: int, grid: Grid | None = None, scale: Scale | None = None) -> None:
+    def __init__(self, folds: int, grid: Grid | None = None, scale: Scale | None = None, dealt: bool = True) -> None:
         super().__init__(lambda: ScoreTree(grid, scale), range(folds))
         self.folds = folds
         self.grid = grid
         self.scale = scale if grid is None else grid.scale
+        self.dealt = dealt
         self.bounded = grid is not None
-        self._intervals = [tree.interval for tree in self._parts.values()]
+        self._trees = list(self._parts.values())
+        #: What was learned without a fold, by score; the trees hold it too.
+        self._whole = ScoreTree(grid, scale)
+        #: How many observations the trees count for it: one for each fold, score and label with a share.
+        self._shares = 0
+
+    @property
+    def count(self) -> int:
+        return super().count - self._shares + self._whole.count
+
+    # -- routing -------------------------------------------------------------------------------------------------
 
     def entries(self, x: float, y: float) -> list[Entry]:
         fold = int(y // 2.0)
@@ -67,24 +108,135 @@ class FoldedTrees(Keyed[ScoreTree]):
 
     def labelled(self, x: Any, y: Any) -> Any:
         """The code of an observation for which no fold is given."""
+        if self.dealt:
+            return outcome(y, NO_FOLD)
         return outcome(y, self.folds_of(x) if isinstance(x, np.ndarray) else self.fold_of(x))
 
-    def fold_of(self, x: float) -> int:
-        """The fold of a coordinate for which none is given: a hash of the leading bits of the (rounded) coordinate."""
+    def fold_of(self, x: float, t: float | None = None) -> int:
+        """A hash of the leading bits of the (rounded) coordinate and, if it is given, of a time."""
         kept = x + 0.0 if self.grid is None else self.grid.round(x)  # −0 is 0
-        (bits,) = struct.unpack("<Q", struct.pack("<d", kept))
-        bits = (bits + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS
-        for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
-            bits = ((bits ^ (bits >> shift)) * factor) & _ALL_BITS
-        return int((bits ^ (bits >> _SHIFTS[2])) % self.folds)
+        bits = _mixed((_bits(kept) + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS)
+        return int((bits if t is None else _mixed(bits ^ _bits(t + 0.0))) % self.folds)
 
-    def folds_of(self, x: FloatArray) -> npt.NDArray[np.int64]:
-        """`fold_of` for an array."""
+    def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> npt.NDArray[np.int64]:
+        """`fold_of` for arrays."""
         kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
-        bits = (kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1)) >> np.uint64(_DROPPED_BITS)
-        for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
-            bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-        return ((bits ^ (bits >> np.uint64(_SHIFTS[2]))) % np.uint64(self.folds)).astype(np.int64)
+        bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1)) >> np.uint64(_DROPPED_BITS))
+        if t is not None:
+            bits = _all_mixed(bits ^ (t + 0.0).view(np.uint64))
+        return (bits % np.uint64(self.folds)).astype(np.int64)
+
+    # -- what is dealt -------------------------------------------------------------------------------------------
+
+    def update(self, x: float, y: float, w: float) -> None:
+        if y >= 0.0:
+            super().update(x, y, w)
+            return
+        label = y - 2.0 * NO_FOLD
+        before = self._held(x)
+        self._whole.update(x, label, w)
+        own, other = before if label else before[::-1]
+        if w == 1.0 and own.is_integer() and other.is_integer() and own + other < LARGEST_COUNT:
+            turn = (self.fold_of(x) + int(own)) % self.folds  # the common case: one unit to one fold
+            self._change(turn, x, label, 1.0, int(own < self.folds))
+        else:
+            self._deal(x, before, self._held(x))
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        super().update_many(x, y, w)
+        rows = y < 0.0
+        if rows.any():
+            at = x[rows] + 0.0 if self.grid is None else self.grid.rounds(x[rows])
+            self._deal_many(at, y[rows] - 2.0 * NO_FOLD, w[rows])
+
+    def require(self, x: float, y: float, w: float) -> None:
+        if y >= 0.0:
+            super().require(x, y, w)
+
+    def verify(self, x: float, y: float, w: float) -> None:
+        if y >= 0.0:
+            super().verify(x, y, w)
+
+    def revert(self, x: float, y: float, w: float) -> None:
+        if y >= 0.0:
+            super().revert(x, y, w)
+            return
+        label = y - 2.0 * NO_FOLD
+        if self._whole.held_at(x)[0] == 0.0:  # states from before observations were dealt hold it in one fold
+            super().revert(x, outcome(label, self.fold_of(x)), w)
+            return
+        before = self._held(x)
+        self._whole.revert(x, label, w)
+        self._deal(x, before, self._held(x))
+
+    def merge(self, other: Self) -> None:
+        both = np.intersect1d(self._whole.scores(), other._whole.scores())
+        held = [(x, self._held(x), other._held(x)) for x in both.tolist()]
+        super().merge(other)
+        self._whole.merge(other._whole)
+        self._shares += other._shares
+        for x, own, added in held:  # two first shares become the shares of a sum
+            first = self.fold_of(x)
+            for label, weights in zip((1.0, 0.0), zip(own, added, self._held(x), strict=True), strict=True):
+                shares = [_shares(weight, first, self.folds) for weight in weights]
+                for fold, (one, two, both_together) in enumerate(zip(*shares, strict=True)):
+                    number = (both_together > 0.0) - (one > 0.0) - (two > 0.0)
+                    self._change(fold, x, label, both_together - one - two, number)
+
+    def decay(self, factor: float) -> None:
+        super().decay(factor)
+        self._whole.decay(factor)
+
+    def _held(self, x: float) -> tuple[float, float]:
+        """The weights of the positives and of the negatives at a coordinate that were learned without a fold."""
+        weight, positive = self._whole.held_at(x)
+        return _settled(positive, weight), _settled(weight - positive, weight)
+
+    def _all_held(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`_held` for an array."""
+        if len(x) < FEW:
+            pairs = np.array([self._held(one) for one in x.tolist()]).reshape(-1, 2)
+            return pairs[:, 0], pairs[:, 1]
+        weight, positive = self._whole.all_held_at(x)
+        return _all_settled(positive, weight), _all_settled(weight - positive, weight)
+
+    def _deal(self, x: float, before: tuple[float, float], after: tuple[float, float]) -> None:
+        """Change the folds' shares of what is held at a coordinate."""
+        first = self.fold_of(x)
+        for label, start, end in zip((1.0, 0.0), before, after, strict=True):
+            shares = _shares(start, first, self.folds), _shares(end, first, self.folds)
+            for fold, (old, new) in enumerate(zip(*shares, strict=True)):
+                if new != old:
+                    self._change(fold, x, label, new - old, int(new > 0.0) - int(old > 0.0))
+
+    def _deal_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        """Deal weights at (rounded) coordinates."""
+        distinct = np.unique(x)
+        before = self._all_held(distinct)
+        self._whole.update_many(x, y, w)
+        after = self._all_held(distinct)
+        first = self.folds_of(distinct)
+        for fold, tree in enumerate(self._trees):
+            turn = (fold - first) % self.folds
+            old, new = ([_shares_of_one(weight, turn, self.folds) for weight in held] for held in (before, after))
+            added = [end - start for start, end in zip(old, new, strict=True)]
+            number = np.zeros(len(distinct), dtype=np.int64)
+            for start, end in zip(old, new, strict=True):
+                number += (end > 0.0).astype(np.int64) - (start > 0.0)
+            changed = (added[0] != 0.0) | (added[1] != 0.0)
+            tree.add_sorted(distinct[changed], (added[0] + added[1])[changed], added[0][changed], number[changed])
+            self._shares += int(number[changed].sum())
+
+    def _change(self, fold: int, x: float, label: float, w: float, number: int) -> None:
+        """Change the weight in a fold, and the number of shares that are counted there."""
+        self._trees[fold].change(x, w, w * label, number)
+        self._shares += number
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def holding(self) -> list[int]:
+        """The folds with observations; all folds if nothing is held."""
+        return [fold for fold, tree in enumerate(self._trees) if tree.count] or list(range(self.folds))
 
     @property
     def highest(self) -> float:
@@ -94,30 +246,124 @@ class FoldedTrees(Keyed[ScoreTree]):
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
         w = w * self.unit
-        pairs = [interval(place, w) for interval, place in zip(self._intervals, x, strict=True)]
+        pairs = [tree.interval(place, self._beside(tree, w)) for tree, place in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def intervals(self, x: Sequence[FloatArray], w: float) -> tuple[list[FloatArray], list[FloatArray]]:
         """`intervals_one` for K arrays of equal length."""
         w = w * self.unit
-        pairs = [tree.intervals(places, w) for tree, places in zip(self._parts.values(), x, strict=True)]
+        pairs = [tree.intervals(places, self._beside(tree, w)) for tree, places in zip(self._trees, x, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
+    def own_intervals(self, fold: int, w: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The coordinates that a fold holds, and both ends of its interval there."""
+        tree = self._trees[fold]
+        knots = tree.scores()
+        return knots, *tree.intervals(knots, self._beside(tree, w * self.unit))
+
+    @staticmethod
+    def _beside(tree: ScoreTree, w: float) -> float:
+        """The weight of a test object, within `LIGHTEST` and `HEAVIEST` shares of what a fold holds."""
+        held = tree.n
+        return min(max(w, LIGHTEST * held), HEAVIEST * held) if held > 0.0 else w
+
     def empty(self) -> Self:
-        return type(self)(self.folds, self.grid, self.scale)
+        return type(self)(self.folds, self.grid, self.scale, self.dealt)
 
     def state(self) -> dict[str, Any]:
-        return {"folds": [tree.state() for tree in self._parts.values()]}
+        whole = {"whole": self._whole.state()} if self._whole.count else {}
+        return {"folds": [tree.state() for tree in self._trees], **whole}
 
     def fields(self) -> Fields:
         return {"folds": listed(unread, length=self.folds)}
 
-    def _load(self, folds: list[Any]) -> None:
-        for tree, saved in zip(self._parts.values(), folds, strict=True):
+    def optional_fields(self) -> Fields:
+        return {"whole": unread}
+
+    def _load(self, folds: list[Any], whole: Any) -> None:
+        dealt = self._whole.empty()
+        if whole is not None:
+            dealt.restore(whole)
+        for tree, saved in zip(self._trees, folds, strict=True):
             tree.restore(saved)
+        self._whole = dealt
+        self._require_shares()
+        self._shares = self._number_of_shares()
+
+    def _require_shares(self) -> None:
+        """`StateError` unless the folds hold their shares of what was dealt."""
+        scores = self._whole.scores()
+        held, first = self._all_held(scores), self.folds_of(scores)
+        for fold, tree in enumerate(self._trees):
+            weight, positive = tree.all_held_at(scores)
+            for part, own in zip(held, (positive, weight - positive), strict=True):
+                share = _shares_of_one(part, (fold - first) % self.folds, self.folds)
+                ensure((own >= share - STATE_ROUNDING * weight).all(), "a fold lacks its share of what was dealt")
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._require_coordinates(x, self.scale)
+        least = 2.0 * NO_FOLD if self.dealt else 0.0
         ensure(
-            ((y >= 0.0) & (y < 2.0 * self.folds) & (y == np.floor(y))).all(), "a label and its fold are not possible"
+            ((y >= least) & (y < 2.0 * self.folds) & (y == np.floor(y))).all(), "a label and its fold are not possible"
         )
+
+    def agrees(self, other: Self) -> bool:
+        return super().agrees(other) and self._whole.agrees(other._whole)
+
+    def _number_of_shares(self) -> int:
+        """How many shares above 0 there are: as many as units, the last one counted as whole, and K at most."""
+        scores = self._whole.scores()
+        held = np.concatenate(self._all_held(scores))
+        return int(np.minimum(np.ceil(held), self.folds).sum())
+
+    def _check(self) -> None:
+        super()._check()
+        self._whole._check()
+        assert self._shares == self._number_of_shares()
+
+
+def _settled(part: float, weight: float) -> float:
+    """A part of a weight without its rounding: 0 if it is no more than that, and whole if it nearly is."""
+    if part <= ROUNDING * weight:
+        return 0.0
+    nearest = float(round(part))
+    return nearest if abs(part - nearest) <= WHOLE * nearest else part
+
+
+def _all_settled(part: FloatArray, weight: FloatArray) -> FloatArray:
+    """`_settled` for arrays."""
+    nearest = np.rint(part)
+    part = np.where(np.abs(part - nearest) <= WHOLE * nearest, nearest, part)
+    return np.where(part <= ROUNDING * weight, 0.0, part)
+
+
+def _shares(weight: float, first: int, folds: int) -> list[float]:
+    """The weight of each fold: one unit after the other is dealt in turn, from the fold `first` on."""
+    rounds, rest = divmod(weight, folds)
+    return [rounds + min(max(rest - (fold - first) % folds, 0.0), 1.0) for fold in range(folds)]
+
+
+def _shares_of_one(weight: FloatArray, turn: npt.NDArray[np.int64], folds: int) -> FloatArray:
+    """`_shares` of one fold for arrays of weights and of its turns, counted from 0."""
+    rounds, rest = np.divmod(weight, float(folds))
+    shares: FloatArray = rounds + np.clip(rest - turn, 0.0, 1.0)
+    return shares
+
+
+def _bits(value: float) -> int:
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return int(bits)
+
+
+def _mixed(bits: int) -> int:
+    """SplitMix64's finalizer."""
+    for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
+        bits = ((bits ^ (bits >> shift)) * factor) & _ALL_BITS
+    return bits ^ (bits >> _SHIFTS[2])
+
+
+def _all_mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """`_mixed` for an array."""
+    for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(_SHIFTS[2]))

@@ -11,6 +11,9 @@ from streamcal.parameters.types import FloatArray
 
 #: Decayed weights below this are not stored: fits are compared by products of two weights, which would underflow.
 SMALLEST_HELD = 1e-150
+#: Sums in two parts are accurate to 2^−100 of the largest weight they ever held, so that what weighs this share of it
+#: or more is left accurate to HELD_TOLERANCE.
+SMALLEST_LEFT = 1e-20
 #: Tolerance of retractions, as a fraction of the largest weight the statistic ever held: the rounding of up to a
 #: million additions and subtractions.
 HELD_TOLERANCE = 1e-10
@@ -32,6 +35,19 @@ def holds(row: tuple[float, float, float], y: float, w: float, peak: float) -> b
     spare, spare_positive = weight - w, positive - w * y
     possible = count >= 1 and spare >= -slack and -slack <= spare_positive <= spare + slack
     return possible and not (count == 1 and (spare > slack or spare_positive > slack))
+
+
+def require_left(left: float, count: int, peak: float, w: float) -> None:
+    """Raise `RetractionError` if what would be left of sums in two parts is too small beside what they once held.
+
+    Such sums are accurate to 2^−100 of `peak`; `left` is the weight that a retraction of weight w would leave, in
+    `count` observations.
+    """
+    if count > 0 and left < SMALLEST_LEFT * peak:
+        raise RetractionError(
+            f"beside weight {peak!r} the {count} observations left after a retraction of weight {w!r} would be accurate"
+            f" to less than {HELD_TOLERANCE:g}: learn them anew without it, or use a window, which keeps observations"
+        )
 
 
 def not_held(x: Any, y: float, w: float) -> str:

@@ -114,6 +114,12 @@ class Keyed(Statistic, Generic[Part]):
                 raise RetractionError(not_held(at, label, w))
             part.require(at, label, w)
 
+    def verify(self, x: Any, y: float, w: float) -> None:
+        for key, at, label in self.entries(x, y):
+            part = self._parts.get(key)
+            if part is not None:
+                part.verify(at, label, w)
+
     def revert(self, x: Any, y: float, w: float) -> None:
         entries = list(self.entries(x, y))
         self._require(entries, w)

@@ -29,6 +29,8 @@ from streamcal.statistics.held import holds, not_held
 #: Decay drops the bits that lie this far below the weight of a label, so that the integers stay bounded; weights from
 #: 1e-60 to 1e60 span 452 bits.
 KEPT_BITS = 1024
+#: A weighted sum of squares that is negative by less than 2^−40 of what it was is 0.
+TOLERATED_BITS = 40
 #: Hexadecimal digits of a sum that is read, and the largest unit: coordinates, of which squares are summed, span 2,098
 #: bits.
 DIGITS, LARGEST_UNIT = 4096, 8192
@@ -78,6 +80,11 @@ class LabelMoments(Statistic):
         negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
         return negative, positive
 
+    def mean_and_square(self, label: int) -> tuple[float, float]:
+        """The mean of the coordinates of a label and of their squares; the label must have been observed."""
+        weight, first, second = self._sums[label]
+        return _ratio(first, weight, self._x_unit), _ratio(second, weight, 2 * self._x_unit)
+
     def gap(self) -> float:
         """μ₁ − μ₀, rounded once."""
         (a0, a1, _), (b0, b1, _) = self._sums
@@ -92,6 +99,7 @@ class LabelMoments(Statistic):
         weight, gap = a0 + b0, b1 * a0 - a1 * b0
         # Σ w (x − μ)² times the weights of both labels, and times that of all
         squares = ((a2 * a0 - a1 * a1) * b0 + (b2 * b0 - b1 * b1) * a0) * weight + (0 if within else gap * gap)
+        squares = max(squares, 0)  # retractions under decay by time compute a weight anew, with another rounding
         return _ratio(gap * weight * weight, squares, -self._x_unit)
 
     def update(self, x: float, y: float, w: float) -> None:
@@ -106,10 +114,41 @@ class LabelMoments(Statistic):
                 self._add_many(label, x[held].tolist(), part[held].tolist())
         self._count += len(x)
 
+    def require(self, x: float, y: float, w: float) -> None:
+        weights = self.weights()
+        for label, part in _parts(y, w):
+            if not holds((weights[label], 0.0, self._counts[label]), 0.0, part, self._peak):
+                raise RetractionError(not_held(x, y, w))
+
+    def verify(self, x: float, y: float, w: float) -> None:
+        """What is left must have a mean square of at least its squared mean, and one observation just that.
+
+        Up to `TOLERATED_BITS`: under decay by time the weight that is taken back is computed anew.
+        """
+        self.require(x, y, w)
+        for label, part in _parts(y, w):
+            (left, first, second), before = self._left(label, x, part)
+            squares, slack = second * left - first * first, before >> TOLERATED_BITS
+            count = self._counts[label] - 1
+            if count == 0:
+                possible = max(first * first, abs(squares)) <= slack
+            else:
+                possible = left > 0 and squares >= -slack and (count > 1 or squares <= slack)
+            if not possible:
+                raise RetractionError(not_held(x, y, w))
+
+    def _left(self, label: int, x: float, weight: float) -> tuple[list[int], int]:
+        """The sums of a label less an observation, in units as fine as both need, and Σw·Σwx² before."""
+        (w, weight_unit), (a, x_unit) = _integer(weight), _integer(x)
+        own, own_x = max(self._weight_unit - weight_unit, 0), max(self._x_unit - x_unit, 0)
+        shift, x_shift = max(weight_unit - self._weight_unit, 0), max(x_unit - self._x_unit, 0)
+        sums = [value << (own + k * own_x) for k, value in enumerate(self._sums[label])]
+        w, a = w << shift, a << x_shift
+        return [value - w * a**k for k, value in enumerate(sums)], sums[0] * sums[2]
+
     def revert(self, x: float, y: float, w: float) -> None:
-        parts, weights = _parts(y, w), self.weights()
-        if not all(holds((weights[label], 0.0, self._counts[label]), 0.0, part, self._peak) for label, part in parts):
-            raise RetractionError(not_held(x, y, w))
+        self.require(x, y, w)
+        parts = _parts(y, w)
         for label, part in parts:
             self._add(label, x, part, -1)
             if self._counts[label] == 0:
@@ -140,7 +179,9 @@ class LabelMoments(Statistic):
             assert weight >= 0
             assert count > 0 or (weight, first, second) == (0, 0, 0), "a label without observations has no sums"
             # Up to rounding: a retraction under decay by time computes the weight that is left anew.
-            assert (second * weight - first * first) << 40 >= -second * weight, "the variance is not negative"
+            assert (second * weight - first * first) << TOLERATED_BITS >= -second * weight, (
+                "the variance is not negative"
+            )
 
     def empty(self) -> Self:
         return type(self)(self.scale)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sortedcontainers import SortedDict
 
-from streamcal.kernels.hull_tree import LIGHTEST
+from streamcal.kernels.hull_tree import LIGHTEST, RESIDUE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -37,6 +37,18 @@ from streamcal.statistics.held import HELD_TOLERANCE, require_held
 TIED_MEANS = 1e-9
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def taken(weight: float, positive: float, w: float, w_positive: float) -> tuple[float, float]:
+    """Weight and positive weight of a row after a retraction; a label of which only rounding is left has none."""
+    left = max(weight - w, 0.0)
+    left_positive = min(max(positive - w_positive, 0.0), left)
+    if left_positive <= RESIDUE * positive and not left_positive.is_integer():
+        left_positive = 0.0
+    left_negative = left - left_positive
+    if left_negative <= RESIDUE * (weight - positive) and not left_negative.is_integer():
+        left_positive = left
+    return left, left_positive
 
 
 class ScoreTable(Statistic):
@@ -107,8 +119,7 @@ class ScoreTable(Statistic):
         if row[2] == 1:
             del self._rows[x]
             return
-        row[0] = max(row[0] - w, 0.0)
-        row[1] = min(max(row[1] - w * y, 0.0), row[0])
+        row[:2] = taken(row[0], row[1], w, w * y)
         row[2] -= 1
 
     def merge(self, other: Self) -> None:
@@ -267,8 +278,7 @@ class GridTable(Statistic):
         if count == 1.0:
             self._cells[i // 5] = 0.0
             return
-        flat[i] = max(weight - w, 0.0)
-        flat[i + 1] = min(max(positive - w * y, 0.0), flat[i])
+        flat[i], flat[i + 1] = taken(weight, positive, w, w * y)
         flat[i + 2] = count - 1.0
         flat[i + 3] -= (w - w * y) * x
         flat[i + 4] -= w * y * x

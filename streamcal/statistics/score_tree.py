@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import HullTree
@@ -22,6 +23,11 @@ from streamcal.statistics.held import not_held
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
 #: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
 TIED_VALUES = 2.0**-42
+#: Trees of up to this many scores are not pruned: half a megabyte, and 500 half-lives of 16 observations, after which a
+#: weight is no longer stored.
+KEPT_WHOLE = 8192
+#: Pruning moves the isotonic fit by no more than this at any score.
+PRUNED_CHANGE = 1e-6
 
 
 class ScoreTree(Statistic):
@@ -29,11 +35,22 @@ class ScoreTree(Statistic):
 
     Update, retraction, isotonic value and Venn-Abers interval are O(log² k) for k distinct scores; memory O(k). With
     a grid, coordinates are rounded to the centres of their cells, and memory is fixed.
+
+    Parameters
+    ----------
+    grid : Grid or None
+        The grid to which coordinates are rounded.
+    scale : Scale or None
+        That of the coordinates, by which saved ones are checked.
+    keeps_fit : bool
+        Whether pruning spares what decides on the isotonic fit. An interval needs no such care: beside a test object of
+        weight 1, what weighs 1e-9 together moves it by no more than that.
     """
 
-    def __init__(self, grid: Grid | None = None, scale: Scale | None = None) -> None:
+    def __init__(self, grid: Grid | None = None, scale: Scale | None = None, keeps_fit: bool = False) -> None:
         self.grid = grid
         self.scale = scale if grid is None else grid.scale
+        self.keeps_fit = keeps_fit
         self.bounded = grid is not None
         self._tree = HullTree(None if grid is None else grid.round)
         self._view: Self | None = None
@@ -149,6 +166,33 @@ class ScoreTree(Statistic):
         if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
 
+    def held_at(self, x: float) -> tuple[float, float]:
+        """Weight and positive weight at a coordinate. O(log k)."""
+        weight, positive, _ = self._tree.find(x)
+        return weight, positive
+
+    def all_held_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`held_at` for an array of coordinates, which a grid has rounded. O(k)."""
+        scores, weight, positive, _ = self._tree.to_arrays()
+        if len(scores) == 0:
+            return np.zeros(len(x)), np.zeros(len(x))
+        place = np.minimum(np.searchsorted(scores, x), len(scores) - 1)
+        found = scores[place] == x
+        return np.where(found, weight[place], 0.0), np.where(found, positive[place], 0.0)
+
+    def change(self, x: float, w: float, positive: float, number: int) -> None:
+        """Add a weight, positive or negative, and a number of observations, at a coordinate. O(log² k)."""
+        if w > 0.0 or number > 0:
+            self._tree.update(x, max(w, 0.0), max(positive, 0.0), max(number, 0))
+        if (w < 0.0 or number < 0) and self._tree.revert(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
+            raise RetractionError(not_held(x, float(positive < 0.0), -w))
+
+    def add_sorted(
+        self, x: FloatArray, weight: FloatArray, positive: FloatArray, number: npt.NDArray[np.int64]
+    ) -> None:
+        """Add weights and numbers of observations at ascending coordinates, which a grid has rounded."""
+        self._tree.update_sorted(x, weight, positive, number)
+
     def merge(self, other: Self) -> None:
         self._tree.update_sorted(*other._tree.to_arrays())
 
@@ -156,14 +200,50 @@ class ScoreTree(Statistic):
         self._tree.multiply(factor)
 
     def prune(self, fraction: float) -> None:
-        self._tree.prune(fraction * self._tree.weight / max(self._tree.size, 1))
+        """Drop scores whose weights together are below `fraction`.
+
+        With `keeps_fit` the fit changes by no more than `PRUNED_CHANGE` at any score. A light score decides on it where
+        nothing heavier is near; of the blocks in which it would change by more, first the scores at the ends are kept
+        and then all. The fit moves later where new observations part a block of which some scores were dropped: so
+        nothing is dropped from trees of up to `KEPT_WHOLE` scores.
+        """
+        threshold = fraction * self._tree.weight / max(self._tree.size, 1)
+        if not self.keeps_fit:
+            self._tree.prune(threshold)
+        elif self._tree.size > KEPT_WHOLE:
+            self._prune_beside_the_fit(threshold)
+
+    def _prune_beside_the_fit(self, threshold: float) -> None:
+        """Drop scores of less weight, unless that would move the fit. O(k) for each of a few rounds."""
+        x, weight, positive, count = self._tree.to_arrays()
+        kept = weight >= threshold
+        if kept.all():
+            return
+        first, _, _ = self._tree.blocks()
+        start = np.searchsorted(x, first)
+        block = np.cumsum(np.bincount(start, minlength=len(x))) - 1
+        ends = np.diff(block, prepend=-1, append=len(x))
+        is_end = (ends[:-1] != 0) | (ends[1:] != 0)
+        fit = self.isotonics(x)
+        left = HullTree(None)
+        tried: npt.NDArray[np.bool_] = np.zeros(len(start), dtype=bool)
+        while True:
+            left.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
+            moved = np.unique(block[np.abs(left.isotonics(x) - fit) > PRUNED_CHANGE])
+            if len(moved) == 0:
+                break
+            concerned = np.isin(block, moved)
+            kept |= concerned & (is_end | tried[block])
+            tried[moved] = True
+        if not kept.all():
+            self._tree.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
 
     def _check(self) -> None:
         super()._check()
         self._tree.check()
 
     def empty(self) -> Self:
-        return type(self)(self.grid, self.scale)
+        return type(self)(self.grid, self.scale, self.keeps_fit)
 
     def state(self) -> dict[str, Any]:
         """Plain data.

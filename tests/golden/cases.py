@@ -41,16 +41,22 @@ from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
     OnlineVectorScaling,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
 from streamcal.regression import (
     RBF,
+    AdaptiveConformal,
+    Composition,
     ConformalPredictive,
     EmpiricalDensity,
     GaussianProcessCDF,
     IsotonicDistributional,
+    Logistic,
+    MondrianConformal,
     QuantileRecalibration,
+    ScaleRecalibration,
     VennAbersRegression,
 )
 
@@ -75,6 +81,8 @@ CONIC_SOLVED = 5e-3
 SEARCHED = 1e-5
 #: The mass of a density is divided by the sum of all, and Newton's method stops at a gradient of 1e-12.
 DENSITY_SOLVED = 1e-7
+#: Of a composition each stage learns forecasts that are rounded by the one before.
+SUCCESSIVE = 1e-9
 #: The ridge of `Beta`, as above, for the density that its differences make.
 DENSITY_LEFT_OPEN = 1e-5
 
@@ -272,6 +280,7 @@ def of_many_classes() -> list[Case]:
         cases += under(
             f"{method.name} refresh", lambda p, build=build: build(p, refresh_every=REFRESH), refreshing, SOLVED
         )
+    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(forgetting=p), POLICIES, SOLVED)
     cases += under(
         "dirichlet penalised", lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, forgetting=p), some, SOLVED
     )
@@ -311,6 +320,19 @@ def of_distributions() -> list[Case]:
             some,
             CLOSED,
         ),
+        *under(
+            "quantile-recalibration uniform",
+            lambda p: QuantileRecalibration(2.0, forgetting=p, resolution=16, scale="uniform"),
+            some,
+            CLOSED,
+        ),
+        *under("scale-recalibration", lambda p: ScaleRecalibration(forgetting=p), every, CLOSED),
+        *under("scale-recalibration moments", lambda p: ScaleRecalibration("moments", 0.5, forgetting=p), some, CLOSED),
+        *under("composition", lambda _: Composition(), (None,), SUCCESSIVE),
+        *under("mondrian-conformal", lambda p: MondrianConformal([0.75], forgetting=p), every, CLOSED),
+        *under("adaptive-conformal", lambda _: AdaptiveConformal(), (None,), SUCCESSIVE),
+        *under("adaptive-conformal aci", lambda _: AdaptiveConformal(0.5, "aci", 0.05, 20), (None,), SUCCESSIVE),
+        *under("empirical-density logistic", density(lambda p: Logistic(forgetting=p), 4), some, DENSITY_LEFT_OPEN),
         *under("conformal-predictive", lambda p: ConformalPredictive(forgetting=p), every, CLOSED),
         *under("conformal-predictive grid", lambda p: ConformalPredictive(forgetting=p, resolution=16), some, CLOSED),
         *under(

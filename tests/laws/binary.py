@@ -30,9 +30,11 @@ from laws import (
 from streamcal import (
     REGISTRY,
     Calibrator,
+    CrossVennAbers,
     EmpiricalCDF,
     FixedWidth,
     Forever,
+    InputError,
     Interval,
     Logit,
     NearestScores,
@@ -203,6 +205,32 @@ def assert_monotone(p: Any) -> None:
 # -- cases ---------------------------------------------------------------------------------------------------------
 
 
+class WithFolds(CrossVennAbers):
+    """Every observation with a fold that is a function of its score.
+
+    Under decay, the folds of what has none depend on times and numbers, which a fresh fit of what is held cannot know.
+    """
+
+    def learn_one(self, score: Any, y: Any, w: float = 1.0, t: Any = None, *, fold: Any = None) -> None:
+        super().learn_one(score, y, w, t, fold=self._fold(score) if fold is None else fold)
+
+    def learn_many(self, scores: Any, y: Any, w: Any = None, t: Any = None, *, fold: Any = None) -> None:
+        try:
+            folds = [self._fold(score) for score in scores] if fold is None else fold
+        except (TypeError, ValueError, OverflowError, InputError):
+            folds = None  # the class itself says what is wrong with the scores
+        super().learn_many(scores, y, w, t, fold=folds)
+
+    def unlearn_one(self, score: Any, y: Any, w: float = 1.0, t: Any = None, *, fold: Any = None) -> None:
+        super().unlearn_one(score, y, w, t, fold=self._fold(score) if fold is None else fold)
+
+    def _fold(self, score: Any) -> int | None:
+        try:
+            return self._memory.statistic.fold_of(self.scale.coordinate(float(score)))
+        except (TypeError, ValueError, OverflowError, InputError):
+            return None
+
+
 @dataclass(frozen=True)
 class ScoreCase(Case):
     """A method of one score."""
@@ -214,7 +242,9 @@ class ScoreCase(Case):
 
     def make(self, **params: Any) -> Any:
         policy = {} if self.policy is None else {"forgetting": POLICIES[self.policy]}
-        return self.method(**{**SMALL.get(self.name, {}), **policy, **params})
+        decays = self.name == "cross-venn-abers" and self.policy in ("decay", "time-decay")
+        method = WithFolds if decays else self.method
+        return method(**{**SMALL.get(self.name, {}), **policy, **params})
 
     def variants(self) -> list[dict[str, Any]]:
         """Without a prior under decay by time, which refuses it."""

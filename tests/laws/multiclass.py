@@ -20,6 +20,7 @@ from streamcal.multiclass import (
     MulticlassVennAbers,
     OneVsRest,
     OnlineVectorScaling,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -38,6 +39,7 @@ VARIANTS: dict[str, Callable[[Any], Any]] = {
     "temperature scaling": lambda policy: TemperatureScaling(forgetting=policy),
     "vector scaling": lambda policy: VectorScaling(forgetting=policy),
     "dirichlet": lambda policy: Dirichlet(off_diagonal=0.1, intercept=0.01, forgetting=policy),
+    "structured matrix": lambda policy: StructuredMatrixScaling(forgetting=policy),
 }
 FIRST = ("one-vs-rest isotonic", "temperature scaling")
 #: Tried without forgetting only.

@@ -1,0 +1,305 @@
+"""`PITs`: the probability integral transforms of outcomes, those of atoms as intervals, as a single statistic."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from streamcal.errors import RetractionError
+from streamcal.kernels.hull_tree import LIGHTEST
+from streamcal.parameters.scales import Interval, Probability
+from streamcal.parameters.types import FloatArray
+from streamcal.states import (
+    HEAVIEST,
+    MOST,
+    ROUNDING,
+    Fields,
+    ensure,
+    number,
+    numbers,
+    record,
+    whole,
+)
+from streamcal.statistics.base import Statistic
+from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
+from streamcal.statistics.score_tree import ScoreTree
+
+#: Normal scores are kept within this; outcomes further out are alike.
+FURTHEST = 1e6
+#: Intervals whose shares are computed at once: a few megabytes for thousands of places.
+AT_ONCE = 256
+
+
+def shares_below(low: FloatArray, high: FloatArray, at: FloatArray, normal: bool) -> FloatArray:
+    """The share of each interval (low, high] that lies at or below each place, shape (intervals, places).
+
+    Levels are uniform in an interval. With `normal`, ends and places are normal scores, and the shares are accurate
+    however far out they are.
+    """
+    low, high = low[:, np.newaxis], high[:, np.newaxis]
+    if not normal:
+        return np.clip((at - low) / (high - low), 0.0, 1.0)
+    at = np.clip(at, low, high)
+    upper = low >= 0.0  # masses of the upper tail, since those of the lower one are all near 1
+    across = ~upper & (high > 0.0)
+    # Of an interval within a tail, masses relative to that of its end near the middle.
+    near, far, place = np.where(upper, -low, high), np.where(upper, -high, low), np.where(upper, -at, at)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond = -np.expm1(log_ndtr(place) - log_ndtr(near)) / -np.expm1(log_ndtr(far) - log_ndtr(near))
+        inside = np.where(upper, beyond, 1.0 - beyond)
+        inside = np.where(across, (ndtr(at) - ndtr(low)) / (ndtr(high) - ndtr(low)), inside)
+    return np.clip(inside, 0.0, 1.0)
+
+
+class PITs(Statistic):
+    """Weights of PITs: points in a `ScoreTree`, and intervals over which an observation is spread uniformly.
+
+    In an observation (x, y, w), x is the PIT, or its normal score, and y is 0; or, where the outcome is an atom of its
+    distribution, x is the upper end of the interval of levels that the atom takes up, and y > 0 its width.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (M − 1,) or None
+        The inner edges of cells, ascending, to whose upper ends points have been rounded. Intervals are then kept as
+        their weight in each cell, in fixed memory; with None each distinct interval is kept.
+    normal : bool
+        Whether coordinates are normal scores.
+
+    Notes
+    -----
+    Cost: a point O(log k) for k distinct ones, an interval O(1), or O(M) with cells. Without intervals the state is
+    that of the tree.
+    """
+
+    def __init__(self, edges: FloatArray | None, normal: bool) -> None:
+        self.edges = edges
+        self.normal = normal
+        self.bounded = edges is not None
+        self.scale = Interval(-FURTHEST, FURTHEST) if normal else Probability()
+        self.points = ScoreTree(scale=self.scale)
+        cells = 0 if edges is None else len(edges) + 1
+        #: Weight and number of intervals in each cell; a cell without intervals has no weight.
+        self._cells = np.zeros((cells, 2))
+        #: Without cells: (x, y) → weight and number of an interval.
+        self._intervals: dict[tuple[float, float], list[float]] = {}
+        self._count = 0
+        self._weight = 0.0
+        self._peak = 0.0
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> float:
+        return (self.points.n + self._weight) / self.unit
+
+    @property
+    def count(self) -> int:
+        return self.points.count + self._count
+
+    @property
+    def drifts(self) -> bool:
+        return self.points.drifts or self._count > 0
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether an interval is held."""
+        return self._count > 0
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """The points held, ascending, and their weights. O(k)."""
+        x, weight = self.points.weights()
+        return x, weight / self.unit
+
+    def ends(self) -> FloatArray:
+        """The ends of the distinct intervals, in any order; empty with cells."""
+        x, y, _ = self._columns()
+        return np.concatenate((x - y, x))
+
+    def interval_weight_below(self, at: FloatArray) -> FloatArray:
+        """The weight of intervals at or below each place; with cells, places are edges. O(intervals · places)."""
+        if self.edges is not None:
+            below = np.concatenate((np.cumsum(self._cells[:, 0]), [self._weight]))
+            return below[np.searchsorted(self.edges, at, side="left")] / self.unit
+        x, y, weight = self._columns()
+        below = np.zeros(len(at))
+        for start in range(0, len(x), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            below += weight[part] @ shares_below(x[part] - y[part], x[part], at, self.normal)
+        return below / self.unit
+
+    def interval_weight(self) -> float:
+        """The weight of all intervals."""
+        return self._weight / self.unit
+
+    def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        rows = np.array([[x, y, row[0]] for (x, y), row in self._intervals.items()]).reshape(-1, 3)
+        return rows[:, 0], rows[:, 1], rows[:, 2]
+
+    def _shares(self, x: float, y: float) -> FloatArray:
+        """The share of an interval in each cell."""
+        assert self.edges is not None
+        below = shares_below(np.array([x - y]), np.array([x]), self.edges, self.normal)[0]
+        return np.diff(below, prepend=0.0, append=1.0)
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def update(self, x: float, y: float, w: float) -> None:
+        if y == 0.0:
+            self.points.update(x, 0.0, w)
+            return
+        if self.edges is None:
+            row = self._intervals.setdefault((x, y), [0.0, 0.0])
+            row[0] += w
+            row[1] += 1.0
+        else:
+            share = self._shares(x, y)
+            self._cells[:, 0] += w * share
+            self._cells[:, 1] += share > 0.0
+        self._count += 1
+        self._weight += w
+        self._peak = max(self._peak, self._weight)
+
+    def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        point = y == 0.0
+        self.points.update_many(x[point], y[point], w[point])
+        for one in zip(x[~point].tolist(), y[~point].tolist(), w[~point].tolist(), strict=True):
+            self.update(*one)
+
+    def require(self, x: Any, y: float, w: float) -> None:
+        if y == 0.0:
+            self.points.require(x, y, w)
+        elif self.edges is None:
+            row = self._intervals.get((x, y), [0.0, 0.0])
+            require_held((row[0], 0.0, int(row[1])), x, 0.0, w, self._peak)
+        else:
+            share = self._shares(x, y)
+            held = share > 0.0
+            short = self._cells[held, 0] < w * share[held] - HELD_TOLERANCE * self._peak
+            if not self._count or short.any() or (self._cells[held, 1] < 1.0).any():
+                raise RetractionError(not_held(x, y, w))
+
+    def revert(self, x: Any, y: float, w: float) -> None:
+        if y == 0.0:
+            self.points.revert(x, y, w)
+            return
+        self.require(x, y, w)
+        if self.edges is None:
+            row = self._intervals[(x, y)]
+            row[0], row[1] = max(row[0] - w, 0.0), row[1] - 1.0
+            if not row[1]:
+                del self._intervals[(x, y)]
+        else:
+            share = self._shares(x, y)
+            self._cells[:, 1] -= share > 0.0
+            rest = np.maximum(self._cells[:, 0] - w * share, 0.0)
+            self._cells[:, 0] = np.where(self._cells[:, 1] > 0.0, rest, 0.0)
+        self._count -= 1
+        self._sum_up()
+
+    def merge(self, other: Self) -> None:
+        self.points.merge(other.points)
+        self._cells = self._cells + other._cells
+        for key, (weight, count) in list(other._intervals.items()):
+            row = self._intervals.setdefault(key, [0.0, 0.0])
+            row[0] += weight
+            row[1] += count
+        self._count += other._count
+        self._sum_up()
+        self._peak = max(self._peak, other._peak, self._weight)
+
+    def decay(self, factor: float) -> None:
+        self.points.decay(factor)
+        self._cells[:, 0] *= factor
+        for row in self._intervals.values():
+            row[0] *= factor
+        self._peak *= factor
+        self._sum_up()
+        self._drop_below(LIGHTEST)
+
+    def prune(self, fraction: float) -> None:
+        self.points.prune(fraction)
+        self._drop_below(fraction * self._weight / max(len(self._intervals), 1))
+
+    def empty(self) -> Self:
+        return type(self)(self.edges, self.normal)
+
+    def _sum_up(self) -> None:
+        rows = self._cells[:, 0].tolist() if self.edges is not None else [row[0] for row in self._intervals.values()]
+        self._weight = sum(rows) if self._count else 0.0
+
+    def _drop_below(self, threshold: float) -> None:
+        """Drop the intervals with less weight; all of them where cells keep them together."""
+        if self.edges is not None and 0.0 < self._weight < threshold:
+            self._cells[:] = 0.0
+            self._count = 0
+        for key in [key for key, row in self._intervals.items() if row[0] < threshold]:
+            self._count -= int(self._intervals.pop(key)[1])
+        self._sum_up()
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        if not self._count:
+            return self.points.state()
+        rows = [[x, y, *row] for (x, y), row in self._intervals.items()]
+        sums = {"count": self._count, "weight": self._weight, "peak": self._peak}
+        return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.tolist(), **sums}}
+
+    def restore(self, state: Any) -> None:
+        spread = {
+            "rows": numbers(None, 4),
+            "cells": numbers(len(self._cells), 2, least=0.0),
+            "count": whole(least=1),
+            "weight": number(0.0, HEAVIEST),
+            "peak": number(0.0, HEAVIEST),
+        }
+        self._load(**record(self.fields(), {"spread": record(spread)})(state))
+
+    def fields(self) -> Fields:
+        return self.points.fields()
+
+    def _load(self, *, spread: dict[str, Any] | None, **points: Any) -> None:
+        fresh = self.empty()
+        fresh.points._load(**points)
+        if spread is not None:
+            fresh._load_spread(**spread)
+        self.points, self._cells, self._intervals = fresh.points, fresh._cells, fresh._intervals
+        self._count, self._weight, self._peak = fresh._count, fresh._weight, fresh._peak
+
+    def _load_spread(self, rows: FloatArray, cells: FloatArray, count: int, weight: float, peak: float) -> None:
+        """Load the intervals into an empty statistic."""
+        kept = rows[:, 2:] if self.edges is None else cells
+        ensure(self.edges is None or not len(rows), "there are intervals beside the cells")
+        ensure((kept[:, 1] == np.floor(kept[:, 1])).all() and kept[:, 1].sum() <= MOST, "a count is not possible")
+        ensure(not kept[kept[:, 1] == 0.0].any(), "there is weight and no interval")
+        # A share of an interval in a cell may be as small as a float.
+        ensure(((kept[:, 0] >= 0.0) & (kept[:, 0] <= peak * (1.0 + ROUNDING))).all(), "a weight is not possible")
+        if self.edges is None:
+            self.require_possible(rows[:, 0], rows[:, 1])
+            ensure((rows[:, 1] > 0.0).all() and rows[:, 3].sum() == count, "the intervals are not possible")
+        else:
+            ensure(cells[:, 1].max(initial=0.0) <= count <= cells[:, 1].sum(), "the counts do not add up")
+        ensure(abs(kept[:, 0].sum() - weight) <= HELD_TOLERANCE * peak * len(kept), "the weights do not add up")
+        self._cells = cells
+        self._intervals = {(x, y): [one, number] for x, y, one, number in rows.tolist()}
+        ensure(len(self._intervals) == len(rows), "an interval is there twice")
+        self._count, self._weight, self._peak = count, weight, peak
+
+    def require_possible(self, x: Any, y: FloatArray) -> None:
+        self._require_coordinates(x, self.scale)
+        least = -FURTHEST if self.normal else 0.0
+        # of the lower end of an interval, the width of which is rounded
+        ensure(((y >= 0.0) & (x - y >= least - HELD_TOLERANCE)).all(), "an interval is not possible")
+
+    def _summed(self) -> tuple[Any, ...]:
+        rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())
+        return (self.n, *self.points._summed(), self._cells[:, 0], np.array(rows).reshape(-1, 3))
+
+    def _check(self) -> None:
+        super()._check()
+        self.points._check()
+        assert self._count >= 0
+        assert not self._cells[self._cells[:, 1] == 0.0].any(), "a cell without intervals has no weight"
+        assert self.edges is not None or self._count == sum(row[1] for row in self._intervals.values())

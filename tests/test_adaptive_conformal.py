@@ -1,0 +1,166 @@
+"""Conformal systems by category and difficulty, and intervals that adapt: what they guarantee, by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from streamcal import InputError
+from streamcal.regression import (
+    AdaptiveConformal,
+    ConformalPredictive,
+    EmpiricalDensity,
+    MondrianConformal,
+    Normal,
+)
+
+# -- difficulty and categories -------------------------------------------------------------------------------------
+
+
+def test_the_pit_of_a_normal_forecast_is_difficulty_normalised():
+    """Quantiles of (y − m)/σ, times the σ of the new one: the normalised system of crepes, word for word."""
+    rng = np.random.default_rng(0)
+    m, sd = rng.normal(size=99), rng.uniform(0.2, 3.0, 99)
+    y = m + sd * rng.gumbel(size=99)
+    cal = ConformalPredictive()
+    cal.learn_many([Normal(*one) for one in zip(m.tolist(), sd.tolist(), strict=True)], y)
+    scores = np.sort((y - m) / sd)
+    found = cal.predict_one(Normal(2.0, 0.5))
+    for k in (5, 50, 95):
+        assert found.ppf(k / 100) == pytest.approx(2.0 + 0.5 * scores[k - 1], rel=1e-9)
+
+
+def mixed(n: int, seed: int) -> tuple[list[Normal], np.ndarray]:
+    """Narrow forecasts that are right, and wide ones of skewed outcomes."""
+    rng = np.random.default_rng(seed)
+    wide = rng.random(n) < 0.5
+    y = np.where(wide, 2.0 * rng.exponential(2.0, n), 0.5 * rng.normal(size=n))
+    return [Normal(0.0, 2.0 if one else 0.5) for one in wide.tolist()], y
+
+
+def test_a_mondrian_system_is_a_conformal_one_of_each_category():
+    forecasts, y = mixed(200, seed=1)
+    cal = MondrianConformal([1.0])
+    cal.learn_many(forecasts, y)
+    for sd in (0.5, 2.0):
+        alone = ConformalPredictive()
+        rows = [i for i, one in enumerate(forecasts) if one.sd == sd]
+        alone.learn_many([forecasts[i] for i in rows], y[rows])
+        new, t = Normal(0.3, sd), np.linspace(-4.0, 9.0, 40)
+        np.testing.assert_allclose(cal.predict_one(new).cdf(t), alone.predict_one(new).cdf(t), atol=1e-12)
+        assert cal.predict_bounds_one(new, 0.7) == alone.predict_bounds_one(new, 0.7)
+    empty = MondrianConformal([1.0, 5.0])
+    empty.learn_many(forecasts, y)
+    assert empty.predict_one(Normal(0.0, 9.0)) == Normal(0.0, 9.0) or empty.predict_one(Normal(0.0, 9.0)).mean == 0.0
+
+
+def test_a_mondrian_system_is_valid_within_its_categories_and_a_plain_one_is_not():
+    """Q(y, τ) is uniform given the category, for six observations of each."""
+    rng = np.random.default_rng(2)
+    smoothed = {"mondrian": [], "plain": []}
+    for trial in range(800):
+        forecasts, y = mixed(13, seed=1000 + trial)
+        forecasts[-1] = Normal(0.0, 2.0)
+        y[-1] = 2.0 * rng.exponential(2.0)
+        for name, cal in (("mondrian", MondrianConformal([1.0])), ("plain", ConformalPredictive())):
+            cal.learn_many(forecasts[:-1], y[:-1])
+            low, high = cal.predict_bounds_one(forecasts[-1], y[-1])
+            smoothed[name].append(low + rng.random() * (high - low))
+    assert stats.kstest(smoothed["mondrian"], "uniform").pvalue > 0.01
+    assert stats.kstest(smoothed["plain"], "uniform").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("arguments", [([],), ([1.0, 1.0],), ([2.0, 1.0],), ([math.nan],), ([1.0], "mean")])
+def test_categories_that_are_not_possible(arguments):
+    with pytest.raises(InputError):
+        MondrianConformal(*arguments)
+
+
+# -- intervals that adapt ------------------------------------------------------------------------------------------
+
+
+def hostile(n: int) -> np.ndarray:
+    """Normal scores of outcomes: calm, then ten times as far out, then shifted, then right outside of each interval."""
+    rng = np.random.default_rng(3)
+    calm = rng.normal(size=n)
+    calm[n // 4 :] *= 10.0
+    calm[n // 2 :] = 0.1 * calm[n // 2 :] + 8.0
+    return np.clip(calm, -40.0, 40.0)
+
+
+@pytest.mark.parametrize("method", ["aci", "pid"])
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+@pytest.mark.parametrize("adversary", [False, True])
+def test_the_long_run_coverage_is_within_its_bound_for_any_outcomes(method, rate, adversary):
+    """A theorem, without noise: no tolerance but that of rounding."""
+    level, n, furthest = 0.8, 1200, 40.0
+    cal = AdaptiveConformal(level, method, rate, window=100)
+    forecast, covered, below, above = Normal(0.0, 1.0), 0, 0, 0
+    for i, z in enumerate(hostile(n).tolist()):
+        low, high = cal.predict_one(forecast).interval(level)
+        if adversary:  # outside, wherever there is room within ±40, on either side in turn
+            z = min(high + 0.01, furthest) if i % 2 else max(low - 0.01, -furthest)
+        covered += low <= z <= high
+        below += z < low
+        above += z > high
+        cal.learn_one(forecast, z)
+    start = abs(stats.norm.ppf(0.9))
+    bound = (1.0 + rate) / (rate * n) if method == "aci" else ((furthest + start) / rate + 1.0) / n
+    assert below / n - 0.1 <= bound + 1e-9
+    assert above / n - 0.1 <= bound + 1e-9
+    assert covered / n >= level - 2.0 * bound - 1e-9
+    # Of an adversary it may ask for all that the bound allows; outcomes that only drift are covered far better.
+    if not adversary:
+        assert abs(covered / n - level) < (0.03 if rate == 0.1 else 0.08)
+
+
+def test_the_static_interval_fails_where_the_adaptive_one_holds():
+    z = hostile(1200)
+    static = ConformalPredictive()
+    static.learn_many([Normal(0.0, 1.0)] * 300, z[:300])
+    low, high = static.predict_one(Normal(0.0, 1.0)).interval(0.8)
+    assert np.mean((z[300:] >= low) & (z[300:] <= high)) < 0.3
+
+
+def test_overconfident_forecasts_are_covered_soon():
+    rng = np.random.default_rng(5)
+    for method in ("aci", "pid"):
+        cal, inside = AdaptiveConformal(0.9, method), []
+        for y in rng.normal(size=2000).tolist():
+            forecast = Normal(0.0, 0.1)
+            low, high = cal.predict_one(forecast).interval(0.9)
+            inside.append(low <= y <= high)
+            cal.learn_one(forecast, y)
+        assert np.mean(inside[500:]) == pytest.approx(0.9, abs=0.03)  # four standard errors of 1,500
+
+
+def test_the_interval_is_the_one_that_was_tracked_and_the_rest_has_the_shape_of_the_forecast():
+    cal = AdaptiveConformal(0.5)
+    cal.learn_many([Normal(0.0, 1.0)] * 50, np.linspace(-6.0, 6.0, 50))
+    found = cal.predict_one(Normal(10.0, 2.0))
+    low, high = found.interval(0.5)
+    assert found.cdf(low) == pytest.approx(0.25)
+    assert found.cdf(high) == pytest.approx(0.75)
+    assert (np.diff(found.cdf(np.linspace(-20.0, 40.0, 121))) >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(1.0,), (0.0,), ("0.9",), (0.9, "saocp"), (0.9, "aci", 0.0), (0.9, "aci", 0.1, 0), (0.9, "aci", 1, 2.5)],
+)
+def test_parameters_that_are_not_possible(arguments):
+    with pytest.raises(InputError):
+        AdaptiveConformal(*arguments)
+
+
+# -- the start -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["venn-abers", "logistic", "beta", "histogram", "ops"])
+def test_a_density_starts_at_the_forecast(name):
+    """Venn-Abers calibration, which knows nothing, said that all segments are alike."""
+    found = EmpiricalDensity(name, [-1.0, 0.0, 2.0], support=(-4.0, 4.0)).predict_one(Normal(0.3, 0.8))
+    assert found.cdf(np.array([-1.0, 0.0, 2.0])) == pytest.approx(Normal(0.3, 0.8).cdf(np.array([-1.0, 0.0, 2.0])))

@@ -1,0 +1,469 @@
+"""Forecasts that are too narrow, counts and tied outcomes: what recalibration has to repair, and must not ruin."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scoringrules
+from golden.streams import CALLS
+from scipy import stats
+from scipy.special import ndtr, ndtri
+
+from streamcal import CapabilityError, Decay, InputError
+from streamcal.regression import (
+    Composition,
+    ConformalPredictive,
+    EmpiricalDensity,
+    GaussianProcessCDF,
+    Normal,
+    Piecewise,
+    QuantileRecalibration,
+    Sample,
+    ScaleRecalibration,
+)
+from streamcal.regression.ramps import NormalRamp, ScoreRamp
+from streamcal.regression.reading import normal_scores, pit_interval
+from streamcal.regression.recalibrated import Rescored, complete, recalibrated
+from streamcal.regression.scale_recalibration import moments_between
+
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
+
+
+def narrow(n: int, c: float, seed: int = 0) -> tuple[list[Normal], np.ndarray]:
+    """Forecasts Normal(m, 1/c) of outcomes that are N(m, 1)."""
+    rng = np.random.default_rng(seed)
+    m = rng.normal(size=n)
+    return [Normal(one, 1.0 / c) for one in m.tolist()], m + rng.normal(size=n)
+
+
+def true_coverage(cal: object, c: float) -> np.ndarray:
+    """The probability of the calibrated intervals of Normal(0, 1/c) under N(0, 1)."""
+    calibrated = cal.predict_one(Normal(0.0, 1.0 / c))
+    return np.array([np.diff(ndtr(calibrated.interval(level)))[0] for level in LEVELS])
+
+
+# -- overconfidence ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [0.2, 1.0, 2.0, 5.0, 20.0])
+@pytest.mark.parametrize("make", [QuantileRecalibration, ConformalPredictive, lambda: QuantileRecalibration(1.0)])
+@pytest.mark.parametrize("resolution", [None, 64])
+def test_levels_are_repaired_however_far_out_the_outcomes_are(make, resolution, c):
+    made = make()
+    cal = type(made)(**{**made.params(), "resolution": resolution})
+    cal.learn_many(*narrow(5000, c))
+    # Three standard errors of the empirical cdf at both ends of an interval, √(2 · ¼/5000) at most.
+    assert np.abs(true_coverage(cal, c) - LEVELS).max() < 0.03
+    assert cal.tally()["outside"] == 0
+
+
+def covered(cal: object, forecasts: list[Normal], y: np.ndarray, after: int) -> np.ndarray:
+    """The shares of outcomes in the intervals, each predicted before its outcome was learned."""
+    hits = []
+    for i, (forecast, outcome) in enumerate(zip(forecasts, y.tolist(), strict=True)):
+        if i >= after:
+            hits.append(np.abs(cal.predict_one(forecast).cdf(outcome) - 0.5) <= LEVELS / 2.0)
+        cal.learn_one(forecast, outcome)
+    return np.mean(hits, axis=0)
+
+
+@pytest.mark.parametrize("c", [0.2, 3.0, 20.0])
+@pytest.mark.parametrize("noise", ["normal", "student", "laplace"])
+def test_the_default_covers_what_it_says_after_500_rows(noise, c):
+    rng = np.random.default_rng(4)
+    n = 3000
+    m = rng.normal(size=n)
+    draw = {"normal": rng.normal, "student": lambda size: rng.standard_t(3, size), "laplace": rng.laplace}[noise]
+    forecasts = [Normal(one, 1.0 / c) for one in m.tolist()]
+    found = covered(Composition(), forecasts, m + draw(size=n), 500)
+    # The goal of ±.02, and two standard errors of a share of 2,500, √(¼/2500).
+    assert np.abs(found - LEVELS).max() < 0.02 + 2.0 * 0.01
+
+
+def test_scores_are_kept_beyond_the_precision_of_a_level():
+    cal = QuantileRecalibration()
+    cal.learn_many([stats.norm(0.0, 1.0)] * 3, [-40.0, 12.0, 60.0])
+    assert cal.tally()["outside"] == 0
+    found = cal.predict_one(Normal(0.0, 1.0))
+    assert found.cdf([-40.0, 12.0, 60.0]) == pytest.approx([1 / 3, 2 / 3, 1.0], rel=1e-12)
+    assert found.cdf([-40.1, 11.0, 59.0]) == pytest.approx([0.0, 2 / 3, 1.0], abs=0.02)
+    assert found.ppf(1.0) == pytest.approx(60.0, rel=1e-9)
+    assert normal_scores(stats.t(5.0), np.array([-1e6, 1e6])) == pytest.approx(
+        [ndtri(stats.t(5.0).sf(1e6)), -ndtri(stats.t(5.0).sf(1e6))], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("geometric", [False, True])
+def test_a_ramp_through_the_identity_is_the_identity_in_both_tails(geometric):
+    z = np.array([-30.0, -3.0, -0.4, 0.9, 5.0, 12.0])
+    ramp = ScoreRamp(z, ndtr(z), ndtr(-z), geometric)
+    at = np.linspace(-40.0, 40.0, 321)
+    low, high = ramp.log_tails(at)
+    # log Φ of ±40 is −800: relative 1e-12 of it. A tail between knots is a difference that loses six digits at most.
+    np.testing.assert_allclose(low, stats.norm.logcdf(at), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(high, stats.norm.logsf(at), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ramp.log_slope(at), 0.0, atol=1e-9)
+    np.testing.assert_allclose(ramp.at_normal_scores(np.linspace(-8, 8, 33)), np.linspace(-8, 8, 33), atol=1e-9)
+
+
+@pytest.mark.parametrize("geometric", [False, True])
+def test_a_ramp_its_slope_and_its_inverse_agree(geometric):
+    z, levels = np.array([-3.0, -1.0, 0.5, 2.0, 6.0]), np.array([0.1, 0.3, 0.35, 0.8, 0.99])
+    ramp = ScoreRamp(z, levels, 1.0 - levels, geometric)
+    np.testing.assert_allclose(ramp.level_at(z), levels, rtol=1e-12)
+    at, h = np.linspace(-5.0, 4.0, 37) + 0.01, 1e-5
+    numeric = (ramp.level_at(at + h) - ramp.level_at(at - h)) / (ndtr(at + h) - ndtr(at - h))
+    np.testing.assert_allclose(np.exp(ramp.log_slope(at)), numeric, rtol=1e-4)  # of second order in h
+    u = np.linspace(0.001, 0.999, 99)
+    np.testing.assert_allclose(ramp.level_at(ramp.scores(u)), u, rtol=1e-9)
+    np.testing.assert_allclose(ramp.scores_above(1.0 - u), ramp.scores(u), rtol=1e-9)
+
+
+# -- a scale -------------------------------------------------------------------------------------------------------
+
+
+def test_scale_recalibration_is_the_maximum_of_the_likelihood():
+    rng = np.random.default_rng(1)
+    m, s = rng.normal(size=4000), rng.uniform(0.1, 2.0, 4000)
+    y = m + s * (0.5 + 3.0 * rng.normal(size=4000))
+    forecasts = [Normal(*one) for one in zip(m.tolist(), s.tolist(), strict=True)]
+    cal = ScaleRecalibration(smoothing=1e-9)
+    cal.learn_many(forecasts, y)
+    z = (y - m) / s
+    found = cal.predict_one(Normal(2.0, 10.0))
+    assert (found.mean, found.sd) == pytest.approx((2.0 + 10.0 * z.mean(), 10.0 * z.std()), rel=1e-9)
+    best = np.sum(stats.norm.logpdf(y, m + s * z.mean(), s * z.std()))
+    for shift, scale in ((0.02, 1.0), (-0.02, 1.0), (0.0, 1.02), (0.0, 0.98)):
+        assert best > np.sum(stats.norm.logpdf(y, m + s * (z.mean() + shift), s * z.std() * scale))
+
+
+def test_scale_recalibration_by_moments_is_in_the_unit_of_the_outcomes():
+    rng = np.random.default_rng(2)
+    m, s = rng.normal(size=500), rng.uniform(0.1, 2.0, 500)
+    y = m + 1.5 + 2.0 * s * rng.normal(size=500)
+    cal = ScaleRecalibration("moments", 1e-9)
+    cal.learn_many([Normal(*one) for one in zip(m.tolist(), s.tolist(), strict=True)], y)
+    error = y - m
+    found = cal.predict_one(Normal(0.0, 3.0))
+    assert found.mean == pytest.approx(error.mean(), rel=1e-9)
+    assert found.sd == pytest.approx(3.0 * math.sqrt(error.var() / np.mean(s * s)), rel=1e-9)
+    # A forecast with a tiny sd, which would determine the likelihood, has next to no influence.
+    before = found.sd
+    cal.learn_one(Normal(0.0, 1e-9), 1.0)
+    assert cal.predict_one(Normal(0.0, 3.0)).sd == pytest.approx(before, rel=0.01)
+
+
+def test_scale_recalibration_of_counts_keeps_them_whole():
+    rng = np.random.default_rng(3)
+    lam = rng.uniform(2.0, 9.0, 400)
+    cal = ScaleRecalibration()
+    cal.learn_many([stats.poisson(one) for one in lam], rng.poisson(lam * rng.gamma(2.0, 0.5, 400)))
+    found = cal.predict_one(stats.poisson(4.0))
+    assert isinstance(found, Piecewise)
+    assert set(np.unique(found.knots)) <= set(range(2000))
+    wide = found.ppf(0.95) - found.ppf(0.05)
+    assert wide > np.diff(stats.poisson(4.0).ppf([0.05, 0.95]))[0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.3), (0.5, 4.0), (-1e6, -2.0), (30.0, 31.0), (-1e6, 1e6)])
+def test_moments_of_a_normal_variable_between_two_values(low, high):
+    expected = stats.truncnorm(low, high)
+    mean, deviation = moments_between(low, high)
+    # A variance is a difference of terms z²: of 900 at 30 standard deviations, eleven digits are left.
+    assert (mean, deviation) == pytest.approx((expected.mean(), expected.std()), rel=1e-8)
+
+
+# -- compositions --------------------------------------------------------------------------------------------------
+
+
+def test_each_stage_learns_the_forecasts_that_were_issued_before_it():
+    forecasts, y = narrow(60, 4.0, seed=5)
+    cal = Composition((ScaleRecalibration(), QuantileRecalibration()))
+    cal.learn_many(forecasts, y)
+    scale, levels = ScaleRecalibration(), QuantileRecalibration()
+    for forecast, outcome in zip(forecasts, y.tolist(), strict=True):
+        issued = scale.predict_one(forecast)
+        levels.learn_one(issued, outcome)
+        scale.learn_one(forecast, outcome)
+    t = np.linspace(-4.0, 4.0, 33)
+    expected = levels.predict_one(scale.predict_one(Normal(0.3, 0.25))).cdf(t)
+    np.testing.assert_allclose(cal.predict_one(Normal(0.3, 0.25)).cdf(t), expected, atol=1e-12)
+    assert (cal.merges, cal.unlearns) == (False, False)
+    with pytest.raises(CapabilityError):
+        cal.unlearn_one(forecasts[0], y[0])
+    with pytest.raises(InputError):
+        cal.learn_many([Normal(0.0, 1.0), None], [0.0, 0.0])
+    assert cal.n == 60.0
+
+
+@pytest.mark.parametrize("stages", [(), ("platt", "composition"), ("composition",), "composition", (3, 4)])
+def test_stages_that_are_not_possible(stages):
+    with pytest.raises(InputError):
+        Composition(stages)
+
+
+def test_a_composition_repairs_what_the_gaussian_process_cannot():
+    """Its inputs end at log-odds of ±8, beyond which all outcomes of overconfident forecasts are alike."""
+    forecasts, y = narrow(1500, 5.0, seed=6)
+    made = GaussianProcessCDF(support=(-8.0, 8.0))
+    made.learn_many(forecasts[:1000], y[:1000])
+    first = ScaleRecalibration()
+    first.learn_many(forecasts[:1000], y[:1000])
+    second = GaussianProcessCDF(support=(-8.0, 8.0))
+    second.learn_many(first.predict_many(forecasts[:1000]), y[:1000])
+    found = second.predict_many(first.predict_many(forecasts[1000:]))
+    inside = np.mean([np.abs(one.cdf(v) - 0.5) <= 0.45 for one, v in zip(found, y[1000:], strict=True)])
+    assert abs(inside - 0.9) < 3.0 * math.sqrt(0.09 / 500)  # three standard errors
+
+
+@pytest.mark.parametrize(("c", "least"), [(2.0, 0.85), (3.0, 0.75), (5.0, 0.75)])
+def test_the_gaussian_process_widens_forecasts_that_are_too_narrow(c, least):
+    """With a clamp in learning alone it covered .87, .70 and .52."""
+    forecasts, y = narrow(2500, c)
+    cal = GaussianProcessCDF(support=(float(y.min()) - 2.0, float(y.max()) + 2.0))
+    cal.learn_many(forecasts[:2000], y[:2000])
+    found = cal.predict_many(forecasts[2000:])
+    assert np.mean([np.abs(one.cdf(v) - 0.5) <= 0.45 for one, v in zip(found, y[2000:], strict=True)]) > least
+
+
+# -- atoms ---------------------------------------------------------------------------------------------------------
+
+
+def counts(n: int, seed: int = 0) -> tuple[list[object], np.ndarray]:
+    rng = np.random.default_rng(seed)
+    lam = rng.uniform(0.2, 1.5, n)
+    return [stats.poisson(one) for one in lam.tolist()], rng.poisson(lam).astype(float)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        QuantileRecalibration,
+        lambda: QuantileRecalibration(1.0, resolution=64),
+        lambda: QuantileRecalibration(1.0, resolution=64, scale="uniform"),
+        lambda: ConformalPredictive(resolution=32),
+    ],
+)
+def test_calibrated_counts_stay_calibrated(make):
+    """P(Y = 0) was .113 instead of .368, and the mean 1.61."""
+    cal = make()
+    cal.learn_many(*counts(1000))
+    found, exact = cal.predict_one(stats.poisson(1.0)), stats.poisson(1.0)
+    assert isinstance(found, Piecewise)
+    k = np.arange(8.0)
+    # Three standard errors of an empirical cdf of 1,000, √(¼/1000).
+    np.testing.assert_allclose(found.cdf(k), exact.cdf(k), atol=0.048)
+    np.testing.assert_array_equal(found.cdf(k + 0.5), found.cdf(k))
+    assert found.mean == pytest.approx(1.0, abs=3.0 * math.sqrt(1.0 / 1000) + 0.02)
+    assert found.ppf(0.5) == 1.0
+
+
+def test_overdispersed_counts_are_widened():
+    rng = np.random.default_rng(7)
+    lam = rng.uniform(2.0, 20.0, 3000)
+    y = rng.negative_binomial(2.0, 2.0 / (2.0 + lam)).astype(float)
+    cal = QuantileRecalibration(1.0, resolution=64)
+    forecasts = [stats.poisson(one) for one in lam.tolist()]
+    cal.learn_many(forecasts[:2000], y[:2000])
+    before = np.mean([complete(one).crps(v) for one, v in zip(forecasts[2000:2300], y[2000:], strict=False)])
+    after = np.mean([one.crps(v) for one, v in zip(cal.predict_many(forecasts[2000:2300]), y[2000:], strict=False)])
+    assert after < 0.97 * before
+
+
+class ZeroInflated:
+    """An atom at 0, and an exponential density above it."""
+
+    def __init__(self, zero: float, mean: float) -> None:
+        self.zero, self.mean_above = zero, mean
+
+    def cdf(self, t):
+        positive = np.maximum(t, 0.0)
+        return np.where(
+            np.asarray(t) < 0.0, 0.0, self.zero + (1.0 - self.zero) * -np.expm1(-positive / self.mean_above)
+        )
+
+
+def test_a_mixed_distribution_keeps_its_atom():
+    rng = np.random.default_rng(8)
+    y = np.where(rng.random(2000) < 0.6, 0.0, rng.exponential(3.0, 2000))
+    cal = QuantileRecalibration(1.0, resolution=64)
+    cal.learn_many([ZeroInflated(0.3, 3.0)] * 2000, y)
+    found = cal.predict_one(ZeroInflated(0.3, 3.0))
+    assert found.cdf(-1e-9) == 0.0
+    assert found.cdf(0.0) == pytest.approx(0.6, abs=3.0 * math.sqrt(0.24 / 2000))
+    assert found.ppf(0.5) == pytest.approx(0.0, abs=1e-300)
+    assert found.mean == pytest.approx(y.mean(), abs=0.05)  # of cells
+    assert found.crps(0.0) == pytest.approx(np.mean(y) - 0.5 * np.abs(y[:, None] - y).mean(), abs=0.02)  # of cells
+
+
+def test_samples_keep_their_values():
+    cal = QuantileRecalibration(1.0, resolution=16)
+    values = [0.0, 1.0, 2.0, 5.0]
+    cal.learn_many([Sample(values)] * 40, values * 10)
+    found = cal.predict_one(Sample(values))
+    assert set(found.knots) == set(values)
+    assert np.diff(found.cdf(np.array([-1.0, *values]))) == pytest.approx([0.25] * 4, abs=1e-9)
+    assert pit_interval(Sample(values), 1.0) == pytest.approx((ndtri(0.25), 0.0), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [stats.poisson(0.7), stats.poisson(40.0), stats.nbinom(2, 0.2), stats.binom(20, 0.3), stats.poisson(1000.0)],
+    ids=lambda base: base.dist.name,
+)
+def test_scores_of_counts_are_exact(base):
+    found, deviation = complete(base), base.std()
+    assert found.mean == pytest.approx(base.mean(), rel=1e-9)
+    k = np.arange(base.ppf(1e-14), base.ppf(1 - 1e-14) + 1.0)
+    for y in (float(base.ppf(0.5)), float(base.ppf(0.99))):
+        # CRPS = ∫ (F − 1[y ≤ t])² dt, over steps of width 1
+        assert found.crps(y) == pytest.approx(np.sum((base.cdf(k) - (k >= y)) ** 2), abs=1e-9 * deviation)
+    draws = base.rvs(4000, random_state=1).astype(float)
+    y = float(base.ppf(0.7))
+    ensemble = scoringrules.crps_ensemble(y, draws)
+    assert found.crps(y) == pytest.approx(ensemble, abs=4.0 * deviation / math.sqrt(4000))  # four standard errors
+
+
+def test_poisson_scores_are_those_of_scoringrules():
+    for rate in (0.5, 3.0, 30.0):
+        for y in (0.0, 2.0, 40.0):
+            assert complete(stats.poisson(rate)).crps(y) == pytest.approx(
+                scoringrules.crps_poisson(y, rate), rel=1e-9, abs=1e-12
+            )
+
+
+# -- ties ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["normal", "uniform"])
+@pytest.mark.parametrize("make", [QuantileRecalibration, ConformalPredictive])
+def test_equal_pits_are_an_atom_and_do_not_smear(make, scale):
+    """The interval was (−1.48, .31), and the mean −.51."""
+    cal = make(scale=scale)
+    for _ in range(60):
+        cal.learn_one(Normal(0.0, 1.0), 0.5)
+    found = cal.predict_one(Normal(0.0, 1.0))
+    assert found.interval(0.8) == pytest.approx((0.5, 0.5), abs=1e-12)
+    # One of sixty, and a conformal one of 61, is spread to the left and to the right.
+    assert found.mean == pytest.approx(0.5, abs=0.04)
+    assert found.crps(0.5) < 0.001
+    assert found.pdf(0.5) == math.inf
+
+
+def test_ties_among_others_are_the_limit_of_pits_that_come_together():
+    forecasts = [Normal(0.0, 1.0)] * 7
+    tied, near = QuantileRecalibration(), QuantileRecalibration()
+    tied.learn_many(forecasts, [-1.0, 0.3, 0.3, 0.3, 0.3, 0.9, 1.4])
+    near.learn_many(forecasts, [-1.0, 0.3, 0.3 + 1e-12, 0.3 + 2e-12, 0.3 + 3e-12, 0.9, 1.4])
+    t = np.array([-2.0, -0.5, 0.2, 0.29, 0.31, 0.7, 1.0, 2.0])
+    np.testing.assert_allclose(
+        tied.predict_one(Normal(0.0, 1.0)).cdf(t), near.predict_one(Normal(0.0, 1.0)).cdf(t), atol=1e-9
+    )
+
+
+# -- means ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [QuantileRecalibration, lambda: QuantileRecalibration(1.0, resolution=16)])
+def test_a_cauchy_base_has_no_mean_and_says_so(make):
+    cal = make()
+    with pytest.raises(CapabilityError, match="no mean"):
+        _ = cal.predict_one(stats.cauchy()).mean
+    with pytest.raises(CapabilityError, match="no mean"):
+        _ = complete(stats.cauchy(3.0, 2.0)).mean
+    assert complete(stats.t(2.0)).mean == pytest.approx(0.0, abs=1e-6)
+    # Its CRPS exists: ∫ (F − 1[0 ≤ t])² dt = ln 4 / π, cut off where a level of 1e-18 is, or 2e-16 without `isf`.
+    assert complete(stats.cauchy()).crps(0.0) == pytest.approx(math.log(4.0) / math.pi, abs=1e-5)
+
+
+def test_rescored_distributions_are_like_normal_ones():
+    """A map of levels that is the affine one, over a base that is not known to be normal."""
+    found = Rescored(stats.norm(1.0, 2.0), NormalRamp(0.5, 3.0))
+    expected = Normal(2.0, 6.0)
+    t = np.linspace(-60.0, 60.0, 25)
+    for name in ("cdf", "log_prob"):
+        np.testing.assert_allclose(getattr(found, name)(t), getattr(expected, name)(t), rtol=1e-9)
+    np.testing.assert_allclose(found.ppf([1e-12, 0.3, 0.999]), expected.ppf([1e-12, 0.3, 0.999]), rtol=1e-7)
+    assert found.mean == pytest.approx(2.0, abs=1e-8)
+    assert found.crps(7.0) == pytest.approx(expected.crps(7.0), abs=1e-8)
+    assert recalibrated(Normal(1.0, 2.0), NormalRamp(0.5, 3.0)).sd == 6.0
+
+
+# -- states of the first version -----------------------------------------------------------------------------------
+
+FIRST = json.loads(
+    gzip.decompress((Path(__file__).parent / "golden" / "regression_uniform_scale.json.gz").read_bytes())
+)
+
+
+@pytest.mark.parametrize("name", FIRST["cases"])
+def test_states_without_a_scale_keep_their_cells(name):
+    case = FIRST["cases"][name]
+    cls = {"QuantileRecalibration": QuantileRecalibration, "ConformalPredictive": ConformalPredictive}
+    cal = cls[case["state"]["class"]].from_state(case["state"])
+    assert cal.scale == "uniform"
+    written = json.loads(json.dumps(cal.state_dict()))
+    written["learned"]["memory"].pop("sums", None)  # of windows, which later versions write
+    assert written["learned"] == case["state"]["learned"]
+    assert written["params"] == {**case["state"]["params"], "scale": "uniform"}
+    found = json.loads(json.dumps(CALLS["regression"].answers(cal, FIRST["probes"][case["stream"]], None)))
+    # On cells all is as it was; integrals are now over outcomes, by another quadrature. Exact ties are now jumps: there
+    # the cdf is as it was at the PITs, and lower before them, by the heaviest PIT at most.
+    memory = case["state"]["learned"]["memory"]
+    heaviest = 0.0
+    if cal.resolution is None:
+        rows = memory["statistic"]["weight"] if "statistic" in memory else [1.0]
+        heaviest = max(rows) / sum(rows)
+    np.testing.assert_allclose(found["many"], case["answers"]["many"], atol=heaviest + 1e-12)
+    if cal.resolution is not None:
+        np.testing.assert_allclose(found["mean"], case["answers"]["mean"], atol=1e-8)
+        np.testing.assert_allclose(found["crps"], case["answers"]["crps"], atol=1e-8)
+
+
+# -- e-logistic ----------------------------------------------------------------------------------------------------
+
+
+def test_e_logistic_is_unregularised_logistic_regression_on_the_mass():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(9)
+    m = rng.uniform(-1.0, 1.0, 600)
+    y = m + rng.normal(size=600)
+    forecasts, inner = [Normal(one, 1.0) for one in m.tolist()], [-0.7, 0.0, 0.7]
+    cal = EmpiricalDensity("logistic", inner, support=(-5.0, 5.0))
+    cal.learn_many(forecasts, y)
+    ends, new = np.array([-np.inf, *inner, np.inf]), Normal(0.2, 1.0)
+    expected = []
+    for low, high in itertools.pairwise(ends):
+        mass = (ndtr(high - m) - ndtr(low - m)).reshape(-1, 1)
+        model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(mass, (low < y) & (y <= high))
+        at = new.cdf(high) - new.cdf(low)
+        expected.append(model.predict_proba([[at]])[0, 1])
+    expected = np.cumsum(expected)[:-1] / np.sum(expected)
+    # Both stop at small gradients; cells of the grid are of second order, 1e-7 here.
+    np.testing.assert_allclose(cal.predict_one(new).cdf(np.array(inner)), expected, atol=1e-4)
+    assert EmpiricalDensity.from_state(json.loads(json.dumps(cal.state_dict()))).same_parameters(cal)
+
+
+def test_e_logistic_may_have_a_negative_slope():
+    cal = EmpiricalDensity("logistic", [0.0], support=(-1.0, 1.0))
+    wrong = [Piecewise([-1.0, 0.0, 1.0], [0.0, p, 1.0]) for p in (0.2, 0.8)]
+    cal.learn_many(wrong * 20, [-0.5, 0.5] * 15 + [0.5, -0.5] * 5)
+    assert cal.predict_one(wrong[0]).cdf(0.0) == pytest.approx(0.75, abs=1e-6)
+
+
+def test_decay_is_of_use_where_a_model_starts_overconfident():
+    cal = ScaleRecalibration(forgetting=Decay(50))
+    forecasts, y = narrow(400, 1.0, seed=10)
+    cal.learn_many([Normal(0.0, 1e-6)] * 10, np.ones(10))
+    cal.learn_many(forecasts, y)
+    plain = ScaleRecalibration()
+    plain.learn_many([Normal(0.0, 1e-6)] * 10, np.ones(10))
+    plain.learn_many(forecasts, y)
+    assert cal.predict_one(Normal(0.0, 1.0)).sd < plain.predict_one(Normal(0.0, 1.0)).sd / 5.0
