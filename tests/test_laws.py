@@ -127,7 +127,7 @@ def test_a_sequential_observation_of_weight_two_is_one_step(case, draw):
         cal.learn_one(observation.x, observation.y, 2.0)
         case.learn_many(twice, [observation._replace(w=1.0)] * 2)
     assert cal.n == twice.n
-    assert cal.state_dict() != twice.state_dict()
+    assert held(cal) != held(twice)
 
 
 @law(NEW)
@@ -164,14 +164,14 @@ def test_merging_is_concatenation_associative_and_commutative_with_the_empty_one
     parts = [draw(case.streams(cal, max_size=8)) for _ in range(3)]
     a, b, c = (learned(cal.clone(), part) for part in parts)
     left, right, turned = cal.clone(), through_json(c), cal.clone()
-    before = [other.state_dict() for other in (a, b, c)]
+    before = [held(other) for other in (a, b, c)]
     for part in (a, b, c):
         left.merge(part)  # ((0 + a) + b) + c
     right.merge(a)
     right.merge(cal.clone())
     turned.merge(b)
     turned.merge(right)  # (0 + b) + ((c + a) + 0)
-    assert [other.state_dict() for other in (a, b, c)] == before
+    assert [held(other) for other in (a, b, c)] == before
     b.learn_one(*case.good(cal)[1]._replace(t=8 * HALF_LIFE))  # and shares nothing with what it was merged into
     whole = learned(cal, [o for part in parts for o in part])
     case.assert_same(left, whole)
@@ -307,7 +307,7 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
         served = case.predictions(cal)
         broken = make_solvers_fail(cal)
         learned(cal, stream[2:])
-        before = cal.state_dict()
+        before = held(cal)
         found = case.predictions(cal)
         case.assert_possible(cal, case.places(cal))
         failed = cal.tally()["unsolved"]
@@ -316,7 +316,7 @@ def test_a_prediction_does_not_fail_where_a_solver_does(case):
         elif not hasattr(cal, "_method"):  # a binary subproblem that is new has no last map
             assert failed == 1
             assert_close(found, served, 0.0)
-        after = cal.state_dict()
+        after = held(cal)
         assert after["learned"].get("unsolved", 0) == failed
         assert after["learned"]["memory"] == before["learned"]["memory"]
         assert through_json(cal).tally()["unsolved"] == failed
@@ -395,12 +395,12 @@ def assert_copy_goes_on(case, draw, way):
     twin, later = COPIES[way](cal), draw(case.streams(cal))
     assert type(twin) is type(cal)
     assert twin.same_parameters(cal)
-    assert twin.state_dict() == cal.state_dict()
+    assert held(twin) == held(cal)
     assert twin.tally() == cal.tally()
     case.assert_same(twin, cal)
-    state = cal.state_dict()
+    state = held(cal)
     learned(twin, later)
-    assert cal.state_dict() == state, "learning on the copy has moved the original"
+    assert held(cal) == state, "learning on the copy has moved the original"
     case.assert_same(twin, learned(cal, later))
     assert twin.tally() == cal.tally()
 
@@ -408,11 +408,11 @@ def assert_copy_goes_on(case, draw, way):
 @law(ALL)
 def test_a_clone_holds_nothing_and_has_equal_parameters(case, draw):
     cal = draw(case.calibrators())
-    fresh, stream = cal.state_dict(), draw(case.streams(cal))
+    fresh, stream = held(cal), draw(case.streams(cal))
     learned(cal, stream)
     clone, before = cal.clone(), held(cal)
     assert clone.same_parameters(cal)
-    assert clone.state_dict() == fresh
+    assert held(clone) == fresh
     assert clone.n == 0.0
     assert repr(clone) == repr(cal)
     assert repr(cal).startswith(f"{type(cal).__name__}(")

@@ -78,15 +78,15 @@ def changed(cal: Any, **params: Any) -> Any:
     return type(cal)(**{**cal.params(), **params})
 
 
-def held(cal: Any) -> Any:
-    """The state without what a prediction may change: the start of the next solve, and the checksum over it."""
+def held(cal: Any) -> dict[str, Any]:
+    """The state of a calibrator without what the next solve starts from, which a prediction may change."""
     return _without_starts(cal.state_dict())
 
 
-def _without_starts(state: Any) -> Any:
-    if isinstance(state, dict):
-        return {name: _without_starts(value) for name, value in state.items() if name not in ("start", "check")}
-    return [_without_starts(value) for value in state] if isinstance(state, list) else state
+def _without_starts(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: _without_starts(value) for key, value in plain.items() if key not in ("check", "start")}
+    return list(map(_without_starts, plain)) if isinstance(plain, list) else plain
 
 
 def through_json(cal: Any) -> Any:
