@@ -79,13 +79,19 @@ def changed(cal: Any, **params: Any) -> Any:
 
 
 def held(cal: Any) -> dict[str, Any]:
-    """The state of a calibrator without what the next solve starts from, which a prediction may change."""
+    """The state of a calibrator without what a prediction may change.
+
+    That is what the next solve starts from, and the rounding of the sums of a window, whose edge a prediction as of
+    another time moves and the next call moves back: the observations of the window stand beside them.
+    """
     return _without_starts(cal.state_dict())
 
 
 def _without_starts(plain: Any) -> Any:
     if isinstance(plain, dict):
-        return {key: _without_starts(value) for key, value in plain.items() if key not in ("check", "start")}
+        window = "entries" in plain or "buffer" in plain
+        dropped = ("check", "start", "sums") if window else ("check", "start")
+        return {key: _without_starts(value) for key, value in plain.items() if key not in dropped}
     return list(map(_without_starts, plain)) if isinstance(plain, list) else plain
 
 
