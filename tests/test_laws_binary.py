@@ -368,13 +368,13 @@ def assert_bounded_or_growing(case, variants):
         sizes = []
         for scores in (first, 0.99 * first):
             cal.learn_many(scores, np.arange(len(scores)) % 2, None, np.zeros(len(scores)))
-            sizes.append(size_of(cal.state_dict()))
+            sizes.append(size_of(held(cal)))
         if not cal.bounded_memory:
             assert sizes[0] < sizes[1], params
         elif case.policy in ("decay", "time-decay"):  # how many cells have faded varies
             full = case.method(**{**cal.params(), "forgetting": Forever()})
             full.learn_many(first, np.zeros(len(first)))
-            assert sizes[1] <= size_of(full.state_dict()) + 8, params
+            assert sizes[1] <= size_of(held(full)) + 8, params
         else:
             assert sizes[0] == sizes[1], params
 

@@ -143,7 +143,7 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     >>> pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     >>> model = CrossCalibratedClassifier(pipeline, CrossVennAbers(folds=5))
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, Brier())
-    Brier: 0.083687
+    Brier: 0.083521
     >>> len(model.classifiers), model.calibrator.n
     (5, 1250.0)
     """

@@ -50,6 +50,7 @@ def fit_sigmoid(
     unit = RANGE_UNIT if np.abs(x).max(initial=0.0) > LARGEST_FEATURE else 1.0
     start = start[0] * unit, start[1]
     slope, offset, status, iterations, norm = sigmoid_fit.fit(x / unit, neg, pos, t_plus, t_minus, *start)
+    slope = max(slope, 0.0)  # which it is up to rounding
     return Solution(
         x=np.array([slope / unit, offset]),
         status=sigmoid_fit.STATUS[status],
