@@ -58,8 +58,15 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     assert weight(state) == ROWS
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("out", ["out.csv", "out.jsonl.gz"])
+@pytest.mark.parametrize(
+    ("out", "number"),
+    [
+        ("out.csv", signal.SIGKILL),
+        pytest.param("out.csv", signal.SIGTERM, marks=pytest.mark.full),
+        pytest.param("out.jsonl.gz", signal.SIGKILL, marks=pytest.mark.full),
+        ("out.jsonl.gz", signal.SIGTERM),
+    ],
+)
 def test_a_run_that_was_killed_goes_on_after_its_last_checkpoint(tmp_path: Path, out: str, number: int) -> None:
     source, state = save(tmp_path / "in.csv", made(20_000)), tmp_path / "state.json"
     expected = whole(tmp_path, source, "whole." + out.split(".", 1)[1])

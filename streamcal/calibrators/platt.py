@@ -11,7 +11,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit
 from streamcal.solvers.newton import fit_sigmoid
-from streamcal.states import LARGEST_START, number, row
+from streamcal.states import LARGEST_LINE, number, row
 
 #: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
 LARGEST_TARGET = math.nextafter(1.0, 0.0)
@@ -73,4 +73,4 @@ class Platt(TableCalibrator):
         return [solved.slope, solved.offset] if isinstance(solved, SigmoidMap) else None
 
     def _start_from(self, start: Any) -> SigmoidMap:
-        return SigmoidMap(self.scale, *row(number(0.0, LARGEST_START), number(-LARGEST_START, LARGEST_START))(start))
+        return SigmoidMap(self.scale, *row(number(0.0, LARGEST_LINE), number(-LARGEST_LINE, LARGEST_LINE))(start))

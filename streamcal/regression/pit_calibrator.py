@@ -140,6 +140,8 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         below, above = self._levels(weights)
         if self._normal:
             return RecalibrationMap(ScoreRamp(weights.knots, below, above, self.resolution is not None))
+        # Weights far apart may leave a rounding error by which one falls.
+        below = np.maximum.accumulate(below)
         knots, levels = np.concatenate(([0.0], weights.knots, [1.0])), np.concatenate(([0.0], below, [1.0]))
         return RecalibrationMap(Piecewise(knots, levels))
 
