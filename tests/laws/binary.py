@@ -78,7 +78,7 @@ OSQP_SOLVED = 1e-4
 CONIC_SOLVED = 5e-3
 #: By how much rounding may let a monotone map fall: a few units in the last place for the mean of each pool.
 MONOTONE_TO = 1e-13
-#: The bound that `CrossVennAbers` states where weights are many orders of magnitude apart.
+#: Where weights are many orders of magnitude apart; `CrossVennAbers` states 1e-7.
 MERGED_TO = 1e-8
 
 
