@@ -110,8 +110,14 @@ class TensorMoments(Statistic):
 
     def state(self) -> dict[str, Any]:
         moments, cross, weight, positive = self.sums.state()
-        sums = {"moments": moments.tolist(), "cross": cross.tolist(), "weight": weight, "positive": positive}
-        return {**sums, "count": self._count, "peak": self._peak}
+        weights = {"weight": float(weight), "positive": float(positive)}  # of NumPy where the kernel is not compiled
+        return {
+            "moments": moments.tolist(),
+            "cross": cross.tolist(),
+            **weights,
+            "count": self._count,
+            "peak": float(self._peak),
+        }
 
     def fields(self) -> Fields:
         sums = {"moments": numbers(len(self.sums.moments)), "cross": numbers(len(self.sums.cross))}
