@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from itertools import repeat
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import StreamcalError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
-from streamcal.metrics.base import check_probability
+from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
-from streamcal.parameters.types import Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time
 
 
 class Prediction(NamedTuple):
@@ -49,6 +54,11 @@ class Scoreboard:
         self.brier.update_checked(p, y, w)
         self.ece.update_checked(p, y, w)
         self.ratio.update_checked(p, y, w)
+
+    def update_forecasts(self, forecasts: Forecasts) -> None:
+        """`update` for many forecasts that have been checked already."""
+        for metric in (self.log_loss, self.brier, self.ece, self.ratio):
+            metric.update_forecasts(forecasts)
 
 
 class Prequential:
@@ -110,6 +120,57 @@ class Prequential:
             if weight:
                 self.difference.update_checked(prediction.calibrated, raw, label)
         return prediction
+
+    def step_many(
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray | None = None,
+        t: FloatArray | None = None,
+    ) -> FloatArray:
+        """A loop of `step` over arrays that have been checked; sums of measures differ by rounding.
+
+        Returns
+        -------
+        ndarray of shape (k, 1), or (k, 3) for a method with intervals
+            The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
+            those before the first that cannot be predicted or learned: `step` of that one says why.
+        """
+        found = self._predict_and_learn(scores, y, w, t)
+        count = len(found)
+        labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
+        self.rows += count
+        self.positives += int(np.count_nonzero(labels))
+        self.weighted |= bool((weights != 1.0).any())
+        calibrated = Forecasts.of(found[:, 0], labels, weights)
+        self.calibrated.update_forecasts(calibrated)
+        if self.raw is not None:
+            raw = Forecasts.of(scores[:count], labels, weights)
+            self.raw.update_forecasts(raw)
+            self.difference.update_forecasts(calibrated, raw)
+        return found
+
+    def _predict_and_learn(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+    ) -> FloatArray:
+        """The predictions of the observations before the first that raises an error; these are learned."""
+        calibrator, width = self.calibrator, 3 if self.calibrator.has_interval else 1
+        many: Any = getattr(calibrator, "predict_interval_learn_many" if width == 3 else "predict_learn_many")
+        if getattr(type(calibrator), many.__name__) is not getattr(Calibrator, many.__name__, None):
+            try:
+                return np.column_stack(np.atleast_2d(many(scores, y, w, t)))
+            except StreamcalError:  # of some row, and nothing was learned
+                return np.empty((0, width))
+        found: list[tuple[float, ...]] = []
+        weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
+        try:
+            for score, label, weight, time in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
+                p, interval = self._predict(score, time)
+                calibrator.learn_one(score, label, weight, time)
+                found.append((p, *(interval or ())))
+        except StreamcalError:
+            pass
+        return np.array(found, dtype=np.float64).reshape(-1, width)
 
 
 class _WithInterval(Protocol):

@@ -178,7 +178,8 @@ class LabelReader:
 
     def __init__(self, positive: str | None = None) -> None:
         self.positive = None if positive is None else positive.strip()
-        self._negative: str | None = None
+        #: The negative label, once there was one.
+        self.negative: str | None = None
 
     def __call__(self, value: Any) -> bool:
         return self._known(value) if self.positive is None else self._chosen(value)
@@ -186,11 +187,11 @@ class LabelReader:
     def _known(self, value: Any) -> bool:
         """A word of `parse_label`."""
         label = parse_label(value)
-        if not label and value != self._negative:
+        if not label and value != self.negative:
             word = label_text(value)
-            self._negative = self._negative or word
-            if (word in _MINUS_ONE and self._negative in _ZERO) or (word in _ZERO and self._negative in _MINUS_ONE):
-                raise RecordError(f"{word!r} in a column that has {self._negative!r}", "one of the two beside 1")
+            self.negative = self.negative or word
+            if (word in _MINUS_ONE and self.negative in _ZERO) or (word in _ZERO and self.negative in _MINUS_ONE):
+                raise RecordError(f"{word!r} in a column that has {self.negative!r}", "one of the two beside 1")
         return label
 
     def _chosen(self, value: Any) -> bool:
@@ -200,10 +201,10 @@ class LabelReader:
             raise _refused(None, f"{self.positive!r} or one other value")
         if word == self.positive:
             return True
-        self._negative = self._negative or word
-        if word != self._negative:
+        self.negative = self.negative or word
+        if word != self.negative:
             raise RecordError(
-                f"{_shown(word)} is a third label", f"{self.positive!r} (--positive) or {self._negative!r}"
+                f"{_shown(word)} is a third label", f"{self.positive!r} (--positive) or {self.negative!r}"
             )
         return False
 
