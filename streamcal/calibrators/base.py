@@ -18,7 +18,6 @@ from streamcal.parameters.inputs import (
     check_score,
     check_scores,
     check_weight,
-    none_is_zero,
 )
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -137,5 +136,8 @@ class Calibrator(Learner):
         """Coordinates, labels, weights and times, and how many scores are clamped; or an `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
         times = self._times(t, len(s))
-        clamped = self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
-        return self.scale.coordinates(s), labels, weights, times, clamped
+        x = self.scale.coordinates(s)
+        at_bound = (x == self.scale.lo) | (x == self.scale.hi)
+        if not at_bound.any():
+            return x, labels, weights, times, 0
+        return x, labels, weights, times, self.scale.count_clamped(s[at_bound & (weights > 0.0)])

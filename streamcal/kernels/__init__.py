@@ -17,6 +17,7 @@ USES = {
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
+    "hedging": ("fast_path", "online_newton"),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),

@@ -229,6 +229,29 @@ class Jumper(FixedShare):
         self.weight += w
         self._weigh()
 
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step.
+
+        It runs without the GIL.
+        """
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = x.shape[0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            for i in range(n):
+                if predicts:
+                    predictions[i] = self.predict(x[i])
+                if w[i] > 0.0:
+                    self.step(x[i], y[i], w[i])
+
     def state(self):
         """[V, R, weight learned] as plain data, for `load`."""
         return [*FixedShare.state(self), self.weight]
