@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
-import io
 import json
 import os
 import stat
