@@ -42,7 +42,7 @@ from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.parameters.settings import parse
-from streamcal.stream import durable
+from streamcal.stream import durable, reading, tables
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.run import Columns, Run
 
@@ -209,16 +209,20 @@ def test_lower_and_upper_where_the_method_has_them(stream: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("source", ["in.csv.gz", "in.jsonl", "in.parquet"])
-def test_memory_is_bounded(tmp_path: Path, source: str) -> None:
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """By the sizes of a block, of a batch and of a row group, which are smaller here."""
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(reading, "BATCH_ROWS", 1 << 10)
+    monkeypatch.setattr(tables, "GROUP_ROWS", 1 << 11)
     peaks = []
-    for rows in (100_000, 100_000, 200_000):  # the first warms caches up; more than a batch each
+    for rows in (3_000, 3_000, 15_000):  # the first warms caches up
         job = Run(OnlinePlatt(), str(save(tmp_path / source, made(rows))), Columns("score", "click"))
         job.out = str(tmp_path / source.replace("in", "out"))
         tracemalloc.start()
         job.execute()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 1_000_000  # the rows alone, as dicts, would take 40 MB more
+    assert peaks[2] - peaks[1] < 1_000_000  # the rows alone, as dicts, would take 6 MB more
 
 
 def test_a_live_pipe_gets_each_row_promptly(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def find_records(
                         flawed |= c != delimiter and c != LINE_FEED and c != CARRIAGE_RETURN
             while i < length:
                 c = text[i]
-                if c == delimiter or c == LINE_FEED or c == CARRIAGE_RETURN:
+                if c == delimiter or c == LINE_FEED or c == CARRIAGE_RETURN:  # noqa: SIM109
                     break
                 i += 1
             if i >= length:  # the record does not end here

@@ -42,9 +42,9 @@ class ProbabilityCells:
     Notes
     -----
     At most 2 ⋅ 24 ⋅ 512 + 1 = 24,577 cells, made when first needed: about 7 MB at most, and 2 MB for typical streams.
-    The sums are those of the observations themselves, not of cell centres. Cost: `add` and `take` O(1); `add_many` O(n),
-    and 1.4 MB until the next call of another method, which adds up O(c) cells; `merge` O(c) for c occupied cells of
-    `other`; iteration O(c log c).
+    The sums are those of the observations themselves, not of cell centres. Cost: `add` and `take` O(1); `add_many`
+    O(n), and 1.4 MB until the next call of another method, which adds up O(c) cells; `merge` O(c) for c occupied cells
+    of `other`; iteration O(c log c).
     """
 
     def __init__(self) -> None:

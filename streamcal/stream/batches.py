@@ -1,7 +1,7 @@
 """Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
 
-What is used of a batch is read by column; what is only passed on is not read. `rows` reads everything, record by record,
-for a batch with something wrong in it and for an output of another format.
+What is used of a batch is read by column; what is only passed on is not read. `rows` reads everything, record by
+record, for a batch with something wrong in it and for an output of another format.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The footer of a Parquet file, read and written so that row groups can be added to a file.
 
 Arrow writes a file from its beginning to its end. A row group that it has written to a file of its own stands in the
-bytes before the footer of that file, and holds its places there; moved to another file, the places have to be moved too.
+bytes before the footer of that file, which holds its places there; in another file the places are others.
 
-The footer is a `FileMetaData` in the compact protocol of Thrift: structures are lists of (number of the field, its type,
-value) here, whatever fields they have.
+The footer is a `FileMetaData` in the compact protocol of Thrift: structures are lists of (number of the field, its
+type, value) here, whatever fields they have.
 
 References
 ----------

@@ -71,7 +71,7 @@ class RecordReader:
         JSON), after which reading continues. By default the error is raised, after the rows before it were
         yielded.
     batch_rows
-        Maximum number of rows per batch.
+        Maximum number of rows per batch; by default `BATCH_ROWS`.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class RecordReader:
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "clicks.csv")
-    >>> _ = path.write_text("score,click\\\n0.10,0\\\n0.90,1\\\n")
+    >>> _ = path.write_text("score,click\\n0.10,0\\n0.90,1\\n")
     >>> with RecordReader(path) as reader:
     ...     for batch in reader:
     ...         print(reader.names, batch.numbers.tolist(), batch.rows[0])
@@ -102,7 +102,7 @@ class RecordReader:
         *,
         delimiter: str | None = None,
         on_bad_row: BadRowHandler | None = None,
-        batch_rows: int = BATCH_ROWS,
+        batch_rows: int | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
@@ -110,7 +110,7 @@ class RecordReader:
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
         #: What stands between the fields of CSV; None until the header was read, and of other formats.
         self.delimiter = delimiter or self.kind.delimiter
-        self._batch_rows = batch_rows
+        self._batch_rows = batch_rows or BATCH_ROWS
         self._on_bad_row = on_bad_row
         self._used: tuple[str, ...] = ()
         self._row = 0  # number of the last data row that was read
@@ -388,7 +388,7 @@ class RecordReader:
         if self.path == STANDARD_STREAM:
             raw = self._standard_input()
         else:
-            raw = self._closing.enter_context(open(self.path, "rb"))
+            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115
             self._share = _share_of_bytes(raw)
             if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) and raw.peek(len(ARROW_FILE)).startswith(ARROW_FILE):
                 table = self._closing.enter_context(pyarrow.ipc.open_file(raw))

@@ -286,7 +286,7 @@ class Run:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _parts(self, reader: RecordReader) -> Iterator[Batch]:
-        """The rows that were not learned before, as many at once as take long enough; an interrupt takes effect here."""
+        """The rows not learned before, as many at once as take long enough; an interrupt takes effect here."""
         batches = iter(reader)
         try:
             while True:

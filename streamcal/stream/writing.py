@@ -70,7 +70,7 @@ class RecordWriter:
     >>> with RecordWriter(path, ["score", "calibrated"]) as writer:
     ...     writer.write([{"score": "0.10", "calibrated": 0.125}])
     >>> path.read_text()
-    'score,calibrated\n0.10,0.125\n'
+    'score,calibrated\\n0.10,0.125\\n'
     """
 
     def __init__(
