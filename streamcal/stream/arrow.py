@@ -38,6 +38,24 @@ def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> A
     )
 
 
+def floats(values: FloatArray) -> Any:
+    """A column of these numbers. (`pyarrow.array` of an array imports pandas, where that is installed.)"""
+    content = pyarrow.py_buffer(np.ascontiguousarray(values))
+    return pyarrow.Array.from_buffers(pyarrow.float64(), len(values), [None, content])
+
+
+def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
+    """The values of a column of this type without missing ones, not copied. (Its `to_numpy` imports pandas.)"""
+    values = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
+    return values[column.offset : column.offset + len(column)]
+
+
+def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
+    """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
+    found = column.dictionary_encode(null_encoding="encode")
+    return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
+
+
 def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """The shortest texts that are read as these numbers, as offsets and bytes.
 
@@ -45,7 +63,7 @@ def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
     >>> offsets.tolist(), text.tobytes()
     ([0, 3, 4, 10], b'0.112.5e-7')
     """
-    column = pyarrow.array(values).cast(pyarrow.string())
+    column = floats(values).cast(pyarrow.string())
     if not len(column):
         return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
     _, offsets, content = column.buffers()

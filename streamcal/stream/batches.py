@@ -215,8 +215,7 @@ def _type_of(value: Any) -> Any:
 
 def _cells(column: Any) -> npt.NDArray[np.uint64]:
     """A number for each value of a column, whatever batch it is in: its bits, or the checksum of its text."""
-    if pyarrow.types.is_floating(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64).view(np.uint64)
-    found = column.dictionary_encode(null_encoding="encode")
-    codes = [crc32(repr(value).encode()) for value in found.dictionary.to_pylist()]
-    return np.array(codes or [0], dtype=np.uint64)[found.indices.to_numpy(zero_copy_only=False)]
+    if column.type == pyarrow.float64() and not column.null_count:
+        return arrow.as_array(column, np.uint64)
+    distinct, places = arrow.codes(column)
+    return np.array([crc32(repr(value).encode()) for value in distinct], dtype=np.uint64)[places]

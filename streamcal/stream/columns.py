@@ -16,7 +16,7 @@ import numpy.typing as npt
 from streamcal.kernels.logistic import sigmoids
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, pyarrow
+from streamcal.stream.arrow import ERRORS, as_array, codes, pyarrow
 from streamcal.stream.batches import Batch
 from streamcal.stream.records import LabelReader, RecordError
 
@@ -115,7 +115,9 @@ def _numbers(column: Any) -> FloatArray:
         raise ValueError("a value is missing or no number")
     if pyarrow.types.is_binary(column.type):
         column = column.cast(pyarrow.string())
-    return np.asarray(column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if pyarrow.types.is_decimal(column.type):
+        raise ValueError("Arrow may round a decimal in another way than Python")
+    return as_array(column.cast(pyarrow.float64()), np.float64)
 
 
 def _times(column: Any) -> FloatArray:
@@ -131,7 +133,7 @@ def _times(column: Any) -> FloatArray:
                 column = text.cast(pyarrow.timestamp("us", "UTC"))
     if column.null_count:
         raise ValueError("a time is missing")
-    micros = column.cast(pyarrow.timestamp("us", column.type.tz)).cast(pyarrow.int64()).to_numpy().astype(np.float64)
+    micros = as_array(column.cast(pyarrow.timestamp("us", column.type.tz)), np.int64)
     if (np.abs(micros) > EXACT).any():
         raise ValueError("a time that a double does not hold exactly")
     return micros / 1e6
@@ -139,16 +141,16 @@ def _times(column: Any) -> FloatArray:
 
 def _labels(column: Any, read: LabelReader) -> npt.NDArray[np.bool_] | None:
     """The labels in a column, each distinct value read once; None where one cannot be used."""
-    found = column.dictionary_encode(null_encoding="encode")
     before = read.negative
-    if len(found.dictionary) > MANY:
+    distinct, places = codes(column)
+    if len(distinct) > MANY:
         return None
     try:
-        values = [read(_as_read(value)) for value in found.dictionary.to_pylist()]
+        labels = np.array([read(_as_read(value)) for value in distinct], dtype=np.bool_)
     except RecordError:
         read.negative = before
         return None
-    return np.array(values, dtype=np.bool_)[found.indices.to_numpy(zero_copy_only=False)]
+    return labels[places]
 
 
 def _as_read(value: Any) -> Any:

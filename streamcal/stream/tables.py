@@ -118,7 +118,9 @@ class TableWriter:
         table = pyarrow.Table.from_batches(self._group)
         self._group.clear()
         sink = pyarrow.BufferOutputStream()
-        arrow.parquet().write_table(table, sink, row_group_size=max(len(table), 1))
+        # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
+        coded = [name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if not _is_float(kind)]
+        arrow.parquet().write_table(table, sink, row_group_size=max(len(table), 1), use_dictionary=coded)
         content = memoryview(sink.getvalue())
         own = Footer(content)
         pages = content[len(MAGIC) : len(content) - own.size]
@@ -167,3 +169,7 @@ def end_of_tables(path: str, size: int) -> int:
     except ERRORS:
         return size
     return os.path.getsize(path)
+
+
+def _is_float(kind: Any) -> bool:
+    return bool(pyarrow.types.is_floating(kind))

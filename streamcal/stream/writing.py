@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self, cast
 import numpy as np
 
 from streamcal.parameters.types import FloatArray
+from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
 from streamcal.stream.compression import opened_to_write
@@ -123,7 +124,7 @@ class RecordWriter:
             elif isinstance(batch, TableBatch) and self._tables is not None:
                 table = batch.table
                 for j, name in enumerate(added):
-                    table = table.append_column(name, pyarrow.array(np.ascontiguousarray(_column(values, j))))
+                    table = table.append_column(name, arrow.floats(_column(values, j)))
                 self._tables.write(table)
             else:
                 columns = [_column(values, j).tolist() for j in range(len(added))]
