@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 import streamcal
@@ -78,8 +80,12 @@ def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
 def save(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write rows in the format of the name, by other means than the program's own."""
     if path.suffix == ".parquet":
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(arrow.Table.from_pylist(rows), path)
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    if path.suffix in (".arrow", ".arrows"):
+        table = pa.Table.from_pylist(rows)
+        with (pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file)(path, table.schema) as writer:
+            writer.write_table(table)
         return path
     content = as_jsonl(rows) if ".jsonl" in path.name else as_csv(rows)
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
@@ -126,11 +132,13 @@ def stream(tmp_path: Path) -> Path:
 # -- what it reads and writes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.jsonl", "out.jsonl.gz", "out.parquet", "-"])
-@pytest.mark.parametrize("source", ["in.csv", "in.csv.gz", "in.jsonl", "in.jsonl.gz", "in.parquet", "-"])
+@pytest.mark.parametrize(
+    "target", ["out.csv", "out.csv.gz", "out.jsonl", "out.jsonl.lz4", "out.parquet", "out.arrow", "-"]
+)
+@pytest.mark.parametrize(
+    "source", ["in.csv", "in.csv.gz", "in.jsonl", "in.jsonl.gz", "in.parquet", "in.arrow", "in.arrows", "-"]
+)
 def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, source: str, target: str) -> None:
-    if "parquet" in source + target:
-        pytest.importorskip("pyarrow")
     rows = made()
     stdin = as_csv(rows) if source == "-" else None
     name = source if source == "-" else save(tmp_path / source, rows)
@@ -802,8 +810,6 @@ def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
     if content is not None:
         (tmp_path / name).write_bytes(content)
     line = the_line(run(tmp_path / name))
@@ -850,8 +856,6 @@ def test_skip_goes_on_and_the_rejects_have_row_column_reason_and_record(tmp_path
 
 @pytest.mark.parametrize("name", ["bad.csv", "bad.csv.gz", "bad.jsonl", "bad.parquet"])
 def test_rejects_of_a_long_bad_stretch_in_any_format(tmp_path: Path, name: str) -> None:
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
     source = tmp_path / "in.csv"
     bad = 3 * 512 + 5
     source.write_text("score,click\n0.5,1\n" + "oops\n" * bad)

@@ -56,8 +56,8 @@ def add_to_cells(
     for i in range(p.shape[0]):
         if w[i] <= 0.0:
             continue
-        place = floor(per_logit * (of_negative[i] - of_positive[i]))
-        k = 0 if place <= -last else 2 * last if place >= last else last + cython.cast(cython.Py_ssize_t, place)
+        place = per_logit * (of_negative[i] - of_positive[i])
+        k = 0 if place <= -last else 2 * last if place >= last else last + cython.cast(cython.Py_ssize_t, floor(place))
         table[k, 0] = min(table[k, 0], p[i])
         table[k, 1] = max(table[k, 1], p[i])
         table[k, 2] += 1.0

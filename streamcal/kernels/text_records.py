@@ -63,7 +63,7 @@ def find_records(
     field: cython.Py_ssize_t
     number: cython.Py_ssize_t
     slot: cython.Py_ssize_t
-    length: cython.Py_ssize_t = text.shape[0]
+    length: cython.Py_ssize_t = len(text)
     room: cython.Py_ssize_t = spans.shape[0]
     slots: cython.Py_ssize_t = wanted.shape[0]
     flawed: cython.bint

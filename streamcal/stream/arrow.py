@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
+# The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
+from pyarrow._compute import CastOptions, DictionaryEncodeOptions, call_function
+
 from streamcal.parameters.types import FloatArray
 
 #: Errors of Arrow about what it was given.
@@ -38,6 +41,11 @@ def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> A
     )
 
 
+def cast(column: Any, kind: Any) -> Any:
+    """`column.cast(kind)`."""
+    return call_function("cast", [column], CastOptions.safe(kind))
+
+
 def floats(values: FloatArray) -> Any:
     """A column of these numbers. (`pyarrow.array` of an array imports pandas, where that is installed.)"""
     content = pyarrow.py_buffer(np.ascontiguousarray(values))
@@ -52,7 +60,7 @@ def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
 
 def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
     """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
-    found = column.dictionary_encode(null_encoding="encode")
+    found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
     return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
 
 
@@ -63,7 +71,7 @@ def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
     >>> offsets.tolist(), text.tobytes()
     ([0, 3, 4, 10], b'0.112.5e-7')
     """
-    column = floats(values).cast(pyarrow.string())
+    column = cast(floats(values), pyarrow.string())
     if not len(column):
         return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
     _, offsets, content = column.buffers()

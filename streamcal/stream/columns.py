@@ -16,7 +16,7 @@ import numpy.typing as npt
 from streamcal.kernels.logistic import sigmoids
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, as_array, codes, pyarrow
+from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
 from streamcal.stream.batches import Batch
 from streamcal.stream.records import LabelReader, RecordError
 
@@ -114,10 +114,10 @@ def _numbers(column: Any) -> FloatArray:
     if column.null_count or pyarrow.types.is_boolean(column.type):
         raise ValueError("a value is missing or no number")
     if pyarrow.types.is_binary(column.type):
-        column = column.cast(pyarrow.string())
+        column = cast(column, pyarrow.string())
     if pyarrow.types.is_decimal(column.type):
         raise ValueError("Arrow may round a decimal in another way than Python")
-    return as_array(column.cast(pyarrow.float64()), np.float64)
+    return as_array(cast(column, pyarrow.float64()), np.float64)
 
 
 def _times(column: Any) -> FloatArray:
@@ -126,14 +126,14 @@ def _times(column: Any) -> FloatArray:
         try:
             return _numbers(column)
         except ERRORS:
-            text = column.cast(pyarrow.string())
+            text = cast(column, pyarrow.string())
             try:
-                column = text.cast(pyarrow.timestamp("us"))
+                column = cast(text, pyarrow.timestamp("us"))
             except ERRORS:
-                column = text.cast(pyarrow.timestamp("us", "UTC"))
+                column = cast(text, pyarrow.timestamp("us", "UTC"))
     if column.null_count:
         raise ValueError("a time is missing")
-    micros = as_array(column.cast(pyarrow.timestamp("us", column.type.tz)), np.int64)
+    micros = as_array(cast(column, pyarrow.timestamp("us", column.type.tz)), np.int64)
     if (np.abs(micros) > EXACT).any():
         raise ValueError("a time that a double does not hold exactly")
     return micros / 1e6
