@@ -1,4 +1,4 @@
-"""The kernel `text_records` against the csv module, and its two forms; batches of text and what becomes of the bytes."""
+"""The kernel `text_records` against the csv module, and its two forms; batches of text, and what becomes of them."""
 
 from __future__ import annotations
 
