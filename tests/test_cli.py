@@ -1076,6 +1076,88 @@ def test_no_file_of_a_run_overwrites_another(stream: Path, tmp_path: Path) -> No
     assert not out.exists()
 
 
+# -- closed and full streams, and long values -----------------------------------------------------------------------
+
+
+def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """A line for the shell in which "$@" is the program with these arguments."""
+    words = ["sh", "-c", command, "sh", *PROGRAM, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, timeout=PATIENCE)
+
+
+COLUMNS = ["--score", "score", "--label", "click", "--method", "ops"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ('"$@" <&-', ["-"], b"-: standard input is closed"),
+        ('"$@" >&-', ["{source}", "--out", "-"], b"-: standard output is closed"),
+        ('"$@" > /dev/full', ["{source}", "--out", "-"], b"-: cannot be written: No space left on device"),
+        ('"$@" > /dev/full', ["{source}"], b"standard output cannot be written: No space left on device"),
+        ('"$@" > /dev/full 2> /dev/full', ["{source}"], b""),
+    ],
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
+def test_streams_that_are_closed_or_full(stream: Path, command: str, options: list[str], message: bytes) -> None:
+    done = shell(command, "run", *(option.format(source=stream) for option in options), *COLUMNS)
+    assert done.returncode == USAGE_ERROR
+    lines = [line for line in done.stderr.splitlines() if line.startswith(b"streamcal: ")]
+    assert lines == [] if not message else lines[0].startswith(b"streamcal: " + message)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_a_run_without_standard_output_is_a_run(stream: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    assert shell('"$@" >&- 2>&-', "run", stream, *COLUMNS, "--out", out).returncode == 0
+    assert len(read(out)) == ROWS
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        ("score", ["--set", "x=" + "-" * LONG]),
+        ("score", ["--set", "x=" + "(" * LONG]),
+        ("score", ["--set", "x=" + "[" * LONG + "]" * LONG]),
+        ("score", ["--method", "x" * LONG]),
+        ("score", ["--window", "x" * LONG]),
+        ("score", ["--score", "x" * LONG]),
+        ("score", ["--scale", "\x1b[31m\a"]),
+        ("score", ["--label", "\x1b[31m\a"]),
+        ("9" * 100_000 + "x", []),
+        ("\x1b[31m\a", []),
+        ("\udcff", []),
+    ],
+)
+def test_messages_are_short_and_show_control_characters(tmp_path: Path, value: str, options: list[str]) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(f"score,{'n' * 100_000}\x1b,click\n{value},1,1\n".encode("utf-8", "surrogateescape"))
+    done = program("run", source, "--score", "score", "--label", "click", *options)
+    assert done.exit_code == USAGE_ERROR, done.output
+    assert len(done.stderr) < 3_000
+    assert all(c.isprintable() or c == "\n" for c in done.stderr)
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--method", "platt", "--set", "resolution=1000000000"],
+        ["--method", "venn-abers", "--set", "resolution=1000000000"],
+        ["--method", "histogram", "--set", "bins=1000000000"],
+        ["--method", "tops", "--set", "bins=1000000000"],
+        ["--method", "bernstein", "--set", "degree=1000000000"],
+        ["--method", "auto", "--set", "delay=1000000000"],
+    ],
+)
+def test_sizes_that_no_memory_has_are_refused(stream: Path, options: list[str]) -> None:
+    assert "=1000000000 is not possible; give " in the_line(run(stream, *options))
+
+
 # -- the other commands --------------------------------------------------------------------------------------------
 
 

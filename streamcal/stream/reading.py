@@ -27,7 +27,7 @@ from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch
 from streamcal.stream.compression import MAGIC, opened_to_read, recognised
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import RecordError, shown
 
 #: Most rows of a batch: tables have no more, and texts of short records.
 BATCH_ROWS = 1 << 16
@@ -39,6 +39,8 @@ TABLE_BYTES = 1 << 25
 LONGEST_RECORD = 1 << 24
 #: Bytes that a field of CSV may have, as for Python's csv module.
 LONGEST_FIELD = csv.field_size_limit()
+#: Names of columns in a message.
+MOST_SHOWN = 50
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: What a file of Arrow begins with, unlike a stream.
 ARROW_FILE = b"ARROW1"
@@ -146,7 +148,7 @@ class RecordReader:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
                 if self.delimiter is not None and len(self.names) == 1:
                     reason += "; if the one column is several, say with --delimiter what is between them"
-                raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
+                raise RecordError(reason, _listed(self.names), file=self.path, column=column)
         self._used = tuple(dict.fromkeys(columns))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -407,6 +409,12 @@ class RecordReader:
             for begin in range(0, len(table), self._batch_rows):
                 some = table.slice(begin, self._batch_rows)
                 yield TableBatch(self.names, self._numbered(len(some)), some)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names of columns for a message, the first ones of many."""
+    more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
+    return ", ".join(map(shown, names[:MOST_SHOWN])) + more
 
 
 def _json_object(record: str) -> Row:

@@ -21,6 +21,8 @@ LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
+#: Characters of a value in a message.
+LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.
 MISSING = "the value is missing"
 
@@ -74,7 +76,7 @@ class RecordError(InputError):
             for part in (
                 self.file,
                 None if self.row is None else f"row {self.row}",
-                None if self.column is None else f"column {self.column!r}",
+                None if self.column is None else f"column {shown(self.column)}",
             )
             if part is not None
         )
@@ -203,9 +205,7 @@ class LabelReader:
             return True
         self.negative = self.negative or word
         if word != self.negative:
-            raise RecordError(
-                f"{_shown(word)} is a third label", f"{self.positive!r} (--positive) or {self.negative!r}"
-            )
+            raise RecordError(f"{shown(word)} is a third label", f"{self.positive!r} (--positive) or {self.negative!r}")
         return False
 
 
@@ -233,10 +233,10 @@ def label_advice(values: Iterable[Any]) -> str:
     """
     words = list(dict.fromkeys(filter(None, map(label_text, values))))
     if len(words) > 2:
-        shown = ", ".join(map(_shown, words[:3])) + ("" if len(words) == 3 else ", …")
-        return f"the labels are {shown}: give a column with two values"
-    one = shlex.quote(words[0]) if words else "VALUE"
-    return f"the labels are {' and '.join(map(_shown, words))}: say which is positive, as in --positive {one}"
+        several = ", ".join(map(shown, words[:3])) + ("" if len(words) == 3 else ", …")
+        return f"the labels are {several}: give a column with two values"
+    one = shlex.quote(words[0]) if words and len(words[0]) <= LONGEST_SHOWN else "VALUE"
+    return f"the labels are {' and '.join(map(shown, words))}: say which is positive, as in --positive {one}"
 
 
 def parse_weight(value: Any) -> float:
@@ -294,10 +294,10 @@ def _number(value: Any, allowed: str) -> float:
 def _refused(value: Any, allowed: str) -> RecordError:
     if value is None or (isinstance(value, str) and not value.strip()):
         return RecordError(MISSING, allowed)
-    return RecordError(f"{_shown(value)} cannot be used", allowed)
+    return RecordError(f"{shown(value)} cannot be used", allowed)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The `repr` of the value, truncated if it is long."""
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
