@@ -76,7 +76,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             self._learn(*self._checked(score, y, w, t))
 
     #: Whether `_stream` has a compiled loop.
-    streams: ClassVar[bool] = False
+    streams: bool = False
 
     def _streamed(
         self,
@@ -116,7 +116,10 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return found
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
+        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held.
+
+        `version` of the memory is increased by 1 afterwards.
+        """
         raise NotImplementedError
 
     # -- predicting ----------------------------------------------------------------------------------------------

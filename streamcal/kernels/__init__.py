@@ -13,6 +13,7 @@ from pathlib import Path
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
     "bernstein": ("compensated",),
+    "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
