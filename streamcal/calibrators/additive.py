@@ -116,10 +116,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         return found
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held.
-
-        `version` of the memory is increased by 1 afterwards.
-        """
+        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
         raise NotImplementedError
 
     # -- predicting ----------------------------------------------------------------------------------------------

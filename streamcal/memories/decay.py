@@ -171,7 +171,7 @@ class CountDecay(_DecayingMemory[Held]):
             yield Piece(rows, stored, growths[:size], (nothing, nothing, nothing), PIECE)
             if before:
                 self._clock = float(clocks[before - 1])
-                self.version += 1
+            self.version += 1
             start += size
             if before < size:
                 self.learn(float(x[start - 1]), float(y[start - 1]), float(w[start - 1]), 0.0)

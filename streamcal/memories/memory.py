@@ -135,7 +135,7 @@ class Memory(Generic[Held]):
 
         The state after the last one is that of a loop of `learn`, to the last bit, in which rows of weight 0 are left
         out. None where there has to be a loop: under a policy by time, and where a window may have to sum anew what is
-        left beside an observation that outweighs it.
+        left beside an observation that outweighs it. After each piece `version` rises by 1, before anything else.
         """
         return self._pieces(x, y, w) if type(self).learn is Memory.learn else None
 
