@@ -89,8 +89,21 @@ class Calibrator(Learner):
         >>> HistogramBinning(1).predict_learn_many([0.5, 0.25, 0.75], [1, 0, 1]).tolist()
         [0.5, 1.0, 0.5]
         """
-        found = in_turn(self.predict_one, self.learn_one, self._rows(scores, y, w, t))
-        return like(scores, np.array(found, dtype=np.float64))
+        found = self._streamed(scores, y, w, t)
+        if found is None:
+            rows = self._rows(scores, y, w, t)
+            found = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
+        return like(scores, found)
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        """What `predict_learn_many` returns, by a compiled loop; None, and nothing is learned, where there is none."""
+        return None
 
     def _rows(
         self,

@@ -27,18 +27,18 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
-    def predict_learn_many(
+    def _streamed(
         self,
         scores: npt.ArrayLike,
         y: npt.ArrayLike,
-        w: npt.ArrayLike | None = None,
-        t: npt.ArrayLike | Sequence[Time] | None = None,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
     ) -> FloatArray:
         x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
         predictions = np.empty(len(x))
         self._stream(x, labels, weights, predictions)
         self._note(clamped)
-        return like(scores, predictions)
+        return predictions
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._stream(x, y, w, np.empty(0))

@@ -20,6 +20,7 @@ from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -68,6 +69,7 @@ class VennAbers(TreeCalibrator):
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
     reads_statistic = True
+    streams = True
     by_ratios = False  # a test object has the weight of one present observation
     is_fit = False
 
@@ -129,8 +131,24 @@ class VennAbers(TreeCalibrator):
         >>> lower.tolist(), upper.tolist()
         ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         """
-        rows = self._rows(scores, y, w, t)
-        return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
+        found = self._streamed_columns(2, scores, y, w, t)
+        if found is None:
+            rows = self._rows(scores, y, w, t)
+            return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
+        return like(scores, self._point(*found)), *like_both(scores, (found[0], found[1]))
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        found = self._streamed_columns(2, scores, y, w, t)
+        return None if found is None else self._point(*found)
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, *found)
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))

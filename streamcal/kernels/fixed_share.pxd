@@ -25,6 +25,12 @@ cdef class Jumper(FixedShare):
     cdef readonly double weight  # learned
     cdef const double[::1] _slopes
     cdef const double[::1] _offsets
+    cdef double[::1] _z  # of the calibrators where it has looked last
+    cdef double[::1] _e
 
     cpdef double predict(self, double x) noexcept nogil
     cpdef void step(self, double x, double y, double w) noexcept nogil
+    cdef void _look(self, double x) noexcept nogil
+    cdef double _mean(self) noexcept nogil
+    cdef double _log_of(self, Py_ssize_t k, double y) noexcept nogil
+    cdef void _learn(self, double y, double w) noexcept nogil

@@ -145,17 +145,20 @@ def stream(
     i: cython.Py_ssize_t
     n: cython.Py_ssize_t = x.shape[0]
     row: cython.Py_ssize_t
+    p: cython.double
+    z: cython.double[3] = [0.0, 0.0, 0.0]
     predicts: cython.bint = predictions.shape[0] > 0
     if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
         raise ValueError("lengths differ")
     with cython.nogil:
         for i in range(n):
-            row = bin_of(newton.predict(x[i]), bins._size)
+            p = newton._forecast(x[i], z)
+            row = bin_of(p, bins._size)
             if predicts:
                 predictions[i] = bins._forecast(row)
             if w[i] > 0.0:
                 bins._learn(row, y[i], w[i])
-                newton.step(x[i], y[i], w[i])
+                newton._learn(z, p, y[i], w[i])
 
 
 @cython.final

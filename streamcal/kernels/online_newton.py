@@ -250,34 +250,48 @@ class OnlineNewton:
     def predict(self, x: cython.double) -> cython.double:
         """σ(θ·z) at the log-odds x."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
-        if self._size == 2:
-            _set_features(2, x, z)
-            return _sigmoid_of(2, self._theta, z)
-        _set_features(3, x, z)
-        return _sigmoid_of(3, self._theta, z)
+        return self._forecast(x, z)
 
     @cython.ccall
     @cython.nogil
     @cython.exceptval(check=False)
     def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """One step on the label y at the log-odds x, of weight w."""
-        if self._size == 2:
-            self._step(2, x, y, w)
-        else:
-            self._step(3, x, y, w)
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        p: cython.double = self._forecast(x, z)
+        self._learn(z, p, y, w)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _step(self, size: cython.Py_ssize_t, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+    def _forecast(self, x: cython.double, z: cython.p_double) -> cython.double:
+        """Set z, and return σ(θ·z)."""
+        if self._size == 2:
+            _set_features(2, x, z)
+            return _sigmoid_of(2, self._theta, z)
+        _set_features(3, x, z)
+        return _sigmoid_of(3, self._theta, z)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _learn(self, z: cython.p_double, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """One step on the label y at z, where p was forecast."""
+        if self._size == 2:
+            self._step(2, z, w * (p - y), w)
+        else:
+            self._step(3, z, w * (p - y), w)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _step(self, size: cython.Py_ssize_t, z: cython.p_double, error: cython.double, w: cython.double) -> cython.void:
+        """One step of weight w, of the gradient error·z."""
         k: cython.Py_ssize_t
-        z: cython.double[3] = [0.0, 0.0, 0.0]
         g: cython.double[3] = [0.0, 0.0, 0.0]
         target: cython.double[3] = [0.0, 0.0, 0.0]
-        error: cython.double
         damping: cython.double
-        _set_features(size, x, z)
-        error = w * (_sigmoid_of(size, self._theta, z) - y)
         self.weight = self._discount * self.weight + w
         if self._discount < 1.0:
             for k in range(size):
@@ -364,16 +378,19 @@ class OnlineNewton:
     ):
         """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step."""
         i: cython.Py_ssize_t
+        p: cython.double
+        z: cython.double[3] = [0.0, 0.0, 0.0]
         n: cython.Py_ssize_t = x.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         with cython.nogil:
             for i in range(n):
+                p = self._forecast(x[i], z)
                 if predicts:
-                    predictions[i] = self.predict(x[i])
+                    predictions[i] = p
                 if w[i] > 0.0:
-                    self.step(x[i], y[i], w[i])
+                    self._learn(z, p, y[i], w[i])
 
     def parameters(self):
         """θ, as a tuple."""
