@@ -142,7 +142,8 @@ def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, sourc
     rows = made()
     stdin = as_csv(rows) if source == "-" else None
     name = source if source == "-" else save(tmp_path / source, rows)
-    out = tmp_path / target if target != "-" else tmp_path / ("shown.jsonl" if "jsonl" in source else "shown.csv")
+    shown = next((format for format in ("jsonl", "arrows") if format[:5] in source), "csv")
+    out = tmp_path / target if target != "-" else tmp_path / f"shown.{shown}"
     result = run(name, "--out", out if target != "-" else "-", stdin=stdin)
     assert result.exit_code == 0, result.output
     if target == "-":
@@ -294,7 +295,7 @@ def test_it_says_whether_calibration_is_better(
     if method == "always 0.9":
         method = "identity"
         monkeypatch.setattr(REGISTRY["identity"], "predict_one", lambda self, score, t=None: 0.9)
-        monkeypatch.setattr(REGISTRY["identity"], "predict_learn_many", Calibrator.predict_learn_many)
+        monkeypatch.setattr(REGISTRY["identity"], "_streamed", Calibrator._streamed)
     lines = run(biased(tmp_path, score), "--method", method).stdout.splitlines()
     said = next(line for line in lines if line.startswith(verdict))
     assert "95 % confidence sequence: " in said
@@ -702,7 +703,7 @@ def test_a_solver_that_gives_up_names_the_row(
         return predict(self, score, t)
 
     monkeypatch.setattr(Platt, "predict_one", giving_up)
-    monkeypatch.setattr(Platt, "predict_learn_many", Calibrator.predict_learn_many)
+    monkeypatch.setattr(Platt, "_streamed", Calibrator._streamed)
     out, state = tmp_path / "out.csv", tmp_path / "state.json"
     line = the_line(run(stream, "--method", "platt", "--on-error", on_error, "--out", out, "--state", state))
     assert line == f"{stream}, row 8: it ended with status 'cycling'"

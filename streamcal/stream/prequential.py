@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -154,29 +154,35 @@ class Prequential:
         self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
     ) -> FloatArray:
         """The predictions of the observations before the first that raises an error; these are learned."""
-        calibrator, width = self.calibrator, 3 if self.calibrator.has_interval else 1
-        many: Any = getattr(calibrator, "predict_interval_learn_many" if width == 3 else "predict_learn_many")
-        if getattr(type(calibrator), many.__name__) is not getattr(Calibrator, many.__name__, None):
-            try:
-                return np.column_stack(np.atleast_2d(many(scores, y, w, t)))
-            except StreamcalError:  # of some row, and nothing was learned
-                return np.empty((0, width))
-        found: list[tuple[float, ...]] = []
+        calibrator = self.calibrator
+        try:  # compiled loops, which learn all or nothing
+            if calibrator.has_interval:
+                return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
+            predictions = calibrator._streamed(scores, y, w, t)
+        except StreamcalError:
+            return np.empty((0, 3 if calibrator.has_interval else 1))
+        if predictions is not None:
+            return predictions[:, np.newaxis]
+        found: list[float] = []
         weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
         try:
             for score, label, weight, time in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
-                p, interval = self._predict(score, time)
+                p = calibrator.predict_one(score, time)
                 calibrator.learn_one(score, label, weight, time)
-                found.append((p, *(interval or ())))
-        except StreamcalError:
+                found.append(p)
+        except StreamcalError:  # a solver that fails, or a time too far ahead
             pass
-        return np.array(found, dtype=np.float64).reshape(-1, width)
+        return np.array(found, dtype=np.float64)[:, np.newaxis]
 
 
 class _WithInterval(Protocol):
     """A calibrator with intervals."""
 
     def predict_with_interval_one(self, score: float, t: Time | None) -> tuple[float, tuple[float, float]]: ...
+
+    def predict_interval_learn_many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
 def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:

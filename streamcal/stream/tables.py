@@ -60,7 +60,7 @@ class TableWriter:
         self._footer: Footer | None = None
         self._end = 0  # where the next row group begins
         self._writer: Any = None  # of Arrow
-        self._overwrites = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        self._overwrites = _is_regular(file)
         if append_at is not None:
             self._continue(append_at)
 
@@ -169,6 +169,14 @@ def end_of_tables(path: str, size: int) -> int:
     except ERRORS:
         return size
     return os.path.getsize(path)
+
+
+def _is_regular(file: BinaryIO) -> bool:
+    """Whether what was written can be overwritten: not in a pipe, nor in what stands in for standard output."""
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
 
 
 def _is_float(kind: Any) -> bool:
