@@ -15,7 +15,6 @@ from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
@@ -447,6 +446,12 @@ def failing() -> Iterator[None]:
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
     """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda rows, share: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
@@ -455,8 +460,7 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None, rows=0)
 
         def tell(rows: int, share: float | None) -> None:
