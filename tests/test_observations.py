@@ -20,25 +20,12 @@ from hypothesis import strategies as st
 
 from streamcal import Isotonic, OnlinePlatt, VennAbers, Window
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
-from streamcal.stream.columns import SCORES, Columns, Observations, observations
+from streamcal.stream.columns import SCORES, Columns, FieldReader, Observation, Observations
 from streamcal.stream.prequential import Prequential
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.records import (
-    PARSED_AS_PROBABILITY,
-    LabelReader,
-    RecordError,
-    parse_probability,
-    parse_score,
-    parse_time,
-    parse_weight,
-)
+from streamcal.stream.records import RecordError
 
 COLUMNS = Columns("score", "click", "t", "w")
-PARSED: dict[str, Callable[[Any], float]] = {
-    "finite": parse_score,
-    "probability": parse_probability,
-    **PARSED_AS_PROBABILITY,
-}
 #: More rows than `FEW`, so that Arrow reads JSON.
 FILLING = 100
 
@@ -47,19 +34,16 @@ def by_column(path: Path, kind: str) -> Observations | None:
     with RecordReader(path) as reader:
         reader.require(*COLUMNS.used())
         (batch,) = [batch for batch in reader if len(batch)]
-    return observations(batch, COLUMNS, SCORES[kind], LabelReader())
+    return FieldReader(COLUMNS, kind).many(batch)
 
 
-def by_row(path: Path, kind: str) -> list[tuple[float, bool, float, float]] | None:
+def by_row(path: Path, kind: str) -> list[Observation] | None:
     """None where a row is refused."""
-    read_label = LabelReader()
+    fields = FieldReader(COLUMNS, kind)
     with RecordReader(path) as reader:
         rows = [row for batch in reader for row in batch.rows]
     try:
-        return [
-            (PARSED[kind](row["score"]), read_label(row["click"]), parse_weight(row["w"]), parse_time(row["t"]))
-            for row in rows
-        ]
+        return [fields.one(row) for row in rows]
     except RecordError:
         return None
 
@@ -200,11 +184,11 @@ def test_columns_of_tables(tmp_path: Path, columns: dict[str, Any], surely: bool
 
 def test_a_label_reader_that_was_refused_has_seen_nothing(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("score,click,w,t\n0.5,-1,1,1\n0.5,0,1,1\n")
-    read = LabelReader()
+    fields = FieldReader(COLUMNS, "finite")
     with RecordReader(tmp_path / "in.csv") as reader:
         reader.require(*COLUMNS.used())
-        assert [observations(batch, COLUMNS, SCORES["finite"], read) for batch in reader] == [None]
-    assert read.negative is None
+        assert [fields.many(batch) for batch in reader] == [None]
+    assert fields._label_of.negative is None
 
 
 # -- predicting, learning and measuring by column ------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,18 @@ from streamcal.kernels.logistic import sigmoids
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
-from streamcal.stream.batches import Batch
-from streamcal.stream.records import LabelReader, RecordError
+from streamcal.stream.batches import Batch, Row
+from streamcal.stream.records import (
+    MISSING,
+    PARSED_AS_PROBABILITY,
+    LabelReader,
+    RecordError,
+    label_advice,
+    parse_probability,
+    parse_score,
+    parse_time,
+    parse_weight,
+)
 
 #: Distinct labels of a batch above which they are no labels of two classes.
 MANY = 100
@@ -42,9 +52,17 @@ class Columns:
         return [name for name in (self.score, self.label, self.time, self.weight) if name is not None]
 
 
-@dataclass(frozen=True)
-class Observations:
-    """The fields of some rows, parsed, an array each."""
+class Observation(NamedTuple):
+    """The fields of a row, parsed; in the order of the arguments of `learn_one`."""
+
+    score: float
+    y: bool
+    w: float
+    t: float | None
+
+
+class Observations(NamedTuple):
+    """The fields of some rows, parsed, an array each; in the same order."""
 
     scores: FloatArray
     labels: npt.NDArray[np.bool_]
@@ -52,32 +70,57 @@ class Observations:
     times: FloatArray | None
 
 
-def observations(
-    batch: Batch, columns: Columns, score_of: Callable[[FloatArray], FloatArray | None], read_label: LabelReader
-) -> Observations | None:
-    """The fields of a batch; None where one of them cannot be used, or only `records.py` can tell.
+class FieldReader:
+    """Reads the fields of a run, of one row or of a batch.
 
     Parameters
     ----------
-    batch : Batch
     columns : Columns
-    score_of : callable
-        One of `SCORES`.
-    read_label : LabelReader
-        It has seen the labels of the batch afterwards, or none of them.
+    scores : {"finite", "probability", "percent", "logit"}
+        What the scores are: any finite numbers, or probabilities, or what stands for them.
     """
-    w = t = None
-    try:
-        scores = score_of(_numbers(batch.column(columns.score)))
-        if columns.weight is not None:
-            w = _numbers(batch.column(columns.weight))
-        if columns.time is not None:
-            t = _times(batch.column(columns.time))
-        usable = scores is not None and (w is None or _are_weights(w)) and (t is None or bool(np.isfinite(t).all()))
-        labels = _labels(batch.column(columns.label), read_label) if usable else None
-    except ERRORS:
-        return None
-    return None if scores is None or labels is None else Observations(scores, labels, w, t)
+
+    def __init__(self, columns: Columns, scores: str) -> None:
+        self._columns = columns
+        self._score_of, self._scores_of = SCORES[scores]
+        self._label_of = LabelReader(columns.positive)
+
+    def many(self, batch: Batch) -> Observations | None:
+        """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
+        columns, w, t = self._columns, None, None
+        try:
+            scores = self._scores_of(_numbers(batch.column(columns.score)))
+            if columns.weight is not None:
+                w = _numbers(batch.column(columns.weight))
+            if columns.time is not None:
+                t = _times(batch.column(columns.time))
+            usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
+            labels = _labels(batch.column(columns.label), self._label_of) if usable else None
+        except ERRORS:
+            return None
+        return None if scores is None or labels is None else Observations(scores, labels, w, t)
+
+    def one(self, row: Row) -> Observation:
+        """The fields of a row; its `RecordError` names the column."""
+        columns = self._columns
+        w, t = 1.0, None
+        try:
+            score = self._score_of(row.get(column := columns.score))
+            y = self._label_of(row.get(column := columns.label))
+            if columns.weight is not None:
+                w = parse_weight(row.get(column := columns.weight))
+            if columns.time is not None:
+                t = parse_time(row.get(column := columns.time))
+        except RecordError as error:
+            error.column = column
+            raise
+        return Observation(score, y, w, t)
+
+    def advise(self, error: RecordError, rows: list[Row]) -> None:
+        """Add to the error of a label that is no known word which labels there are, and what to give."""
+        columns = self._columns
+        if error.column == columns.label and columns.positive is None and error.reason != MISSING:
+            error.allowed = f"{error.allowed}; {label_advice(row.get(columns.label) for row in rows)}"
 
 
 def _finite(scores: FloatArray) -> FloatArray | None:
@@ -96,12 +139,12 @@ def _log_odds(scores: FloatArray) -> FloatArray | None:
     return sigmoids(scores) if np.isfinite(scores).all() else None
 
 
-#: How numbers are read as scores, None where one is refused: of any finite size, as probabilities, and by `--scale`.
-SCORES: dict[str, Callable[[FloatArray], FloatArray | None]] = {
-    "finite": _finite,
-    "probability": _probabilities,
-    "percent": _percentages,
-    "logit": _log_odds,
+#: How one field, and an array of numbers, are read as scores; None where a number is refused. The last two by `--scale`.
+SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]] = {
+    "finite": (parse_score, _finite),
+    "probability": (parse_probability, _probabilities),
+    "percent": (PARSED_AS_PROBABILITY["percent"], _percentages),
+    "logit": (PARSED_AS_PROBABILITY["logit"], _log_odds),
 }
 
 

@@ -19,6 +19,14 @@ from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray, Label, Time
 
+#: Columns that the output has in addition to those of the input; the last two where the method has an interval.
+ADDED = ("calibrated", "lower", "upper")
+
+
+def added_columns(calibrator: Calibrator) -> tuple[str, ...]:
+    """The names of the columns that hold the predictions of a calibrator."""
+    return ADDED if calibrator.has_interval else ADDED[:1]
+
 
 class Prediction(NamedTuple):
     """A prediction made before its label was learned, with the interval if the method has one."""

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,26 +21,14 @@ from streamcal.errors import ClockError, InputError, SolverError, StateError, St
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
-from streamcal.stream.columns import SCORES, Columns, observations
+from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
-from streamcal.stream.prequential import Prediction, Prequential
+from streamcal.stream.prequential import Prediction, Prequential, added_columns
 from streamcal.stream.reading import BadRowHandler, RecordReader
-from streamcal.stream.records import (
-    MISSING,
-    PARSED_AS_PROBABILITY,
-    LabelReader,
-    RecordError,
-    label_advice,
-    parse_probability,
-    parse_score,
-    parse_time,
-    parse_weight,
-)
+from streamcal.stream.records import RecordError
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.writing import RecordWriter, to_json
 
-#: Columns that the output has in addition to those of the input.
-CALIBRATED, LOWER, UPPER = "calibrated", "lower", "upper"
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
 REJECT_COLUMNS = ("row", "column", "reason", "record")
@@ -50,15 +38,6 @@ FIRST_ROWS = 16
 SHORTEST, LONGEST = 0.05, 0.2
 #: Seconds between two checkpoints: what a crash may cost, and a fraction of a percent of the time of a run.
 KEEP_EVERY = 30.0
-
-
-class Observation(NamedTuple):
-    """The fields of a row, parsed; in the order of the arguments of `learn_one`."""
-
-    score: float
-    y: bool
-    w: float
-    t: float | None
 
 
 @dataclass
@@ -138,14 +117,10 @@ class Run:
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
-        self._parse_score: Callable[[Any], float]
-        self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
-        self._scores_of = SCORES[self.unit or ("finite" if self.evaluation.raw is None else "probability")]
-        if self.unit is not None:
-            if self.evaluation.raw is None:
-                raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
-            self._parse_score = PARSED_AS_PROBABILITY[self.unit]
-        self._parse_label = LabelReader(self.columns.positive)
+        if self.unit is not None and self.evaluation.raw is None:
+            raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
+        scores = "finite" if self.evaluation.raw is None else "probability"
+        self._fields = FieldReader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []  # those not counted yet: the reader is ahead of what is learned
         self._rows_at_once = FIRST_ROWS
@@ -157,7 +132,7 @@ class Run:
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
-        self._added = (CALIBRATED, LOWER, UPPER) if self.calibrator.has_interval else (CALIBRATED,)
+        self._added = added_columns(self.calibrator)
         # While rows are learned and written, an interrupt takes effect after the part of a batch, so that output and
         # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
@@ -324,9 +299,9 @@ class Run:
         """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
         found = None
         if self._keys_fit(part):
-            found = observations(part, self.columns, self._scores_of, self._parse_label)
+            found = self._fields.many(part)
         if found is not None:
-            values = self.evaluation.step_many(found.scores, found.labels, found.weights, found.times)
+            values = self.evaluation.step_many(*found)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
                 self._note_time(float(found.times[: len(done)].max()))
@@ -350,7 +325,7 @@ class Run:
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
-                        self._advise(error, part.rows)
+                        self._fields.advise(error, part.rows)
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
@@ -368,7 +343,9 @@ class Run:
         """Predict and learn one row; what the output adds to it."""
         if self._known is not None:
             self._check_keys(row)
-        observation = self._parse(row)
+        observation = self._fields.one(row)
+        if observation.t is not None:
+            self._note_time(observation.t)
         try:
             return _values(self.evaluation.step(*observation))
         except InputError as error:
@@ -384,28 +361,6 @@ class Run:
 
     def _note_time(self, t: float) -> None:
         self.latest = t if self.latest is None else max(self.latest, t)
-
-    def _parse(self, row: Row) -> Observation:
-        """The fields of a row; its `RecordError` names the column."""
-        columns = self.columns
-        w, t = 1.0, None
-        try:
-            score = self._parse_score(row.get(column := columns.score))
-            y = self._parse_label(row.get(column := columns.label))
-            if columns.weight is not None:
-                w = parse_weight(row.get(column := columns.weight))
-            if columns.time is not None:
-                t = parse_time(row.get(column := columns.time))
-                self._note_time(t)
-        except RecordError as error:
-            error.column = column
-            raise
-        return Observation(score, y, w, t)
-
-    def _advise(self, error: RecordError, rows: list[Row]) -> None:
-        """Add to the error of a label that is no known word which labels there are, and what to give."""
-        if error.column == self.columns.label and self.columns.positive is None and error.reason != MISSING:
-            error.allowed = f"{error.allowed}; {label_advice(row.get(self.columns.label) for row in rows)}"
 
     def _keys_fit(self, part: Batch) -> bool:
         """Whether no row has a column that `_check_keys` would refuse; False also where only the row can tell."""
