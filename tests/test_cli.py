@@ -45,8 +45,9 @@ from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.parameters.settings import parse
 from streamcal.stream import durable, reading, tables
+from streamcal.stream.columns import Columns
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.run import Columns, Run
+from streamcal.stream.run import Run
 
 PROGRAM = [sys.executable, "-P", "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300

@@ -29,9 +29,10 @@ from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
-from streamcal.stream.run import KEEP_EVERY, Columns, Run, same_file
+from streamcal.stream.run import KEEP_EVERY, Run, same_file
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow
+import pyarrow as pyarrow
 
 # The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
 from pyarrow._compute import CastOptions, DictionaryEncodeOptions, call_function

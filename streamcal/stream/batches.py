@@ -88,7 +88,7 @@ class TextBatch(Batch):
     ) -> memoryview:
         """The records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
         offsets, texts = arrow.as_text(np.empty(0) if values is None else values.ravel())
-        return joined_records(self.text, self.spans, dropped, list(before), offsets, texts, after).data  # type: ignore[no-any-return]
+        return joined_records(self.text, self.spans, dropped, list(before), offsets, texts, after).data
 
     def take(self, places: Places) -> Self:
         return replace(self, numbers=self.numbers[places], spans=self.spans[places])

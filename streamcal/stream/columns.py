@@ -139,7 +139,7 @@ def _log_odds(scores: FloatArray) -> FloatArray | None:
     return sigmoids(scores) if np.isfinite(scores).all() else None
 
 
-#: How one field, and an array of numbers, are read as scores; None where a number is refused. The last two by `--scale`.
+#: How one field, and an array of numbers, are read as scores; None where a number is refused.
 SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]] = {
     "finite": (parse_score, _finite),
     "probability": (parse_probability, _probabilities),

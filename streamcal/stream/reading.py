@@ -358,7 +358,9 @@ class RecordReader:
 
     def _json_by_python(self, text: memoryview, spans: npt.NDArray[np.int64]) -> Iterator[Batch]:
         """The lines one by one, without spaces around them; blank ones are passed over."""
-        kept, objects, errors = [], [], {}
+        kept: list[tuple[int, int, int]] = []
+        objects: list[Row] = []
+        errors: dict[int, RecordError] = {}
         for begin, end, fields in spans.tolist():
             record = bytes(text[begin:end])
             begin, end = begin + len(record) - len(record.lstrip()), end - len(record) + len(record.rstrip())
