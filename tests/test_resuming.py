@@ -65,6 +65,7 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     [
         ("out.csv", signal.SIGKILL),
         pytest.param("out.csv", signal.SIGTERM, marks=pytest.mark.full),
+        ("out.parquet", signal.SIGKILL),
         pytest.param("out.jsonl.gz", signal.SIGKILL, marks=pytest.mark.full),
         ("out.jsonl.gz", signal.SIGTERM),
     ],
@@ -240,6 +241,17 @@ def test_a_parquet_output_of_a_pipe_goes_on(tmp_path: Path) -> None:
     for part in (rows[:100], rows[100:]):
         assert run("-", "--method", "ops", "--out", out, "--state", state, stdin=as_csv(part)).exit_code == 0
     assert read(out) == whole(tmp_path, save(tmp_path / "in.csv", rows), "whole.parquet")
+
+
+def test_a_parquet_output_is_not_continued_with_other_columns(tmp_path: Path) -> None:
+    state, out = tmp_path / "state.json", tmp_path / "out.parquet"
+    options = ["--method", "ops", "--out", out, "--state", state]
+    assert run("-", *options, stdin=as_csv(made(100))).exit_code == 0
+    before = read(out)
+    other = as_csv([{"score": 0.5, "click": 1}] * 100)
+    assert "the rows have other columns than those in the file" in the_line(run("-", *options, stdin=other))
+    assert read(out) == before
+    assert weight(state) == 100
 
 
 def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:

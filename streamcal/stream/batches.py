@@ -217,5 +217,8 @@ def _cells(column: Any) -> npt.NDArray[np.uint64]:
     """A number for each value of a column, whatever batch it is in: its bits, or the checksum of its text."""
     if column.type == pyarrow.float64() and not column.null_count:
         return arrow.as_array(column, np.uint64)
-    distinct, places = arrow.codes(column)
+    try:
+        distinct, places = arrow.codes(column)
+    except arrow.ERRORS:  # a type whose values cannot be compared
+        return np.array([crc32(repr(value).encode()) for value in column.to_pylist()], dtype=np.uint64)
     return np.array([crc32(repr(value).encode()) for value in distinct], dtype=np.uint64)[places]

@@ -57,6 +57,7 @@ class TableWriter:
         self._names = tuple(names)
         self._types = dict(types or {})
         self._group: list[Any] = []
+        self._schema: Any = None  # of the row groups
         self._footer: Footer | None = None
         self._end = 0  # where the next row group begins
         self._writer: Any = None  # of Arrow
@@ -108,8 +109,8 @@ class TableWriter:
                 self._footer = Footer.of(self.path)
             except ERRORS as error:
                 raise RecordError(f"cannot be continued: {error}", "another file", file=self.path) from None
+            self._schema, self._end = schema, size
             self._types = dict(zip(schema.names, schema.types, strict=True))
-            self._end = size
 
     def _write_group(self) -> None:
         """Write the rows held as a row group, and the footer."""
@@ -117,6 +118,10 @@ class TableWriter:
             return
         table = pyarrow.Table.from_batches(self._group)
         self._group.clear()
+        self._schema = table.schema if self._schema is None else self._schema
+        if not table.schema.equals(self._schema):
+            allowed = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+            raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
         sink = pyarrow.BufferOutputStream()
         # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
         coded = [name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if not _is_float(kind)]
