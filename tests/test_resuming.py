@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ import streamcal
 from streamcal.states import signed
 from streamcal.stream import checkpoints, durable
 from streamcal.stream.checkpoints import Checkpoint, Position
+from streamcal.stream.columns import Columns
 from streamcal.stream.reading import RecordReader
+from streamcal.stream.run import Run
 from streamcal.stream.writing import RecordWriter
 
 ROWS = 3_000
@@ -233,6 +236,34 @@ def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
     assert len(read(copy)) == weight(state) >= 1_000
     assert run(source, "--method", "ops", "--out", out, "--state", state).exit_code == 0
     assert read(out) == whole(tmp_path, source, "whole.parquet")
+
+
+@pytest.mark.parametrize("bad", [5, 290])
+def test_an_interrupt_among_rows_that_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: int
+) -> None:
+    """The state counts the rows before it and no other, whichever part of a batch they are in."""
+    rows = made(300)
+    rows[bad]["click"] = "?"
+    source, state = save(tmp_path / "in.csv", rows), tmp_path / "state.json"
+    calibrator = streamcal.OnlinePlatt()
+    job = Run(calibrator, str(source), Columns("score", "click"), skip=True, out=str(tmp_path / "out.csv"))
+    job.keep = partial(checkpoints.save, calibrator, state)
+    step = job.evaluation.step
+
+    def interrupting(*observation: Any) -> Any:
+        if calibrator.n == bad - 3:
+            job.interrupt()
+        return step(*observation)
+
+    monkeypatch.setattr(job.evaluation, "step", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        job.execute()
+    assert weight(state) == checkpoints.load(state)[1].inputs[0].rows == len(read(tmp_path / "out.csv")) == bad - 2
+    options = ["--method", "ops", "--state", state, "--out", tmp_path / "out.csv", "--on-error", "skip"]
+    assert run(source, *options).exit_code == 0
+    assert read(tmp_path / "out.csv") == whole(tmp_path, source, "whole.csv", "--on-error", "skip")
+    assert weight(state) == 299
 
 
 def test_a_parquet_output_of_a_pipe_goes_on(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class JsonBatch(TextBatch):
         return replace(super().take(places), table=table, objects=objects)
 
     def mentions(self, names: Iterable[str]) -> bool:
-        text = bytes(self.text)
+        text = bytes(self.text[self.spans[0, 0] : self.spans[-1, 1]]) if len(self) else b""
         return ESCAPED_LETTER.search(text) is not None or any(f'"{name}"'.encode() in text for name in names)
 
     def read_by_arrow(self, names: Sequence[str]) -> JsonBatch | None:

@@ -36,6 +36,8 @@ REJECT_COLUMNS = ("row", "column", "reason", "record")
 #: and hears of interrupts. The parts of a method become twice or half as large until they take as long.
 FIRST_ROWS = 16
 SHORTEST, LONGEST = 0.05, 0.2
+#: Rows that are read one by one where one of them cannot be used.
+PIECE = 256
 #: Seconds between two checkpoints: what a crash may cost, and a fraction of a percent of the time of a run.
 KEEP_EVERY = 30.0
 
@@ -276,7 +278,7 @@ class Run:
                     yield part
                     batch = batch.take(slice(len(part), None))
                     self._adapt(len(part), time.perf_counter() - begun)
-                if not len(batch):
+                if not self._interrupted:
                     self._position.rows = max(self._position.rows, reader.row)  # rows at the end may be unreadable
                     self._settle_rejected()
         finally:
@@ -297,9 +299,12 @@ class Run:
 
     def _take(self, part: Batch) -> None:
         """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
-        found = None
-        if self._keys_fit(part):
-            found = self._fields.many(part)
+        found = self._fields.many(part) if self._keys_fit(part) else None
+        if found is None and len(part) > PIECE:  # with few bad rows most pieces have none
+            for begin in range(0, len(part), PIECE):
+                if not self._interrupted:
+                    self._take(part.take(slice(begin, begin + PIECE)))
+            return
         if found is not None:
             values = self.evaluation.step_many(*found)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
