@@ -122,7 +122,7 @@ def answers(cal: Any, scores: Any, **named: Any) -> list[Any]:
 
 
 def assert_form_does_not_matter(build: Callable[[], Any], form: str, columns: list[np.ndarray], **named: Any) -> None:
-    """Ask, learn, stream and ask again, from lists and from arrays of the form; `columns` are what `learn_many` takes."""
+    """Ask, learn, stream and ask again, from lists and arrays of the form; `columns` are what `learn_many` takes."""
     plain, given = build(), build()
     lists = [column.tolist() for column in columns]
     arrays = [ALL_FORMS[form](column) if column.dtype.kind == "f" else column for column in columns]
