@@ -37,7 +37,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold
 
 import streamcal
-from streamcal import Probability
+from streamcal import Logit, Probability
 from streamcal.regression import (
     RBF,
     ConformalPredictive,
@@ -96,7 +96,8 @@ METHODS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
     "e-logistic": lambda k, support: EmpiricalDensity("logistic", k, support=support),
     "e-beta": lambda k, support: EmpiricalDensity("beta", k, support=support),
     "GPC, paper": paper_gpc,
-    "GPC": lambda k, support: GaussianProcessCDF(k, support=support),
+    # on the scale that was the default when the page was computed
+    "GPC": lambda k, support: GaussianProcessCDF(k, support=support, scale=Logit(-8.0, 8.0)),
 }
 #: Others of streamcal, at one K where they have thresholds.
 OTHERS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
@@ -514,7 +515,7 @@ that the comparison is with the statements of the text.
 | base, averaged | the average of the three forecasts of models trained on two thirds |
 | e-logistic, e-beta | `EmpiricalDensity("logistic")`: unregularised logistic regression on the mass; and with `Beta` |
 | GPC, paper | `GaussianProcessCDF` as in §5: inputs q(t) and t, prior mean 0, averaged over the posterior |
-| GPC | `GaussianProcessCDF` by default: log-odds of q(t), whose prior mean is the base forecast; the mode |
+| GPC | `GaussianProcessCDF(scale=Logit(-8, 8))`, the default when the page was computed: log-odds of q(t), whose prior mean is the base forecast; the mode |
 
 Calibrators learn on a third of each training set, in turn, and the three calibrated densities are averaged. The
 support extends beyond the training outcomes by half of their range on both sides; K thresholds are K segments of it.

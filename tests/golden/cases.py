@@ -299,6 +299,7 @@ def of_distributions() -> list[Case]:
     every, some = tuple(POLICIES), ("forever", "window")
     beta, ovo = density(lambda p: Beta(resolution=64, forgetting=p), 4), "self-consistent"
     small: dict[str, Any] = {"support": SUPPORT, "points": 33, "resolution": 64}
+    clamped: dict[str, Any] = {"scale": Logit(-8.0, 8.0)}  # the default when they were recorded
     return [
         *under("empirical-density beta", beta, every, DENSITY_LEFT_OPEN),
         *under("empirical-density platt", density(lambda p: Platt(forgetting=p), 4), every, DENSITY_SOLVED),
@@ -361,14 +362,14 @@ def of_distributions() -> list[Case]:
         ),
         *under(
             "gaussian-process-cdf",
-            lambda p: GaussianProcessCDF(4, forgetting=p, **small),
+            lambda p: GaussianProcessCDF(4, forgetting=p, **clamped, **small),
             every,
             DENSITY_SOLVED,
             "short",
         ),
         *under(
             "gaussian-process-cdf refresh",
-            lambda p: GaussianProcessCDF(3, refresh_every=REFRESH, forgetting=p, **small),
+            lambda p: GaussianProcessCDF(3, refresh_every=REFRESH, forgetting=p, **clamped, **small),
             ("forever", "time-window"),
             DENSITY_SOLVED,
             "short",
@@ -376,9 +377,24 @@ def of_distributions() -> list[Case]:
         *under(
             "gaussian-process-cdf one-kernel",
             lambda p: GaussianProcessCDF(
-                [0.0], support=SUPPORT, kernel=RBF(), mean="zero", point="mean", resolution=None, points=9, forgetting=p
+                [0.0],
+                support=SUPPORT,
+                kernel=RBF(),
+                mean="zero",
+                point="mean",
+                resolution=None,
+                points=9,
+                forgetting=p,
+                **clamped,
             ),
             ("forever",),
+            DENSITY_SOLVED,
+            "short",
+        ),
+        *under(
+            "gaussian-process-cdf normal",
+            lambda p: GaussianProcessCDF(4, forgetting=p, **small),
+            every,
             DENSITY_SOLVED,
             "short",
         ),
