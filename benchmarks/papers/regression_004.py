@@ -515,7 +515,7 @@ that the comparison is with the statements of the text.
 | base, averaged | the average of the three forecasts of models trained on two thirds |
 | e-logistic, e-beta | `EmpiricalDensity("logistic")`: unregularised logistic regression on the mass; and with `Beta` |
 | GPC, paper | `GaussianProcessCDF` as in §5: inputs q(t) and t, prior mean 0, averaged over the posterior |
-| GPC | `GaussianProcessCDF(scale=Logit(-8, 8))`, the default when the page was computed: log-odds of q(t), whose prior mean is the base forecast; the mode |
+| GPC | `GaussianProcessCDF(scale=Logit(-8, 8))`, once the default: of log-odds, with the base as prior mean; the mode |
 
 Calibrators learn on a third of each training set, in turn, and the three calibrated densities are averaged. The
 support extends beyond the training outcomes by half of their range on both sides; K thresholds are K segments of it.

@@ -271,8 +271,8 @@ def of_many_classes() -> list[Case]:
     cases += under("venn-abers grid", lambda p: MulticlassVennAbers("ovo", resolution=64, forgetting=p), some, CLOSED)
     for method in (TemperatureScaling, VectorScaling, Dirichlet):
 
-        def build(policy: Any, method: Any = method, **params: Any) -> Any:
-            return method(forgetting=policy, **params)
+        def build(policy: Any, method: Any = method, limit: int | None = None, **params: Any) -> Any:
+            return method(forgetting=policy, limit=limit, **params)  # without a limit, as they were recorded first
 
         cases += under(method.name, build, every, SOLVED)
         cases += under(f"{method.name} prior", lambda p, build=build: build(p, prior=4.0), ("forever",), SOLVED)
@@ -280,9 +280,14 @@ def of_many_classes() -> list[Case]:
         cases += under(
             f"{method.name} refresh", lambda p, build=build: build(p, refresh_every=REFRESH), refreshing, SOLVED
         )
-    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(forgetting=p), POLICIES, SOLVED)
+        cases += under(f"{method.name} limit", lambda p, build=build: build(p, limit=64), every, SOLVED)
+    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(limit=None, forgetting=p), POLICIES, SOLVED)
+    cases += under("structured-matrix limit", lambda p: StructuredMatrixScaling(limit=64, forgetting=p), some, SOLVED)
     cases += under(
-        "dirichlet penalised", lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, forgetting=p), some, SOLVED
+        "dirichlet penalised",
+        lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, limit=None, forgetting=p),
+        some,
+        SOLVED,
     )
     return cases
 
