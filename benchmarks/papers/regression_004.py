@@ -37,6 +37,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold
 
 import streamcal
+from benchmarks.papers import save
 from streamcal import Logit, Probability
 from streamcal.regression import (
     RBF,
@@ -348,7 +349,7 @@ def draw_densities(file: Path, rows: int = TOY_ROWS) -> None:
             axis.pcolormesh(x, t, found[name], vmin=0.0, vmax=0.5, cmap="Greys", shading="nearest")
             axis.set_title(name if name not in ("base", "truth") else {"base": base, "truth": "truth and data"}[name])
         row[0].plot(train.x[:, 0], train.y, ".", color="goldenrod", markersize=2)
-    figure.savefig(file, dpi=80)
+    save(figure, file, dpi=80)
 
 
 def draw_reliability(file: Path | None, rows: int = TOY_ROWS) -> dict[tuple[str, str], float]:
@@ -375,7 +376,7 @@ def draw_reliability(file: Path | None, rows: int = TOY_ROWS) -> dict[tuple[str,
             mean, share, weight = (np.concatenate(column) for column in zip(*lines, strict=True))
             distances[base, name] = float(np.average(np.abs(mean - share), weights=weight))
     if file is not None:
-        figure.savefig(file, dpi=80)
+        save(figure, file, dpi=80)
     return distances
 
 
@@ -415,7 +416,7 @@ def draw_figure_6(file: Path, results: AllResults) -> None:
     axes[0, 0].legend(fontsize="small")
     figure.supxlabel("number of thresholds")
     figure.supylabel("log-likelihood")
-    figure.savefig(file, dpi=70)
+    save(figure, file, dpi=70)
 
 
 def table_6(results: AllResults, base: str) -> str:
