@@ -3,7 +3,7 @@
 
 A node holds a score x with its weight w, and the weight and number of scores of its subtree. The tree is
 weight-balanced (Adams 1993, with the parameters of Hirai and Yamashita 2011): the size of a subtree plus 1 is at most
-DELTA times that of its sibling, so that a path has O(log k) nodes. A change copies one path, 48 bytes a node.
+DELTA times that of its sibling, so that a path has O(log k) nodes. A change copies one path.
 
 Sums are of doubles: exact, and so the same whatever the shape of the tree, where weights are whole numbers of a total
 below 2⁵².
