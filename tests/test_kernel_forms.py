@@ -30,6 +30,7 @@ ELSEWHERE = {
     "hull_search": "test_hull_tree.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
+    "rank_tree": "test_rank_tree.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
 }
