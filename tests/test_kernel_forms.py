@@ -34,6 +34,7 @@ ELSEWHERE = {
     "tensor_bernstein": "test_tensor_kernels.py",
 }
 HERE = {
+    "change_bets",
     "chebyshev",
     "compensated",
     "expert_panel",
@@ -215,6 +216,31 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+def change_bets(horizon):
+    """Both forms of two bets."""
+    return [module.ChangeBets((0.5, 0.0), (0.0, -0.5), (0.25, 0.75), 0.5, horizon) for module in twins("change_bets")]
+
+
+@pytest.mark.parametrize("horizon", [0.0, 3.0])
+@given(outcomes=st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=30))
+def test_change_bets(horizon, outcomes):
+    made = change_bets(horizon)
+    for now, (p, y) in enumerate(outcomes, 1):
+        fast, slow = [bets.step(p, float(y), now) for bets in made]
+        assert bits(fast) == bits(slow)
+    for given_ in ((0.5, 1.0), (1, True), (1.0, True), (-0.1, False), (math.nan, True), (0.5, True)):
+        fast, slow = [bets.step_fast(*given_, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    p, y = np.array([0.5, 0.9, 0.2]), np.array([0.0, 0.0, 1.0])
+    assert made[0].step_many(p, y, 32, 1.2) == made[1].step_many(p, y, 32, 1.2)
+    for bets, more in zip(made, change_bets(horizon), strict=True):
+        more.step(0.3, 1.0, 1)
+        bets.pool(more)
+    assert made[0].state() == made[1].state()
+    made[1].load(*made[0].state())
+    assert made[0].state() == made[1].state()
 
 
 def jumpers():

@@ -17,6 +17,7 @@ USES = {
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
+    "change_bets": ("fast_path",),
     "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
