@@ -15,8 +15,8 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from streamcal import CapabilityError, InputError, MergeError, StateError
-from streamcal.live import Alarm, CalibrationMonitor
-from streamcal.live.alarms import HORIZON, IMMEDIATE, LEVELS, PRIOR, SLOPES
+from streamcal.live import CalibrationMonitor
+from streamcal.live.alarms import HORIZON, IMMEDIATE, LEVELS, PRIOR, SLOPES, Alarm
 from streamcal.live.segments import family_weight
 from streamcal.states import signed
 

@@ -5,18 +5,15 @@ from typing import TYPE_CHECKING
 from streamcal.lazy import attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from streamcal.live.alarms import Alarm
     from streamcal.live.monitor import CalibrationMonitor
 else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = attributes(
         globals(),
         {
-            "Alarm": "streamcal.live.alarms.Alarm",
             "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
         },
     )
 
 __all__ = [
-    "Alarm",
     "CalibrationMonitor",
 ]
