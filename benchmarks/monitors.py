@@ -1,6 +1,7 @@
 """False alarms and delays of `CalibrationMonitor`, beside River's ADWIN on the log loss.
 
-    python -m benchmarks.monitors                  # everything, some minutes; writes the tables of docs/monitors.md
+    python -m benchmarks.monitors                  # labels, some minutes; writes their tables in docs/monitors.md
+    python -m benchmarks.monitors --pits           # the same of distributions
     python -m benchmarks.monitors --streams 100    # shortened, prints only
 
 Streams: the log-odds of the issued probabilities are N(c, 0.8²), c such that their mean is the base rate. The outcomes
@@ -19,7 +20,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +31,11 @@ from scipy.stats import norm
 
 import streamcal
 from streamcal.live import CalibrationMonitor
+from streamcal.metrics import PITHistogram
+from streamcal.regression import Piecewise
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors.md"
-MARKS = re.compile(r"(?<=<!-- results -->\n).*(?=<!-- end of results -->)", re.DOTALL)
+MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
 SEED = 181
 DEVIATION = 0.8
 RATES = (0.3, 0.05, 0.005)
@@ -113,11 +116,13 @@ MONITORS: dict[str, Callable[[Stream], list[int]]] = {
 }
 
 
-def score(monitor: Callable[[Stream], list[int]], change: str, before: int, streams: int) -> Score:
-    """Streams on which a monitor with α stops before the change count as not detected."""
+def scored(
+    monitor: Callable[[Any], list[int]], make: Callable[[int], Any], streams: int, before: int = BEFORE
+) -> Score:
+    """Over streams of seeds 0, 1, ...; those on which a monitor with α stops before the change are not detected."""
     early, delays = 0, []
     for seed in range(streams):
-        found = monitor(stream(change, before, seed))
+        found = monitor(make(seed))
         early += sum(number <= before for number in found)
         delays.append(min((number - before for number in found if number > before), default=math.inf))
     return Score(early / streams, np.array(delays))
@@ -127,7 +132,10 @@ def delay_table(before: int, streams: int) -> str:
     """Median delay over all streams, and the share detected within `AFTER`."""
     lines = [f"| | {' | '.join(CHANGES)} | alarms before, a stream |", "|---|" + "---:|" * (len(CHANGES) + 1)]
     for name, monitor in MONITORS.items():
-        found = [score(monitor, change, before, streams) for change in CHANGES]
+        found = [
+            scored(monitor, lambda seed, change=change: stream(change, before, seed), streams, before)
+            for change in CHANGES
+        ]
         cells = [f"{shown(np.median(one.delays))} ({np.isfinite(one.delays).mean():.0%})" for one in found]
         early = np.mean([one.early for one in found]) if before else math.nan
         lines.append(f"| {name} | {' | '.join(cells)} | {'–' if math.isnan(early) else f'{early:.3f}'} |")
@@ -216,30 +224,112 @@ Outcomes that follow their forecasts; ± is a standard error:
 """
 
 
+# -- distributions ---------------------------------------------------------------------------------------------------
+
+#: Name → outcomes from those that are N(0, 1), as every forecast says they are.
+CHANGES_OF_DISTRIBUTIONS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
+    "mean +½ sd": lambda z, rng: z + 0.5,
+    "mean +¼ sd": lambda z, rng: z + 0.25,
+    "sd × 1.25": lambda z, rng: 1.25 * z,
+    "sd × .8": lambda z, rng: 0.8 * z,
+    "Student's t, 4 degrees, sd 1": lambda z, rng: rng.standard_t(4, len(z)) / math.sqrt(2.0),
+}
+
+
+def pits(change: str, seed: int) -> Array:
+    """PITs of `BEFORE` outcomes in order and `AFTER` others."""
+    rng = np.random.default_rng([SEED, seed, 11])
+    z = rng.standard_normal(BEFORE + AFTER)
+    return norm.cdf(np.concatenate((z[:BEFORE], CHANGES_OF_DISTRIBUTIONS[change](z[BEFORE:], rng))))
+
+
+def alarms_of_histogram(u: Array) -> list[int]:
+    """The first time at which the e-process of `PITHistogram` reaches 1/α."""
+    histogram = PITHistogram()
+    for number, one in enumerate(u.tolist(), 1):
+        histogram.update(UNIFORM, one)
+        if histogram.log_e_value >= -math.log(ALPHA):
+            return [number]
+    return []
+
+
+def alarms_of_adwin_on(u: Array) -> list[int]:
+    detector, found = ADWIN(), []
+    for number, one in enumerate(u.tolist(), 1):
+        detector.update(one)
+        if detector.drift_detected:
+            found.append(number)
+    return found
+
+
+UNIFORM = Piecewise([0.0, 1.0], [0.0, 1.0])
+MONITORS_OF_DISTRIBUTIONS: dict[str, Callable[[Array], list[int]]] = {
+    "`alpha=0.05`": lambda u: [alarm.n for alarm in CalibrationMonitor(alpha=ALPHA).update_pits(u)],
+    "`run_length=1e5`": lambda u: [alarm.n for alarm in CalibrationMonitor(run_length=RUN_LENGTH).update_pits(u)],
+    "`PITHistogram`, e-value 20": alarms_of_histogram,
+    "ADWIN on PITs": alarms_of_adwin_on,
+}
+
+
+def pit_table(streams: int) -> str:
+    """As `delay_table`."""
+    heading = " | ".join(CHANGES_OF_DISTRIBUTIONS)
+    lines = [f"| | {heading} | alarms before, a stream |", "|---|" + "---:|" * (len(CHANGES_OF_DISTRIBUTIONS) + 1)]
+    for name, monitor in MONITORS_OF_DISTRIBUTIONS.items():
+        some = streams if "PITHistogram" not in name else max(1, streams // 10)  # it computes its sum at every outcome
+        found = [
+            scored(monitor, lambda seed, change=change: pits(change, seed), some) for change in CHANGES_OF_DISTRIBUTIONS
+        ]
+        cells = [f"{shown(np.median(one.delays))} ({np.isfinite(one.delays).mean():.0%})" for one in found]
+        lines.append(f"| {name} | {' | '.join(cells)} | {np.mean([one.early for one in found]):.3f} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+PIT_TEXT = """
+Median delay over {streams:,} streams of normal forecasts ({some:,} for `PITHistogram`), the change after {before:,}
+outcomes in order, and in brackets the share with an alarm within {after:,}:
+
+{table}
+
+`python -m benchmarks.monitors --pits`, {date}, streamcal {version}, seed {seed}.
+"""
+
+
+def write(mark: str, text: str) -> None:
+    """Replace what stands between the marks of the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(MARKS.format(mark, mark), lambda _: text + "\n", page, flags=re.DOTALL), encoding="utf-8")
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--streams", type=int, help=f"streams for every figure (default {STREAMS:,}; without change {NULL_STREAMS:,})"
     )
+    parser.add_argument("--pits", action="store_true", help="distributions, instead of probabilities")
     given = parser.parse_args(arguments)
     logging.getLogger("streamcal").setLevel(logging.ERROR)  # alarms are what is counted here
     start = time.perf_counter()
     streams = given.streams or STREAMS
+    known = {"streams": streams, "before": BEFORE, "after": AFTER, "seed": SEED, "version": streamcal.__version__}
+    known["date"] = datetime.date.today().isoformat()
+    if given.pits:
+        text = PIT_TEXT.format(table=pit_table(streams), some=max(1, streams // 10), **known)
+        print(text)
+        if given.streams is None:
+            write("results of distributions", text)
+        return
     text = TEXT.format(
         null=null_table(given.streams or NULL_STREAMS),
         late=delay_table(BEFORE, streams),
         at_once=delay_table(0, streams),
-        streams=streams,
-        before=BEFORE,
-        after=AFTER,
-        date=datetime.date.today().isoformat(),
-        version=streamcal.__version__,
-        seed=SEED,
         seconds=time.perf_counter() - start,
+        **known,
     )
     print(text)
     if given.streams is None:
-        PAGE.write_text(MARKS.sub(lambda _: text + "\n", PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        write("results", text)
 
 
 if __name__ == "__main__":

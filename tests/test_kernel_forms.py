@@ -233,6 +233,10 @@ def test_change_bets(horizon, outcomes):
     for given_ in ((0.5, 1.0), (1, True), (1.0, True), (-0.1, False), (math.nan, True), (0.5, True)):
         fast, slow = [bets.step_fast(*given_, 31) for bets in made]
         assert bits(fast) == bits(slow)
+    for z in (0.3, -2.0, math.inf):
+        fast, slow = [bets.step_score(z, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    assert made[0].step_scores(np.array([0.1, -0.4]), 32, 1.1) == made[1].step_scores(np.array([0.1, -0.4]), 32, 1.1)
     p, y = np.array([0.5, 0.9, 0.2]), np.array([0.0, 0.0, 1.0])
     assert made[0].step_many(p, y, 32, 1.2) == made[1].step_many(p, y, 32, 1.2)
     for bets, more in zip(made, change_bets(horizon), strict=True):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from streamcal import CapabilityError, InputError, MergeError, StateError
 from streamcal.live import CalibrationMonitor
@@ -56,17 +56,23 @@ def test_the_mean_under_calibration_is_that_of_the_theorems(p, form, mean):
 
 
 def naive(p, y, restarting):
-    """Every bet from every start separately: its products, summed with their priors."""
+    """The mixture of the likelihood ratios of labels."""
     x = logit(p)
     means = np.cumsum(x) / np.arange(1, len(x) + 1)
     z = x + np.add.outer(LEVELS, 0.0 * x) + np.multiply.outer(SLOPES, x - means)
-    ratios = np.where(y, expit(z) / p, (1.0 - expit(z)) / (1.0 - p))
+    return mixture(np.where(y, expit(z) / p, (1.0 - expit(z)) / (1.0 - p)), restarting)
+
+
+def mixture(ratios, restarting):
+    """Every bet from every start separately: its products, summed with their priors."""
+    n = ratios.shape[1]
+    products = [np.dot(PRIOR, ratios[:, s:].prod(axis=1)) for s in range(n)]
     if restarting:
-        return sum(np.dot(PRIOR, ratios[:, s:].prod(axis=1)) for s in range(len(p)))
-    waiting = (1.0 - IMMEDIATE) * HORIZON / (HORIZON + np.arange(len(p) + 1.0))
+        return sum(products)
+    waiting = (1.0 - IMMEDIATE) * HORIZON / (HORIZON + np.arange(n + 1.0))
     starts = -np.diff(waiting)
     starts[0] += IMMEDIATE
-    return waiting[-1] + sum(starts[s] * np.dot(PRIOR, ratios[:, s:].prod(axis=1)) for s in range(len(p)))
+    return waiting[-1] + np.dot(starts, products)
 
 
 @pytest.mark.parametrize("restarting", [False, True])
@@ -284,6 +290,8 @@ def test_a_saved_monitor_goes_on_as_it_would_have(outcomes, at):
         ("n", -1),
         ("n", 0),
         ("stopped", 1),
+        ("of_pits", None),
+        ("of_pits", "labels"),
         ("bets", []),
         ("bets", [3, False, 0.0, -0.1, [0.0] * 12, [1.0] * 12, [1] * 12]),
         ("bets", [3, False, 0.0, 0.1, [0.0] * 11, [1.0] * 12, [1] * 12]),
@@ -396,6 +404,93 @@ def test_what_cannot_be_merged_is_refused():
     for other in (monitor, CalibrationMonitor(alpha=0.1), CalibrationMonitor(run_length=1e4), None):
         with pytest.raises(MergeError, match="same parameters"):
             monitor.merge(other)
+
+
+# -- distributions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "mean"), [({"alpha": 1e-9}, 1.0), ({"run_length": 1e15}, 2.0)])
+def test_the_mean_over_calibrated_distributions_is_that_of_the_theorems(form, mean):
+    """Two normal scores, integrated by the trapezoidal rule, which is exact to rounding for such densities: the widest
+    ratio has the standard deviation 2.5, so that 1e-3 of its mass lies beyond the clamp at 8.25."""
+    z = np.linspace(-9.0, 9.0, 121)
+    weights = norm.pdf(z) * (z[1] - z[0])
+    total = 0.0
+    for first, one in zip(z, weights, strict=True):
+        for second, other in zip(z, weights, strict=True):
+            monitor = CalibrationMonitor(**form)
+            monitor.update_pits(norm.cdf([first, second]))
+            total += one * other * monitor.e_value
+    assert 0.998 * mean < total <= mean + 1e-6
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_the_value_of_pits_is_that_of_the_naive_mixture(restarting):
+    z = np.random.default_rng(6).normal(0.1, 1.1, 200)
+    monitor = CalibrationMonitor(run_length=1e15) if restarting else CalibrationMonitor(alpha=1e-9)
+    monitor.update_pits(norm.cdf(z))
+    spread = 1.0 + np.array(SLOPES)[:, None]
+    ratios = norm.pdf(z, np.array(LEVELS)[:, None], spread) / norm.pdf(z)
+    assert monitor.e_value == pytest.approx(mixture(ratios, restarting), rel=CLOSE)
+
+
+CHANGES_OF_DISTRIBUTIONS = {
+    ("location", "higher"): lambda z: z + 0.4,
+    ("location", "lower"): lambda z: z - 0.4,
+    ("spread", "higher"): lambda z: 1.4 * z,
+    ("spread", "lower"): lambda z: 0.7 * z,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", CHANGES_OF_DISTRIBUTIONS)
+def test_an_alarm_of_distributions_says_what_moved(form, kind):
+    z = np.random.default_rng(1).standard_normal(3000)
+    u = norm.cdf(np.where(np.arange(3000) < 2000, z, CHANGES_OF_DISTRIBUTIONS[kind](z)))
+    monitor, looped = CalibrationMonitor(**form), CalibrationMonitor(**form)
+    alarm, *_ = alarms = monitor.update_pits(u, {"shop": ["a", "b"] * 1500})
+    assert (alarm.moved, alarm.direction) == kind
+    assert 2000 < alarm.n < 2300
+    assert 1900 < alarm.since < 2200
+    heard = []
+    looped.on_alarm = heard.append
+    for k, one in enumerate(u.tolist()):
+        looped.update_pit(one, {"shop": "ab"[k % 2]})
+    assert heard == alarms
+    assert state_of(looped) == state_of(monitor)
+    assert state_of(CalibrationMonitor.from_state(state_of(monitor))) == state_of(monitor)
+
+
+def test_pits_without_keys_are_the_loop_too():
+    u = np.concatenate(([0.0, 1.0], np.random.default_rng(3).random(500)))
+    many, looped = CalibrationMonitor(run_length=50), CalibrationMonitor(run_length=50)
+    alarms = many.update_pits(u)
+    assert [alarm for one in u.tolist() if (alarm := looped.update_pit(one))] == alarms != []
+    assert state_of(many) == state_of(looped)
+
+
+def test_labels_and_pits_are_not_mixed():
+    labels, pits = CalibrationMonitor(), CalibrationMonitor()
+    labels.update(0.5, True)
+    pits.update_pit(0.5)
+    states = state_of(labels), state_of(pits)
+    for call in (
+        lambda: labels.update_pit(0.5),
+        lambda: labels.update_pits([0.5]),
+        lambda: pits.update(0.5, True),
+        lambda: pits.update_many([0.5], [True]),
+        lambda: pits.update_pit(1.5),
+        lambda: pits.update_pits([0.5, -0.1]),
+        lambda: pits.update_pit(0.5, {"s": 1.5}),
+    ):
+        with pytest.raises(InputError, match="give"):
+            call()
+    with pytest.raises(MergeError, match="PITs"):
+        labels.merge(pits)
+    assert (state_of(labels), state_of(pits)) == states
+    empty = CalibrationMonitor()
+    empty.merge(pits)
+    assert empty.update_pit(0.5) is None
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

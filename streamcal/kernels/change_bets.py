@@ -1,11 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: binding=False, always_allow_keywords=False
-"""Bets against the calibration of issued probabilities, over the kind and the time of a change.
+"""Bets against the calibration of issued probabilities or distributions, over the kind and the time of a change.
 
 Symbols, p being an issued probability of log-odds x, y its label and x̄ the mean of the log-odds so far, x among them:
 
     q[k]                     σ(x + a[k] + b[k]·(x − x̄)), the probability that bet k expects
     L[k]                     the likelihood ratio (q/p)^y ((1 − q)/(1 − p))^(1 − y), whose mean is 1 if P(y = 1) = p
+    z                        a standard normal variable if a distribution is calibrated; then L[k] is its likelihood
+                             ratio under N(a[k], (1 + b[k])²), clamped to ±`LARGEST_SCORE`
     π[k]                     the prior of bet k; they sum to 1
     c                        the prior probability that the change is still to come, given all outcomes so far
     W[k]                     Σ over starts s of the prior of (k, s) times L[k] at s, s + 1, ..., now
@@ -32,6 +34,8 @@ else:
 
 MOST = 12
 """The number of bets is at most this: C arrays have a fixed size, and a segment has a kilobyte."""
+LARGEST_SCORE = cython.declare(cython.double, 8.25)
+"""Normal scores are clamped to ± this: the PITs 0 and 1 of double precision."""
 LIMIT = cython.declare(cython.double, 30.0)
 """Distances from the mean log-odds are clamped to ± this, so that no exponential overflows."""
 
@@ -67,6 +71,7 @@ class ChangeBets:
     _levels: cython.double[12]
     _slopes: cython.double[12]
     _prior: cython.double[12]
+    _ratios: cython.double[12]
     _wealth: cython.double[12]
     _longest: cython.double[12]
     _since: cython.longlong[12]
@@ -77,6 +82,7 @@ class ChangeBets:
             raise ValueError(f"expected up to {MOST} bets, not {len(levels)}, {len(slopes)} and {len(prior)}")
         if not cython.compiled:
             self._levels, self._slopes, self._prior = [0.0] * MOST, [0.0] * MOST, [0.0] * MOST
+            self._ratios = [0.0] * MOST
             self._wealth, self._longest, self._since = [0.0] * MOST, [0.0] * MOST, [0] * MOST
         self.size = len(prior)
         self.count = 0
@@ -108,9 +114,7 @@ class ChangeBets:
         """`value` after the label y of the probability p, the outcome number `now`."""
         k: cython.Py_ssize_t
         x: cython.double
-        start: cython.double
         ratio: cython.double
-        total: cython.double
         if p <= 0.0 or p >= 1.0:
             self.contradicted = self.contradicted or y != p
             return self.value()
@@ -118,14 +122,40 @@ class ChangeBets:
         self.count += 1
         self._mean += (x - self._mean) / self.count
         x = max(-LIMIT, min(LIMIT, x - self._mean))
-        start = 1.0
+        for k in range(self.size):
+            ratio = exp(self._levels[k] + self._slopes[k] * x)
+            self._ratios[k] = (ratio if y > 0.0 else 1.0) / (1.0 - p + p * ratio)
+        return self._settle(now)
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def step_score(self, z: cython.double, now: cython.longlong) -> cython.double:
+        """`value` after the normal score z, the outcome number `now`."""
+        k: cython.Py_ssize_t
+        distance: cython.double
+        spread: cython.double
+        self.count += 1
+        z = max(-LARGEST_SCORE, min(LARGEST_SCORE, z))
+        for k in range(self.size):
+            spread = 1.0 + self._slopes[k]
+            distance = (z - self._levels[k]) / spread
+            self._ratios[k] = exp(0.5 * (z * z - distance * distance)) / spread
+        return self._settle(now)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _settle(self, now: cython.longlong) -> cython.double:
+        """`value` after all bets were multiplied by their ratios, and new ones were made at this outcome."""
+        k: cython.Py_ssize_t
+        ratio: cython.double
+        start: cython.double = 1.0
+        total: cython.double
         if self._horizon > 0.0:
             start = self._cash / (self.count + self._horizon)
             self._cash -= start
         total = self._cash
         for k in range(self.size):
-            ratio = exp(self._levels[k] + self._slopes[k] * x)
-            ratio = (ratio if y > 0.0 else 1.0) / (1.0 - p + p * ratio)
+            ratio = self._ratios[k]
             self._wealth[k] = (self._wealth[k] + start * self._prior[k]) * ratio
             total += self._wealth[k]
             if self._longest[k] <= 1.0:
@@ -151,6 +181,15 @@ class ChangeBets:
             if self.step(probabilities[i], labels[i], now + i) >= threshold:
                 return i + 1
         return probabilities.shape[0]
+
+    def step_scores(self, z: object, now: cython.longlong, threshold: cython.double):
+        """`step_score` until `value` reaches the threshold; returns how many outcomes were used."""
+        i: cython.Py_ssize_t
+        scores: cython.const[cython.double][::1] = z
+        for i in range(scores.shape[0]):
+            if self.step_score(scores[i], now + i) >= threshold:
+                return i + 1
+        return scores.shape[0]
 
     def wealth(self):
         """W, a list."""

@@ -1,4 +1,4 @@
-"""`CalibrationMonitor`: says when issued probabilities are no longer those of their outcomes."""
+"""`CalibrationMonitor`: says when issued probabilities or distributions are no longer those of their outcomes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.learners.learner import DAMAGE
-from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets
+from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.columns import as_array, as_objects
-from streamcal.parameters.inputs import check_batch, check_label
+from streamcal.parameters.inputs import check_batch, check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
-from streamcal.states import SIGNED, ensure, flag, record, require_whole, signed, unread, whole
+from streamcal.states import SIGNED, ensure, flag, maybe, record, require_whole, signed, unread, whole
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,9 @@ class CalibrationMonitor:
     - `run_length`: a Shiryaev–Roberts e-detector, the sum over all starts of the bets from there. If the probabilities
       are right, the mean number of outcomes until a false alarm is at least `run_length`, and at most n/`run_length`
       false alarms are expected among n outcomes. It starts anew after each alarm, and detects late changes sooner.
+
+    Forecasts may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
+    normal scores Φ⁻¹(u) are shifted or scaled. A monitor watches either labels or PITs.
 
     Segments are watched too: every pair of field and level in `keys`. They are a family of their own: with `alpha`,
     the false discovery rate among the segments with an alarm is at most α (e-BH), and if all probabilities are right,
@@ -125,6 +128,7 @@ class CalibrationMonitor:
         self._threshold = float(run_length) if run_length is not None else 1.0 / float(alpha or 1.0)
         self._bets = new_bets(self._restarting)
         self._stopped = False
+        self._of_pits: bool | None = None  #: what it watches; None before the first outcome
         self._count = 0
         self._family = SegmentFamily(self._threshold, self._restarting, max_segments)
 
@@ -195,19 +199,48 @@ class CalibrationMonitor:
         InputError
             Where an argument is invalid; nothing is changed then.
         """
-        if not keys and not self._stopped:  # fast path: a float and a bool, without segments and without an alarm
+        if not keys and self._of_pits is False and not self._stopped:  # fast path, of a float and a bool
             value = self._bets.step_fast(p, y, self._count + 1)
             if value < self._threshold:
                 self._count += 1
                 return None
             if value >= self._threshold:
                 self._count += 1
-                alarm = self._alarm(p)
-                self._tell([alarm])
-                return alarm
-        alarms = self._take(check_probability(p), check_label(y), segments_of(keys) if keys else ())
-        self._tell(alarms)
-        return alarms[0] if alarms else None
+                return self._tell([self._alarm(p)])
+        checked = check_probability(p), check_label(y), segments_of(keys) if keys else ()
+        self._watch(of_pits=False)
+        return self._tell(self._take(*checked))
+
+    def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
+        """Add one outcome of a forecast distribution.
+
+        Parameters
+        ----------
+        u : float
+            F(y), the probability that the distribution gave to outcomes up to y, in [0, 1]. It has to be continuous:
+            where it has jumps, u is not uniform, and there are false alarms.
+        keys : mapping, optional
+            As in `update`.
+
+        Returns
+        -------
+        Alarm or None
+            As by `update`, of a "location" or a "spread".
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid, or labels were given to this monitor; nothing is changed then.
+
+        Examples
+        --------
+        >>> monitor = CalibrationMonitor(alpha=0.05)
+        >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.2 * (k % 2)))][0])
+        outcomes scatter less than forecast (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
+        """
+        z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if keys else ()
+        self._watch(of_pits=True)
+        return self._tell(self._take(z, None, segments))
 
     def update_many(
         self, p: npt.ArrayLike, y: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
@@ -234,22 +267,58 @@ class CalibrationMonitor:
             Where an entry is invalid; nothing is added then.
         """
         probabilities, labels, _ = check_batch(p, y, None)
-        outside = (probabilities < 0.0) | (probabilities > 1.0)
-        if outside.any():
-            check_probability(float(probabilities[np.argmax(outside)]))
-        if keys:
-            rows = zip(probabilities.tolist(), labels.tolist(), rows_of_segments(keys, len(labels)), strict=True)
-            alarms = [alarm for row in rows for alarm in self._take(*row)]
+        check_probabilities(probabilities)
+        return self._take_all(probabilities, labels, keys)
+
+    def update_pits(self, u: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
+        """Add n outcomes of forecast distributions in their order: the same state as a loop of `update_pit`.
+
+        Parameters
+        ----------
+        u : array-like of shape (n,)
+            F(y) of each.
+        keys : mapping, optional
+            As in `update_many`.
+
+        Returns
+        -------
+        list of Alarm
+            As by `update_many`.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid, or labels were given to this monitor; nothing is added then.
+        """
+        return self._take_all(normal_scores(check_probabilities(check_scores(u))), None, keys)
+
+    def _watch(self, of_pits: bool) -> None:
+        """`InputError` where the other kind of outcome was given before."""
+        if self._of_pits is not None and self._of_pits is not of_pits:
+            seen, given = ("PITs", "labels") if self._of_pits else ("labels", "PITs")
+            raise InputError(f"this monitor watches {seen} and cannot take {given}; give them to another monitor")
+        self._of_pits = of_pits
+
+    def _take_all(
+        self, p: FloatArray, y: FloatArray | None, keys: Mapping[str, Iterable[str | int]] | None
+    ) -> list[Alarm]:
+        """The alarms raised by checked outcomes: probabilities and labels, or normal scores and None."""
+        rows = rows_of_segments(keys, len(p)) if keys else None
+        if len(p):
+            self._watch(of_pits=y is None)
+        if rows is None:
+            alarms = list(self._take_many(p, y))
         else:
-            alarms = list(self._take_many(probabilities, labels))
+            labels = [None] * len(p) if y is None else y.tolist()
+            alarms = [alarm for row in zip(p.tolist(), labels, rows, strict=True) for alarm in self._take(*row)]
         self._tell(alarms)
         return alarms
 
-    def _take(self, p: float, y: float, segments: Iterable[Segment]) -> list[Alarm]:
-        """The alarms raised by one checked outcome."""
+    def _take(self, p: float, y: float | None, segments: Iterable[Segment]) -> list[Alarm]:
+        """The alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
         self._count = now = self._count + 1
         alarms = []
-        if not self._stopped and self._bets.step(p, y, now) >= self._threshold:
+        if not self._stopped and taken(self._bets, p, y, now) >= self._threshold:
             alarms.append(self._alarm(p))
         for segment in segments:
             alarm = self._family.step(segment, p, y, now)
@@ -257,11 +326,14 @@ class CalibrationMonitor:
                 alarms.append(alarm)
         return alarms
 
-    def _take_many(self, p: FloatArray, y: FloatArray) -> Iterator[Alarm]:
+    def _take_many(self, p: FloatArray, y: FloatArray | None) -> Iterator[Alarm]:
         """The same for checked outcomes without segments."""
         place = 0
         while place < len(p) and not self._stopped:
-            used = self._bets.step_many(p[place:], y[place:], self._count + 1, self._threshold)
+            if y is None:
+                used = self._bets.step_scores(p[place:], self._count + 1, self._threshold)
+            else:
+                used = self._bets.step_many(p[place:], y[place:], self._count + 1, self._threshold)
             place += used
             self._count += used
             if self._bets.value() >= self._threshold:
@@ -270,19 +342,21 @@ class CalibrationMonitor:
 
     def _alarm(self, p: float) -> Alarm:
         """The alarm of all outcomes, after which they stop or start anew."""
-        alarm = alarm_of(self._bets, None, p, self._count)
+        alarm = alarm_of(self._bets, None, p, self._of_pits is True, self._count)
         if self._restarting:
             self._bets = new_bets(restarting=True)
         else:
             self._stopped = True
         return alarm
 
-    def _tell(self, alarms: list[Alarm]) -> None:
+    def _tell(self, alarms: list[Alarm]) -> Alarm | None:
+        """Log all alarms and pass them on; returns the first."""
         for alarm in alarms:
             logger.warning("%s", alarm)
         if self.on_alarm is not None:
             for alarm in alarms:
                 self.on_alarm(alarm)
+        return alarms[0] if alarms else None
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 
@@ -300,10 +374,13 @@ class CalibrationMonitor:
         Raises
         ------
         MergeError
-            Unless `other` is another monitor of the same parameters.
+            Unless `other` is another monitor of the same parameters, and of labels or PITs like this one.
         """
         if type(other) is not type(self) or other is self or other._params() != self._params():
             raise MergeError(f"{self!r} cannot take {other!r}: give another monitor of the same parameters")
+        if {self._of_pits, other._of_pits} == {False, True}:
+            raise MergeError("one monitor watches labels and the other PITs; give one of the same parameters and kind")
+        self._of_pits = other._of_pits if self._of_pits is None else self._of_pits
         if other._stopped and not self._stopped:
             self._bets, self._stopped = loaded(tuple(other._bets.state()), self._restarting), True
         elif not self._stopped:
@@ -315,6 +392,7 @@ class CalibrationMonitor:
         """Parameters and evidence as plain, versioned data that `json` can write, with a checksum."""
         learned = {
             "n": self._count,
+            "of_pits": self._of_pits,
             "stopped": self._stopped,
             "bets": self._bets.state(),
             "segments": self._family.state(),
@@ -352,7 +430,10 @@ class CalibrationMonitor:
 
     def _load(self, learned: Any) -> None:
         """Load what `state_dict` has written of the evidence."""
-        parts = record({"n": whole(), "stopped": flag, "bets": unread, "segments": unread})(learned)
+        fields = {"n": whole(), "of_pits": maybe(flag), "stopped": flag, "bets": unread, "segments": unread}
+        parts = record(fields)(learned)
+        ensure((parts["of_pits"] is None) == (parts["n"] == 0), "what is watched is unknown")
+        self._of_pits = parts["of_pits"]
         ensure(not (parts["stopped"] and self._restarting), "a monitor with a run length does not stop")
         self._count, self._stopped = parts["n"], parts["stopped"]
         self._bets = loaded(bets_fields(self._count)(parts["bets"]), self._restarting)
@@ -374,6 +455,21 @@ class CalibrationMonitor:
 def is_number(value: Any) -> bool:
     """Whether a parameter is a float or an integer."""
     return isinstance(value, (float, int)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def normal_scores(u: Any) -> Any:
+    """Φ⁻¹(u) of a float or an array; infinite at 0 and 1."""
+    from scipy.special import ndtri  # not at the top: labels do not need it, and importing it takes long
+
+    return ndtri(u)
+
+
+def check_probabilities(values: FloatArray) -> FloatArray:
+    """The array, if all entries are in [0, 1]; `InputError` otherwise."""
+    outside = (values < 0.0) | (values > 1.0)
+    if outside.any():
+        check_probability(float(values[np.argmax(outside)]))
+    return values
 
 
 def segments_of(keys: Any) -> list[Segment]:

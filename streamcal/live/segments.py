@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from streamcal.kernels.change_bets import ChangeBets
-from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets
+from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.states import Reader, ensure, flag, listed, maybe, number, numbers, record, row, text, whole
 
 #: The weights of segments fall with the order of their appearance; the first so many share half of the total weight.
@@ -97,18 +97,18 @@ class SegmentFamily:
         watched = {segment: one.place for segment, one in self._watched.items()}
         return {**watched, **{segment: one.place for segment, one in self._rejected.items()}}
 
-    def step(self, segment: Segment, p: float, y: float, now: int) -> Alarm | None:
-        """The alarm, if there is one, after the label y of the probability p, the outcome number `now`."""
+    def step(self, segment: Segment, p: float, y: float | None, now: int) -> Alarm | None:
+        """The alarm, if there is one, after outcome number `now`: as of `taken`."""
         if segment in self._rejected:
             return None
         watched = self._watched.get(segment) or self._admit(segment, new_bets(self.restarting))
         if watched is None:
             return None
         self._watched.move_to_end(segment)
-        value = watched.bets.step(p, y, now)
+        value = taken(watched.bets, p, y, now)
         if value < self._threshold(watched.place):
             return None
-        alarm = alarm_of(watched.bets, segment, p, now)
+        alarm = alarm_of(watched.bets, segment, p, y is None, now)
         if self.restarting:
             self._watched[segment] = Watched(watched.place, new_bets(restarting=True))
         else:
