@@ -36,6 +36,7 @@ ELSEWHERE = {
 }
 HERE = {
     "bernstein_stream",
+    "change_bets",
     "chebyshev",
     "compensated",
     "expert_panel",
@@ -289,6 +290,33 @@ def test_a_stream_is_the_same_in_both_forms(name, predicts):
             with pytest.raises(ValueError, match="lengths"):
                 stream(*wrong)
     assert found[0] == found[1]
+def change_bets(horizon):
+    """Both forms of two bets."""
+    return [module.ChangeBets((0.5, 0.0), (0.0, -0.5), (0.25, 0.75), 0.5, horizon) for module in twins("change_bets")]
+
+
+@pytest.mark.parametrize("horizon", [0.0, 3.0])
+@given(outcomes=st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=30))
+def test_change_bets(horizon, outcomes):
+    made = change_bets(horizon)
+    for now, (p, y) in enumerate(outcomes, 1):
+        fast, slow = [bets.step(p, float(y), now) for bets in made]
+        assert bits(fast) == bits(slow)
+    for given_ in ((0.5, 1.0), (1, True), (1.0, True), (-0.1, False), (math.nan, True), (0.5, True)):
+        fast, slow = [bets.step_fast(*given_, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    for z in (0.3, -2.0, math.inf):
+        fast, slow = [bets.step_score(z, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    assert made[0].step_scores(np.array([0.1, -0.4]), 32, 1.1) == made[1].step_scores(np.array([0.1, -0.4]), 32, 1.1)
+    p, y = np.array([0.5, 0.9, 0.2]), np.array([0.0, 0.0, 1.0])
+    assert made[0].step_many(p, y, 32, 1.2) == made[1].step_many(p, y, 32, 1.2)
+    for bets, more in zip(made, change_bets(horizon), strict=True):
+        more.step(0.3, 1.0, 1)
+        bets.pool(more)
+    assert made[0].state() == made[1].state()
+    made[1].load(*made[0].state())
+    assert made[0].state() == made[1].state()
 
 
 def jumpers():
