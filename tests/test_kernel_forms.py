@@ -34,6 +34,8 @@ ELSEWHERE = {
     "tensor_bernstein": "test_tensor_kernels.py",
 }
 HERE = {
+    "anchored_logistic",
+    "cell_points",
     "chebyshev",
     "compensated",
     "expert_panel",
@@ -133,6 +135,46 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     for k in range(20):
         cal.learn_one(0.05 * k, k % 3 == 0)
     assert float(forecast) == cal.predict_one(0.3)
+
+
+@pytest.mark.parametrize(
+    ("two", "constant", "targets"),
+    [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)],
+)
+def test_anchored_logistic(two, constant, targets):
+    rng = np.random.default_rng(2)
+    size = 1000
+    u, weights = rng.standard_normal(size), rng.uniform(0.5, 2.0, size)
+    v = np.log1p(np.exp(u))  # rises along a convex curve with u, as the features of `Beta` do
+    slots = 2 * np.arange(size) + (rng.random(size) < 1.0 / (1.0 + np.exp(-0.8 * u - (v if two else 0.0))))
+    forms = [module.AnchoredLogistic(2 * size, two, constant, targets, 1e-9) for module in twins("anchored_logistic")]
+    for one in forms:
+        one.load(slots, u, v, weights)
+        one.anchor_at(0.8, 1.0 if two else 0.0, 0.0)
+    fits = []
+    for number in range(120):
+        assert len({one.fit(0.99, 0.02) for one in forms}) == 1
+        fits.append(bits(forms[0].parameters()))
+        assert fits[-1] == bits(forms[1].parameters())
+        assert bits(forms[0].weights()) == bits(forms[1].weights())
+        slot, x, w = int(slots[number]), rng.normal(), float(rng.integers(0, 3))
+        for one in forms:
+            one.replace(slot, x, math.log1p(math.exp(x)), w)
+    assert len(set(fits)) > 100, "the fits are hardly ever found"
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 3.0, 9.75])] * 5), min_size=1, max_size=12))
+def test_cell_points(rows):
+    cells = np.array([(w, p * w / 10.0, 1.0, a, b) for w, p, _, a, b in rows])
+    borders = np.linspace(0.0, 10.0, len(rows) + 1)
+    found = [module.all_points(cells, borders) for module in twins("cell_points")]
+    for one, other in zip(*found, strict=True):
+        assert bits(one) == bits(other)
+    alone = [module.points_of(cells, 0, 0.0, borders[1]) for module in twins("cell_points")]
+    assert bits(alone[0]) == bits(alone[1])
+    of_first = found[0][0] < 2
+    expected = [value for pair in zip(found[0][1][of_first], found[0][2][of_first], strict=True) for value in pair]
+    assert [x for w, x in zip(alone[0][1::2], alone[0][0::2], strict=True) if w > 0.0] == expected[0::2]
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))

@@ -8,13 +8,13 @@ from typing import Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
+from streamcal.kernels.cell_points import TIED_MEANS
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.statistics.label_moments import LabelMoments
-from streamcal.statistics.score_table import TIED_MEANS
 
 #: Means nearer than this are equal: no slope between them is a finite number.
 SMALLEST_GAP = 1e-290

@@ -12,6 +12,7 @@ from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
+    "anchored_logistic": ("compensated",),
     "bernstein": ("compensated",),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sortedcontainers import SortedDict
 
+from streamcal.kernels.cell_points import all_points, points_of
 from streamcal.kernels.hull_tree import LIGHTEST, RESIDUE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -32,9 +33,8 @@ from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import HELD_TOLERANCE, require_held
 
-#: Mean coordinates that differ by less than this, relative to the coordinate, belong to one score and differ by
-#: rounding. A method that treated them as two scores would find the labels of that score perfectly separated.
-TIED_MEANS = 1e-9
+#: More changes than this since they were last asked for are not listed: one pass over all cells costs less.
+MOST_CHANGES = 256
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -208,9 +208,11 @@ class GridTable(Statistic):
         self._cells = np.zeros((grid.cells, 5))
         # A view of the same memory for single observations: item access takes a fifth of NumPy's time.
         self._flat: Any = memoryview(self._cells.reshape(-1))
-        self._starts, self._ends = grid.borders[:-1], grid.borders[1:]
+        self._borders: Any = memoryview(grid.borders)
         self._count = 0
         self._peak = 0.0
+        #: Which cells have changed, for methods that follow the table instead of reading it anew.
+        self.changes = Changes()
 
     @property
     def n(self) -> float:
@@ -224,7 +226,7 @@ class GridTable(Statistic):
     def highest(self) -> float:
         """The upper end of the highest cell in use; NaN where none is. O(cells)."""
         used = np.flatnonzero(self._cells[:, 2])
-        return float(self._ends[used[-1]]) if len(used) else math.nan
+        return float(self.grid.borders[used[-1] + 1]) if len(used) else math.nan
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
@@ -233,23 +235,28 @@ class GridTable(Statistic):
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
-        used = self._cells[:, 0] > 0.0
-        weight, positive, _, negative_sum, positive_sum = self._cells[used].T
-        negative = weight - positive
-        mean = (negative_sum + positive_sum) / weight
-        x_negative = np.divide(negative_sum, negative, out=mean.copy(), where=negative > 0.0)
-        x_positive = np.divide(positive_sum, positive, out=mean.copy(), where=positive > 0.0)
-        tied = np.abs(x_positive - x_negative) <= TIED_MEANS * np.maximum(1.0, np.abs(mean))
-        x = np.concatenate((np.where(tied, mean, x_negative), np.where(tied, mean, x_positive)))
-        # Clip means to their cell: retractions of heavy observations may have left rounding errors in the sums.
-        x = np.clip(x, np.tile(self._starts[used], 2), np.tile(self._ends[used], 2))
-        nothing = np.zeros(len(mean))
-        points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
-        kept = points[1] + points[2] > 0.0
-        return x[kept], *self._in_units(points[1][kept], points[2][kept])
+        slots, x, w = all_points(self._cells, self.grid.borders)
+        order = np.argsort(slots & 1, kind="stable")  # first all negatives
+        slots, x, w = slots[order], x[order], w[order]
+        is_positive = slots & 1 == 1
+        return x, *self._in_units(np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0))
+
+    def stored_points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+        """The points with their slots, 2·cell + label, ascending, and their stored weights. O(cells)."""
+        slots, x, w = all_points(self._cells, self.grid.borders)
+        return slots, x, w
+
+    def stored_points_of(self, cell: int) -> tuple[float, float, float, float]:
+        """Mean coordinate and stored weight of the negatives of a cell, and those of its positives."""
+        found: tuple[float, float, float, float] = points_of(
+            self._cells, cell, self._borders[cell], self._borders[cell + 1]
+        )
+        return found
 
     def update(self, x: float, y: float, w: float) -> None:
-        flat, i = self._flat, 5 * self.grid.cell(x)
+        cell = self.grid.cell(x)
+        self.changes.note(cell)
+        flat, i = self._flat, 5 * cell
         flat[i] += w
         flat[i + 1] += w * y
         flat[i + 2] += 1.0
@@ -262,6 +269,7 @@ class GridTable(Statistic):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
+        self.changes.note_many()
         self.grid.add(x, y, w, self._cells)
         self._count += len(x)
         self._peak = max(self._peak, float(self._cells[:, 0].max()))
@@ -272,11 +280,13 @@ class GridTable(Statistic):
 
     def revert(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
-        flat, i = self._flat, 5 * self.grid.cell(x)
+        cell = self.grid.cell(x)
+        self.changes.note(cell)
+        flat, i = self._flat, 5 * cell
         weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
         self._count -= 1
         if count == 1.0:
-            self._cells[i // 5] = 0.0
+            self._cells[cell] = 0.0
             return
         flat[i], flat[i + 1] = taken(weight, positive, w, w * y)
         flat[i + 2] = count - 1.0
@@ -284,11 +294,13 @@ class GridTable(Statistic):
         flat[i + 4] -= w * y * x
 
     def merge(self, other: Self) -> None:
+        self.changes.note_many()
         self._cells += other._cells
         self._count += other._count
         self._peak = max(self._peak, other._peak, float(self._cells[:, 0].max()))
 
     def decay(self, factor: float) -> None:
+        self.changes.note_many()
         self._peak *= factor
         self._cells[:, :2] *= factor
         self._cells[:, 3:] *= factor
@@ -316,6 +328,7 @@ class GridTable(Statistic):
         ensure(((count >= 1.0) & (count == np.floor(count))).all() and count.sum() <= MOST, "a count is not possible")
         farthest = max(abs(self.grid.scale.lo), abs(self.grid.scale.hi))
         ensure((np.abs(coordinates) <= (1.0 + ROUNDING) * farthest * peak).all(), "a coordinate is beyond the scale")
+        self.changes.note_many()
         self._cells[:] = 0.0
         self._cells[used] = cells
         self._count, self._peak = int(count.sum()), peak
@@ -334,9 +347,37 @@ class GridTable(Statistic):
 
     def _drop_below(self, threshold: float) -> None:
         """Empty the cells with less weight."""
+        self.changes.note_many()
         faded = (self._cells[:, 2] > 0.0) & (self._cells[:, 0] < threshold)
         self._count -= int(self._cells[faded, 2].sum())
         self._cells[faded] = 0.0
+
+
+class Changes:
+    """Which cells of a table have changed since somebody last asked.
+
+    Views of a table share it, so that it tells a follower which table it has followed.
+    """
+
+    def __init__(self) -> None:
+        self._cells: list[int] | None = None  # None: any cell may have
+
+    def note(self, cell: int) -> None:
+        """One cell changes."""
+        cells = self._cells
+        if cells is not None:
+            cells.append(cell)
+            if len(cells) > MOST_CHANGES:
+                self._cells = None
+
+    def note_many(self) -> None:
+        """Any cell may change."""
+        self._cells = None
+
+    def take(self) -> list[int] | None:
+        """The cells changed since the last call, some of them repeatedly; None if any may have changed."""
+        taken, self._cells = self._cells, []
+        return taken
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
