@@ -40,9 +40,8 @@ class Platt(LogisticCalibrator):
 
     Notes
     -----
-    Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps from the
-    previous solution; on a grid, from sums kept at an earlier solution (`LogisticCalibrator`), O(1) but for some steps in
-    a thousand. Memory O(k).
+    Cost: an observation O(log k), a prediction after it O(k) for k scores (cells) in use, by Newton steps; on a
+    grid O(1) but for some steps in a thousand, from sums kept at an earlier solution. Memory O(k).
 
     References
     ----------
