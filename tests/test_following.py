@@ -6,7 +6,21 @@ import math
 import numpy as np
 import pytest
 
-from streamcal import Beta, Decay, Forever, Interval, Logit, Platt, Prior, Probability, Temperature, Window
+from streamcal import (
+    AdaptiveCalibration,
+    Beta,
+    Decay,
+    Forever,
+    HistogramBinning,
+    Interval,
+    Logit,
+    NearestScores,
+    Platt,
+    Prior,
+    Probability,
+    Temperature,
+    Window,
+)
 from streamcal.kernels.anchored_logistic import CERTIFIED, AnchoredLogistic
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
 
@@ -195,3 +209,55 @@ def test_the_certificate_refuses_what_it_cannot_know():
     p = 1.0 / (1.0 + np.exp(-(a * x + c)))
     assert math.hypot(float((p - y).sum()), float((p - y) @ x)) < 1e-9  # of a sum of 400 terms
     np.testing.assert_allclose(fits[-1], fits[0], rtol=0.0, atol=WITHIN)
+
+
+# ---- predictions from the cells beside a score ---------------------------------------------------------------------
+
+CELLS = {
+    "histogram": HistogramBinning,
+    "histogram-2": lambda **common: HistogramBinning(2, **common),
+    "histogram-1": lambda **common: HistogramBinning(1, **common),
+    "acp": AdaptiveCalibration,
+    "acp-half": lambda **common: AdaptiveCalibration(NearestScores(0.5), **common),
+    "acp-all": lambda **common: AdaptiveCalibration(NearestScores(1.0), **common),
+}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "rough"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", CELLS)
+def test_what_is_read_beside_a_score_is_what_the_map_says(method, policy, whole):
+    cal = CELLS[method](forgetting=POLICIES[policy], resolution=64, scale=Logit(-5.0, 5.0))
+    centres = cal._memory.statistic.grid.centres
+    scores = [*(1.0 / (1.0 + np.exp(-centres))).tolist(), 0.0, 1.0]
+    # Sums of whole weights have no rounding, whatever their order; others differ in the last places.
+    within = 0.0 if whole and "decay" not in policy else 1e-13
+    gone = []
+    for number, (score, y, w, t) in enumerate(stream(13, 400)):
+        w = float(round(w)) + 1.0 if whole else w
+        cal.learn_one(score, y, w, t)
+        if cal.unlearns and number % 5 == 3:
+            gone.append((score, y, w, t))
+        if len(gone) > 9:
+            cal.unlearn_one(*gone.pop(0))
+        if number < 20 or number % 9 == 0:
+            expected = [cal.map().predict_one(score) for score in scores]
+            np.testing.assert_allclose([cal.predict_one(score) for score in scores], expected, rtol=0.0, atol=within)
+        else:
+            cal.predict_one(0.3)
+    if cal.merges:
+        other = cal.clone()
+        other.learn_many([0.2, 0.9], [1, 0], t=[400.0, 400.0])
+        cal.merge(other)
+        assert cal.predict_one(0.25) == pytest.approx(cal.map().predict_one(0.25), abs=within)
+
+
+@pytest.mark.parametrize("method", CELLS)
+def test_what_is_read_beside_a_score_as_of_a_later_time(method):
+    for policy in ("time-window", "time-decay"):
+        cal = CELLS[method](forgetting=POLICIES[policy], resolution=64)
+        for score, y, w, t in stream(14, 300):
+            cal.learn_one(score, y, w, t)
+        for t in (300.0, 420.0, 300.0, 460.0, 1000.0, 300.0):
+            for score in (0.1, 0.5, 0.8):
+                assert cal.predict_one(score, t) == pytest.approx(cal.predict_many([score], t)[0], abs=1e-13)

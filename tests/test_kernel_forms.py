@@ -35,7 +35,9 @@ ELSEWHERE = {
 }
 HERE = {
     "anchored_logistic",
+    "cell_bins",
     "cell_points",
+    "cell_sums",
     "chebyshev",
     "compensated",
     "expert_panel",
@@ -175,6 +177,37 @@ def test_cell_points(rows):
     of_first = found[0][0] < 2
     expected = [value for pair in zip(found[0][1][of_first], found[0][2][of_first], strict=True) for value in pair]
     assert [x for w, x in zip(alone[0][1::2], alone[0][0::2], strict=True) if w > 0.0] == expected[0::2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.sampled_from([0.3, 1.0, 7.5])), max_size=20))
+def test_cell_sums_and_cell_bins(observations):
+    centres = np.arange(16) + 0.5
+    forms = []
+    for sums, bins in zip(twins("cell_sums"), twins("cell_bins"), strict=True):
+        table = sums.CellSums(16, int)
+        table.set_fast_range(0.0, 16.0)
+        other = sums.CellSums(16, int)
+        readers = bins.FrequencyBins(table, centres, int, 3, 1e-10), bins.NearestCells(other, centres, int, 0.25)
+        forms.append((table, other, readers))
+    for cell, y, w in observations:
+        for table, other, _ in forms:
+            assert table.add_fast(cell + 0.25, y, w)
+            other.add(cell + 0.25, float(y), w)
+            assert not table.add_fast(17.0, y, w)
+        found = [[reader.at(place) for reader in readers for place in centres.tolist()] for _, _, readers in forms]
+        assert bits(found[0]) == bits(found[1])
+    assert bits(forms[0][0].cells) == bits(forms[0][1].cells) == bits(forms[1][0].cells) == bits(forms[1][1].cells)
+    for table in (forms[0][0], forms[1][0]):
+        assert (table.count, table.peak) == (len(observations), table.cells[:, 0].max())
+        table.take()
+        table.note(3)
+        table.note(3)
+        assert table.take() == [3, 3]
+        table.note_all()
+        assert table.take() is None
+        for _ in range(300):
+            table.note(1)
+        assert table.take() is None
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))

@@ -9,9 +9,10 @@ import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator
 from streamcal.kernels.anchored_logistic import AnchoredLogistic
+from streamcal.kernels.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.score_table import Changes, GridTable
+from streamcal.statistics.score_table import GridTable
 
 #: From this many observations on a step changes the log-odds little enough for the sums at an anchor to be of use.
 FOLLOWED_FROM = 64
@@ -36,8 +37,8 @@ class LogisticCalibrator(TableCalibrator):
     The sums are not saved: saving drops them, so that a calibrator and its copy go on alike to the last bit.
     """
 
-    #: Cells that changed, and the sums; None before the first solve that can be followed.
-    _followed: Changes | None = None
+    #: The table that is followed, None before the first solve that can be, and the sums at the anchor.
+    _followed: CellSums | None = None
     _kernel: Any = None
 
     @abstractmethod
@@ -75,7 +76,7 @@ class LogisticCalibrator(TableCalibrator):
 
     def _follow(self, statistic: Table) -> ScaledMap | None:
         """The map, from the sums at the anchor; None where there are none, or they do not determine it."""
-        if self._followed is None or not isinstance(statistic, GridTable) or statistic.changes is not self._followed:
+        if self._followed is None or not isinstance(statistic, GridTable) or statistic.sums is not self._followed:
             return None
         cells = self._followed.take()
         if cells is None:
@@ -102,12 +103,12 @@ class LogisticCalibrator(TableCalibrator):
         if parameters is None:
             self._followed = None
             return
-        if self._followed is not statistic.changes:
+        if self._followed is not statistic.sums:
             slots, x, w = statistic.stored_points()
             if self._kernel is None:
                 self._kernel = AnchoredLogistic(2 * statistic.grid.cells, *self._form())
             self._kernel.load(slots, *self._feature_columns(x), w)
-            self._followed = statistic.changes
+            self._followed = statistic.sums
             self._followed.take()
         self._kernel.anchor_at(*parameters)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 USES = {
     "anchored_logistic": ("compensated",),
     "bernstein": ("compensated",),
+    "cell_sums": ("fast_path",),
+    "cell_bins": ("cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),

@@ -7,6 +7,7 @@ scores; `GridTable` keeps the cells of a fixed grid.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.cell_points import all_points, points_of
+from streamcal.kernels.cell_sums import CellSums
 from streamcal.kernels.hull_tree import LIGHTEST, RESIDUE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -32,9 +34,6 @@ from streamcal.states import (
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import HELD_TOLERANCE, require_held
-
-#: More changes than this since they were last asked for are not listed: one pass over all cells costs less.
-MOST_CHANGES = 256
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -203,16 +202,14 @@ class GridTable(Statistic):
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self.scale = grid.scale
+        #: The sums, which tell those who follow them what has changed; every view of the table shares them.
+        self.sums = CellSums(grid.cells, grid.cell)
         # A row per cell: weight, positive weight, count, and the coordinate sums of the negative and of the positive
         # weight; a row is zero where its count is.
-        self._cells = np.zeros((grid.cells, 5))
-        # A view of the same memory for single observations: item access takes a fifth of NumPy's time.
+        self._cells = self.sums.cells
+        # Views of the same memory for single observations: item access takes a fifth of NumPy's time.
         self._flat: Any = memoryview(self._cells.reshape(-1))
         self._borders: Any = memoryview(grid.borders)
-        self._count = 0
-        self._peak = 0.0
-        #: Which cells have changed, for methods that follow the table instead of reading it anew.
-        self.changes = Changes()
 
     @property
     def n(self) -> float:
@@ -220,7 +217,11 @@ class GridTable(Statistic):
 
     @property
     def count(self) -> int:
-        return self._count
+        return int(self.sums.count)
+
+    @property
+    def _peak(self) -> float:
+        return float(self.sums.peak)
 
     @property
     def highest(self) -> float:
@@ -254,37 +255,32 @@ class GridTable(Statistic):
         return found
 
     def update(self, x: float, y: float, w: float) -> None:
-        cell = self.grid.cell(x)
-        self.changes.note(cell)
-        flat, i = self._flat, 5 * cell
-        flat[i] += w
-        flat[i + 1] += w * y
-        flat[i + 2] += 1.0
-        flat[i + 3] += (w - w * y) * x
-        flat[i + 4] += w * y * x
-        self._count += 1
-        if flat[i] > self._peak:
-            self._peak = flat[i]
+        self.sums.add(x, y, w)
+
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
+        self.sums.set_fast_range(lo, hi)
+        update: Callable[[Any, Any, Any], bool] = self.sums.add_fast
+        return update
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
-        self.changes.note_many()
+        self.sums.note_all()
         self.grid.add(x, y, w, self._cells)
-        self._count += len(x)
-        self._peak = max(self._peak, float(self._cells[:, 0].max()))
+        self.sums.count += len(x)
+        self.sums.peak = max(self.sums.peak, float(self._cells[:, 0].max()))
 
     def require(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)
-        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self._peak)
+        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self.sums.peak)
 
     def revert(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
         cell = self.grid.cell(x)
-        self.changes.note(cell)
+        self.sums.note(cell)
         flat, i = self._flat, 5 * cell
         weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
-        self._count -= 1
+        self.sums.count -= 1
         if count == 1.0:
             self._cells[cell] = 0.0
             return
@@ -294,14 +290,14 @@ class GridTable(Statistic):
         flat[i + 4] -= w * y * x
 
     def merge(self, other: Self) -> None:
-        self.changes.note_many()
+        self.sums.note_all()
         self._cells += other._cells
-        self._count += other._count
-        self._peak = max(self._peak, other._peak, float(self._cells[:, 0].max()))
+        self.sums.count += other.sums.count
+        self.sums.peak = max(self.sums.peak, other.sums.peak, float(self._cells[:, 0].max()))
 
     def decay(self, factor: float) -> None:
-        self.changes.note_many()
-        self._peak *= factor
+        self.sums.note_all()
+        self.sums.peak *= factor
         self._cells[:, :2] *= factor
         self._cells[:, 3:] *= factor
         self._drop_below(LIGHTEST)
@@ -314,7 +310,7 @@ class GridTable(Statistic):
 
     def state(self) -> dict[str, Any]:
         used = np.flatnonzero(self._cells[:, 2])
-        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self._peak}
+        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self.sums.peak}
 
     def fields(self) -> Fields:
         return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}
@@ -328,10 +324,10 @@ class GridTable(Statistic):
         ensure(((count >= 1.0) & (count == np.floor(count))).all() and count.sum() <= MOST, "a count is not possible")
         farthest = max(abs(self.grid.scale.lo), abs(self.grid.scale.hi))
         ensure((np.abs(coordinates) <= (1.0 + ROUNDING) * farthest * peak).all(), "a coordinate is beyond the scale")
-        self.changes.note_many()
+        self.sums.note_all()
         self._cells[:] = 0.0
         self._cells[used] = cells
-        self._count, self._peak = int(count.sum()), peak
+        self.sums.count, self.sums.peak = int(count.sum()), peak
 
     def _summed(self) -> tuple[Any, ...]:
         return self._cells[:, :3], self._cells[:, 3:]
@@ -339,45 +335,18 @@ class GridTable(Statistic):
     def _check(self) -> None:
         super()._check()
         weight, positive, count, _, _ = self._cells.T
-        assert self._count == count.sum()
+        assert self.sums.count == count.sum()
         assert not self._cells[count == 0.0].any(), "a cell without observations is zero"
         assert (positive >= 0.0).all()
         assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
-        assert weight.max() <= self._peak * (1.0 + HELD_TOLERANCE)
+        assert weight.max() <= self.sums.peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Empty the cells with less weight."""
-        self.changes.note_many()
+        self.sums.note_all()
         faded = (self._cells[:, 2] > 0.0) & (self._cells[:, 0] < threshold)
-        self._count -= int(self._cells[faded, 2].sum())
+        self.sums.count -= int(self._cells[faded, 2].sum())
         self._cells[faded] = 0.0
-
-
-class Changes:
-    """Which cells of a table have changed since somebody last asked.
-
-    Views of a table share it, so that it tells a follower which table it has followed.
-    """
-
-    def __init__(self) -> None:
-        self._cells: list[int] | None = None  # None: any cell may have
-
-    def note(self, cell: int) -> None:
-        """One cell changes."""
-        cells = self._cells
-        if cells is not None:
-            cells.append(cell)
-            if len(cells) > MOST_CHANGES:
-                self._cells = None
-
-    def note_many(self) -> None:
-        """Any cell may change."""
-        self._cells = None
-
-    def take(self) -> list[int] | None:
-        """The cells changed since the last call, some of them repeatedly; None if any may have changed."""
-        taken, self._cells = self._cells, []
-        return taken
 
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
