@@ -11,6 +11,7 @@ from streamcal import (
     Beta,
     Decay,
     Forever,
+    Gaussian,
     HistogramBinning,
     Interval,
     Logit,
@@ -23,6 +24,7 @@ from streamcal import (
 )
 from streamcal.kernels.anchored_logistic import CERTIFIED, AnchoredLogistic
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
+from streamcal.statistics.label_moments import LabelMoments
 
 LOGISTIC = {
     "platt": Platt,
@@ -261,3 +263,43 @@ def test_what_is_read_beside_a_score_as_of_a_later_time(method):
         for t in (300.0, 420.0, 300.0, 460.0, 1000.0, 300.0):
             for score in (0.1, 0.5, 0.8):
                 assert cal.predict_one(score, t) == pytest.approx(cal.predict_many([score], t)[0], abs=1e-13)
+
+
+# ---- moments in twice the precision ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variance", ["within", "total"])
+@pytest.mark.parametrize("kind", ["scores", "far", "noise", "weights"])
+def test_recent_moments_are_the_exact_ones(variance, kind):
+    """Whatever waits to be added, the summary is that of the integers, to a unit in the last place."""
+    rng = np.random.default_rng(15)
+    cal = Gaussian(variance, scale=Interval())
+    own, exact = cal._memory.statistic, LabelMoments(Interval())
+    read = 0
+    for number in range(700):
+        y = float(rng.random() < 0.4)
+        x = float(rng.normal(y if kind != "noise" else 0.0) + (1e3 if kind == "far" else 0.0))
+        w = float(np.exp(rng.normal(0.0, 8.0))) if kind == "weights" else 1.0
+        for one in (own, exact):
+            one.update(x, y, w)
+            if number % 50 == 7:
+                one.revert(x, y, w)
+        found = own.summary(within=variance == "within")
+        if found is not None:
+            expected = *exact.weights(), *exact.means(), exact.gap(), exact.gap_by_variance(within=variance == "within")
+            np.testing.assert_allclose(found, expected, rtol=2.0**-52, atol=0.0)
+            assert own.n == exact.n
+            read += own._recent.summary(variance == "within") is not None
+    assert read > 500, "the sums in twice the precision are hardly ever used"
+    assert own.state() == exact.state()
+
+
+def test_recent_moments_leave_to_the_integers_what_cancels():
+    cal = Gaussian(scale=Interval())
+    for x, y in [(1.0, 0), (1.0 + 1e-14, 1), (1.0, 0), (1.0 + 2e-14, 1), (1e30, 1), (1e-30, 0)]:
+        cal.learn_one(x, y)
+        cal.predict_one(0.5)
+    cal.unlearn_one(1e30, 1)
+    cal.unlearn_one(1e-30, 0)
+    statistic = cal._memory.statistic
+    assert statistic.summary(within=True)[4] == statistic.gap() == pytest.approx(1.5e-14, rel=0.1)

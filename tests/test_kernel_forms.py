@@ -52,6 +52,7 @@ HERE = {
     "online_newton",
     "online_softmax",
     "partial_order",
+    "recent_moments",
 }
 
 
@@ -208,6 +209,22 @@ def test_cell_sums_and_cell_bins(observations):
         for _ in range(300):
             table.note(1)
         assert table.take() is None
+
+
+@given(st.lists(st.tuples(st.floats(-9.0, 9.0), st.booleans(), st.floats(0.01, 9.0)), max_size=30))
+def test_recent_moments(observations):
+    forms = [module.RecentMoments() for module in twins("recent_moments")]
+    for one in forms:
+        assert not one.add(1.0, 1.0, 1.0)
+        one.set([3.0, 1.5, 2.0, 2.0, 2.5, 4.0], [1e-17, 0.0, -1e-17, 0.0, 0.0, 1e-16])
+    for x, y, w in observations:
+        assert len({one.add(x, float(y), w) for one in forms}) == 1
+        for within in (True, False):
+            found = [one.summary(within) for one in forms]
+            assert found[0] == found[1]
+        assert bits(forms[0].weights()) == bits(forms[1].weights())
+        assert forms[0].total() == forms[1].total()
+    assert forms[0].take() == forms[1].take()
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))
