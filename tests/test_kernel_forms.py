@@ -20,6 +20,8 @@ import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, USES
+from streamcal.kernels.hull_tree import HullTree
+from streamcal.maps.points import MERGES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -43,6 +45,7 @@ HERE = {
     "expert_panel",
     "fast_path",
     "fixed_share",
+    "folds",
     "grid_cells",
     "hedging",
     "implicit_regression",
@@ -225,6 +228,29 @@ def test_recent_moments(observations):
         assert bits(forms[0].weights()) == bits(forms[1].weights())
         assert forms[0].total() == forms[1].total()
     assert forms[0].take() == forms[1].take()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=40))
+def test_folds(observations):
+    """In both forms, and the merges of `maps/points.py`."""
+    forms = twins("folds")
+    trees = [[HullTree() for _ in range(4)] for _ in forms]
+    for score, y in [(0.5, 1), *observations]:
+        x = float(score) / 7.0
+        dealt = {module.deal_unit(own[0], own[1:], x, x, float(y)) for module, own in zip(forms, trees, strict=True)}
+        assert len(dealt) == 1
+        assert dealt <= {0, 1}
+        pairs = [tree.interval(x, 1.0) for tree in trees[0][1:] if tree.count]
+        for rule, merge in enumerate(MERGES.values()):
+            found = [module.merged_at(own[1:], x, rule) for module, own in zip(forms, trees, strict=True)]
+            assert found[0] == found[1] == merge(*zip(*pairs, strict=True))
+    for module in forms:
+        trees[0][0].update(0.25, 0.25, 0.25, 1)
+        assert module.deal_unit(trees[0][0], trees[0][1:], 0.25, 0.25, 1.0) == -1
+        assert module.merged_at([HullTree()], 0.5, 0) == 0.5
+    for x in (0.3, -0.0, 0.0, 1e300):
+        codes = [(module.hash_of(x), module.hash_with(module.hash_of(x), 7.5)) for module in forms]
+        assert codes[0] == codes[1]
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))

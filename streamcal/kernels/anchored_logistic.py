@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import exp, fabs, isfinite, log, sqrt
+from cython.cimports.libc.math import exp, fabs, isfinite, log, pow, sqrt
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.compensated import add_terms
@@ -571,7 +571,7 @@ class AnchoredLogistic:
         x: cython.double[::1] = self.factor
         length += (x[0] * self.d[0] + x[3] * self.d[1] + x[6] * self.d[2]) ** 2
         length += (x[4] * self.d[1] + x[7] * self.d[2]) ** 2 + (x[8] * self.d[2]) ** 2
-        left = _REMAINDER * exp(reach) * reach**_ORDER * sqrt(length)
+        left = _REMAINDER * exp(reach) * pow(reach, ORDER) * sqrt(length)
         for i in range(3):  # the rounding of S_0: each of its sums may be wrong by it
             if (i == 1 and not self.two) or (i == 2 and not self.constant):
                 continue

@@ -68,6 +68,11 @@ class ScoreTree(Statistic):
         return self._view
 
     @property
+    def tree(self) -> HullTree:
+        """The kernel, for those who read several trees in one call."""
+        return self._tree
+
+    @property
     def n(self) -> float:
         return float(self._tree.weight) / self.unit
 
