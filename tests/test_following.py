@@ -9,6 +9,7 @@ import pytest
 from streamcal import (
     AdaptiveCalibration,
     Beta,
+    CenteredIsotonic,
     Decay,
     Forever,
     Gaussian,
@@ -19,10 +20,12 @@ from streamcal import (
     Platt,
     Prior,
     Probability,
+    SmoothIsotonic,
     Temperature,
     Window,
 )
 from streamcal.kernels.anchored_logistic import CERTIFIED, AnchoredLogistic
+from streamcal.maps.knots import CubicMap, KnotMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
 from streamcal.statistics.label_moments import LabelMoments
 
@@ -303,3 +306,44 @@ def test_recent_moments_leave_to_the_integers_what_cancels():
     cal.unlearn_one(1e-30, 0)
     statistic = cal._memory.statistic
     assert statistic.summary(within=True)[4] == statistic.gap() == pytest.approx(1.5e-14, rel=0.1)
+
+
+# ---- blocks beside a score -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["whole", "rough", "ties", "grid", "separated"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])
+def test_blocks_beside_a_score_say_what_the_map_says(method, policy, kind):
+    cal = method(forgetting=POLICIES[policy], resolution=64 if kind == "grid" else None)
+    rng = np.random.default_rng(16)
+    probes = [*rng.random(12).tolist(), 0.0, 1.0]
+    gone = []
+    for number, (score, y, w, t) in enumerate(stream(17, 300)):
+        score = round(16.0 * score) / 16.0 if kind == "ties" else score
+        y = score > 0.5 if kind == "separated" else y
+        w = w if kind == "rough" else float(round(w)) + 1.0
+        cal.learn_one(score, y, w, t)
+        if cal.unlearns and number % 5 == 3:
+            gone.append((score, y, w, t))
+        if len(gone) > 9:
+            cal.unlearn_one(*gone.pop(0))
+        fitted = cal.map()
+        places = [*probes, score, score - 1e-9] if score > 1e-9 else probes
+        if isinstance(fitted, CubicMap | KnotMap):
+            knots = fitted.knots[number % len(fitted.knots)].item()
+            places.append(min(max(knots, 0.0), 1.0))
+        found = [cal.predict_one(place) for place in places]
+        # The rounding of a centre, by the slope of a curve: blocks may be a millionth apart.
+        np.testing.assert_allclose(found, [fitted.predict_one(place) for place in places], rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])
+def test_blocks_at_the_ends_of_the_floats(method):
+    """Where sums of scores leave the range of the floats, predictions are those of the map."""
+    cal = method(scale=Interval())
+    for number, score in enumerate([-1.7e308, -1.6e308, -1e308, 0.0, 1e308, 1.6e308, 1.7e308]):
+        for y in (number % 2, number > 3):
+            cal.learn_one(score, y)
+        for place in (-1.75e308, -1.65e308, -1.2e308, 0.0, 5e-324, 1.2e308, 1.65e308):
+            assert cal.predict_one(place) == pytest.approx(cal.map().predict_one(place), abs=1e-12)
