@@ -53,7 +53,6 @@ from streamcal import (
     SmoothIsotonic,
     Window,
 )
-from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.calibeating import CalibeatenOPS
 from streamcal.calibrators.online_platt import RADIUS
 
@@ -343,13 +342,11 @@ def test_a_method_that_does_not_claim_to_be_monotone_is_not(case):
 
 @each(CASES)
 def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
-    """Without forgetting, in every variant; uncompiled, in the first one alone."""
-    every = kernel_form() == "compiled" and case.policy in ("forever", None)
-    assert_bounded_or_growing(case, case.variants() if every else [{}])
+    assert_bounded_or_growing(case, [{}])
 
 
 @pytest.mark.full
-@each(case for case in ADDITIVE if case.policy != "forever")
+@each(CASES)
 def test_memory_is_bounded_in_every_variant(case):
     assert_bounded_or_growing(case, case.variants()[1:])
 
