@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
-from streamcal.calibrators.table import TreeCalibrator
+from streamcal.calibrators.table import BlockCalibrator
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import CubicMap
+from streamcal.maps.knots import CubicMap, between
+from streamcal.maps.portable import cubic
 from streamcal.parameters.types import FloatArray
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.statistics.score_tree import Block, ScoreTree
+
+Value = TypeVar("Value", float, FloatArray)
 
 
-class SmoothIsotonic(TreeCalibrator):
+class SmoothIsotonic(BlockCalibrator):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ); the curve passes
@@ -38,8 +43,8 @@ class SmoothIsotonic(TreeCalibrator):
 
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
     equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
-    is nothing, to the same fraction of what was there. Cost: learning and unlearning O(log² k) for k
-    distinct scores; the first prediction after a change O(k), the next ones O(log k); memory O(k).
+    is nothing, to the same fraction of what was there. Cost: learning, unlearning and `predict_one` O(log² k)
+    for k distinct scores; the first array after a change O(k); memory O(k).
 
     References
     ----------
@@ -55,6 +60,21 @@ class SmoothIsotonic(TreeCalibrator):
 
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit"
+
+    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
+        # the block whose centre is at or below x and the next one, and one more on either side
+        up = x >= block.centre
+        found = around(tree, block, ("before", "after", "after") if up else ("before", "before", "after"))
+        blocks = [one for one in found if one is not None]
+        if len(blocks) < len(found):
+            return None
+        at = blocks.index(block) - (0 if up else 1)
+        if at < 0 or at == len(blocks) - 1:
+            return block.value
+        low, high = blocks[at], blocks[at + 1]
+        t = between(x, low.centre, high.centre, 0.0, 1.0)
+        slopes = pchip_at([one.centre for one in blocks], [one.value for one in blocks], at)
+        return min(max(cubic(t, low.value, high.value, *slopes), low.value), high.value)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
@@ -73,10 +93,46 @@ def pchip(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     both = width[:-1] + width[1:]
     a, b = (np.divide(part, both, out=np.full(len(both), 0.5), where=both > 0.0) for part in (width[:-1], width[1:]))
     u, v = step[:-1], step[1:]
-    slope = 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)  # times the sum of both widths
+    slope = _inner(a, b, u, v)
     first = _end(a[0], b[0], u[0], v[0])
     last = _end(b[-1], a[-1], v[-1], u[-1])
     return np.append(first, b * slope), np.append(a * slope, last)
+
+
+def pchip_at(x: list[float], y: list[float], at: int) -> tuple[float, float]:
+    """What `pchip` says of the interval from x[at] to x[at + 1], given one more point on either side if there is."""
+    half = 1.0 if x[-1] - x[0] < math.inf else 0.5
+    width = [half * right - half * left for left, right in pairwise(x)]
+    step = [right - left for left, right in pairwise(y)]
+    if len(step) < 2:
+        return step[0], step[0]
+    shares = [(a / (a + b), b / (a + b)) if a + b > 0.0 else (0.5, 0.5) for a, b in pairwise(width)]
+    if at > 0:
+        rise = shares[at - 1][1] * _inner(*shares[at - 1], step[at - 1], step[at])
+    else:
+        rise = _end(*shares[0], step[0], step[1])
+    if at < len(step) - 1:
+        return rise, shares[at][0] * _inner(*shares[at], step[at], step[at + 1])
+    return rise, _end(shares[-1][1], shares[-1][0], step[-1], step[-2])
+
+
+def around(tree: ScoreTree, block: Block, sides: tuple[str, ...]) -> list[Block | None]:
+    """A block and its neighbours on these sides, as far as there are any, in order; None for what cannot be told."""
+    below: list[Block | None] = [block]
+    above: list[Block | None] = []
+    for side in sides:
+        found = below if side == "before" else above
+        last = found[-1] if found else block
+        place = math.inf if last is None else getattr(last, side)
+        if math.isfinite(place):
+            found.append(tree.block_at(place))
+    return below[::-1] + above
+
+
+def _inner(a: Value, b: Value, u: Value, v: Value) -> Value:
+    """The slope between two intervals times the sum of their widths; a and b are their shares of it, u and v steps."""
+    slope: Value = 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)
+    return slope
 
 
 def _end(near: float, far: float, step: float, next_step: float) -> float:
