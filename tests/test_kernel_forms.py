@@ -294,11 +294,13 @@ def learned(panel, mixture, x, y, w):
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
     for z in (left, right):
         z.setflags(write=False)
-    assessed = mixture.assess(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.show(left, right, knot)
+    share = (x + 16.0) * 8.0 - knot
+    blends = mixture.at(0.0), mixture.at(share)
+    assessed = mixture.assess(share, y, w)
     mixture.learn(assessed)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
-    blends = mixture.blend(left, knot), mixture.blend(right, knot)
     forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
@@ -324,7 +326,8 @@ def test_experts_load_the_state_of_their_twins():
 def test_an_assessment_is_read_as_it_was_written():
     (_, fast), (_, slow) = mixtures()
     z = np.linspace(-2.0, 2.0, 8)
-    written = fast.assess(z, z, 100, 0.25, 1.0, 2.0).state()
+    fast.show(z, z, 100)
+    written = fast.assess(0.25, 1.0, 2.0).state()
     for mixture in (fast, slow):
         assert mixture.assessment(written).state() == written
         with pytest.raises(ValueError, match="assessment of"):
