@@ -34,6 +34,7 @@ ELSEWHERE = {
     "tensor_bernstein": "test_tensor_kernels.py",
 }
 HERE = {
+    "bernstein_stream",
     "chebyshev",
     "compensated",
     "expert_panel",
@@ -215,6 +216,78 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def made_of(form, name, attribute, *arguments):
+    """What a kernel makes, in its compiled form (0) or as ordinary Python (1), of the kernels it uses in the same."""
+    return getattr(twins(name)[form], attribute)(*arguments)
+
+
+def numbers_in(state):
+    return [one for part in state for one in np.ravel(part)]
+
+
+def newton_streams(form):
+    newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 1.0, 0.0), 0.1, 25.0, 100.0, 0.9, 16.0)
+    return newton.stream, newton.state
+
+
+def jumper_streams(form):
+    jumper = made_of(form, "fixed_share", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    return jumper.stream, lambda: numbers_in(jumper.state())
+
+
+def bin_streams(kind, *arguments):
+    def streams(form):
+        newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 0.0), 0.1, 100.0, 100.0, 1.0, 16.0)
+        bins = made_of(form, "hedging", kind, 4, *arguments)
+        loop = twins("hedging")[form].stream
+        return lambda *rows: loop(newton, bins, *rows), lambda: numbers_in(bins.state())
+
+    return streams
+
+
+def bernstein_streams(form):
+    sums = made_of(form, "bernstein", "BernsteinSums", 4, -16.0, 16.0)
+    qp = made_of(form, "monotone_qp", "MonotoneQP", 4)
+    qp.watch(sums.moments, sums.cross)
+    curve = made_of(form, "bernstein", "Curve", qp.coefficients, -16.0, 16.0)
+    loop = made_of(form, "bernstein_stream", "BernsteinStream", sums, qp, curve)
+
+    def stream(x, y, w, p):
+        leaving = (np.linspace(-3.0, 3.0, len(x)), np.arange(len(x)) % 2.0, np.full(len(x), 0.01))
+        assert loop.run(x, y, w, *leaving, 5, 0, np.zeros(len(x)) if len(p) == 0 else p) == len(x)
+
+    return stream, lambda: [*sums.moments, *sums.cross, sums.weight, sums.count, *qp.coefficients, loop.solved]
+
+
+STREAMS = {
+    "online_newton": newton_streams,
+    "fixed_share": jumper_streams,
+    "shares": bin_streams("Shares"),
+    "hedger": bin_streams("Hedger", 7),
+    "bernstein_stream": bernstein_streams,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("predicts", [True, False])
+def test_a_stream_is_the_same_in_both_forms(name, predicts):
+    rng, n = np.random.default_rng(5), 300
+    x, y, w = rng.normal(0.0, 2.0, n), rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
+    found = []
+    for form in (0, 1):
+        stream, state = STREAMS[name](form)
+        p = np.empty(n if predicts else 0)
+        stream(x, y, w, p)
+        found.append((bits(p), bits(state())))
+        for wrong in ((x[1:], y, w, p), (x, y[1:], w, p), (x, y, w[1:], p), (x, y, w, np.empty(7))):
+            with pytest.raises(ValueError, match="lengths"):
+                stream(*wrong)
+    assert found[0] == found[1]
 
 
 def jumpers():

@@ -13,11 +13,12 @@ from pathlib import Path
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
     "bernstein": ("compensated",),
+    "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
-    "fixed_share": ("logistic",),
+    "hedging": ("fast_path", "online_newton"),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),

@@ -16,7 +16,7 @@ from streamcal.kernels.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held
 
@@ -165,6 +165,15 @@ class ScoreTree(Statistic):
     def revert(self, x: float, y: float, w: float) -> None:
         if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
+
+    def stream(self, x: FloatArray, y: FloatArray, piece: Piece, lower: FloatArray, upper: FloatArray) -> None:
+        """Learn a piece of a batch, and write the intervals before each row; to `lower` the fit where `upper` is empty.
+
+        The fit is NaN where nothing is held.
+        """
+        places = (x, piece.leaving[0])
+        x, gone = places if self.grid is None else map(self.grid.rounds, places)
+        self._tree.stream(x, y, piece.w, piece.unit, gone, *piece.leaving[1:], piece.room, lower, upper)
 
     def held_at(self, x: float) -> tuple[float, float]:
         """Weight and positive weight at a coordinate. O(log k)."""

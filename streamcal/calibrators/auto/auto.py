@@ -14,9 +14,8 @@ from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score
+from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import Time
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
 
 LONGEST_DELAY = 100_000
@@ -119,8 +118,8 @@ class Auto(SequentialCalibrator):
         """The weight of each expert in the present forecast, by name; they sum to 1."""
         return self._live.weights()
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        return float(sigmoid(self._live.at(self.scale.coordinate(check_score(score)))))
+    def _predict(self, x: float) -> float:
+        return sigmoid(self._live.at(x))
 
     def map(self) -> LogOddsMap:
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
