@@ -35,8 +35,10 @@ ELSEWHERE = {
 }
 HERE = {
     "bernstein_stream",
+    "centred_blocks",
     "chebyshev",
     "compensated",
+    "cubic",
     "expert_panel",
     "fast_path",
     "fixed_share",
@@ -656,3 +658,45 @@ def test_online_softmax(steps, discount, radius):
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()
+
+
+# -- blocks and cubics -------------------------------------------------------------------------------------------------
+
+finite = st.floats(-1e300, 1e300, allow_subnormal=True)
+
+
+@given(st.lists(st.tuples(finite, st.floats(1e-6, 1e6), st.floats(0.0, 1.0)), unique_by=lambda group: group[0]))
+def test_centred_blocks(groups):
+    fast, slow = twins("centred_blocks")
+    x, w, share = np.array(sorted(groups), dtype=np.float64).reshape(-1, 3).T
+    found, expected = (one.centred_blocks(x, w, w * share, 1e-12) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    first, last, mean, value = found
+    assert (np.diff(value) > 0.0).all()
+    assert (first <= mean).all()
+    assert (mean <= last).all()
+
+
+@given(st.lists(finite, unique=True, max_size=12), st.lists(finite, max_size=12), st.data())
+def test_cubics(knots, places, data):
+    fast, slow = twins("cubic")
+    knots = np.array(sorted(knots))
+    values = np.sort(data.draw(st.lists(st.floats(0.0, 1.0), min_size=len(knots), max_size=len(knots), unique=True)))
+    places = np.array([*places, *knots])
+    found, expected = (one.slopes(knots, values) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    if len(knots):
+        there = fast.values_at(places, knots, values, *found)
+        assert bits(there) == bits(slow.values_at(places, knots, values, *found))
+        np.testing.assert_array_equal(there[-len(knots) :], values)
+
+
+def test_kernels_of_curves_refuse_other_lengths():
+    three, two = np.arange(3.0), np.arange(2.0)
+    for form in range(2):
+        with pytest.raises(ValueError, match="lengths"):
+            twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].slopes(three, two)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].values_at(three, three, three, three, two)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from streamcal.calibrators.table import TreeCalibrator
+from streamcal.kernels.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
-from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -58,29 +54,4 @@ class SmoothIsotonic(TreeCalibrator):
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
-        return CubicMap(self.scale, centre, value, *pchip(centre, value), statistic.grid)
-
-
-def pchip(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """PCHIP slopes at the left and right end of each interval, times its width, shapes (m − 1,); x and y rise strictly.
-
-    Slopes times widths are of the size of y, whatever the widths: scores may be neighbouring floats.
-    """
-    step = np.diff(y)
-    if len(step) < 2:
-        return step, step  # a straight line, or nothing
-    width = np.diff(x) if float(x[-1]) - float(x[0]) < math.inf else np.diff(0.5 * x)
-    both = width[:-1] + width[1:]
-    a, b = (np.divide(part, both, out=np.full(len(both), 0.5), where=both > 0.0) for part in (width[:-1], width[1:]))
-    u, v = step[:-1], step[1:]
-    slope = 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)  # times the sum of both widths
-    first = _end(a[0], b[0], u[0], v[0])
-    last = _end(b[-1], a[-1], v[-1], u[-1])
-    return np.append(first, b * slope), np.append(a * slope, last)
-
-
-def _end(near: float, far: float, step: float, next_step: float) -> float:
-    """The slope at an outer end times its interval's width: three points' parabola, unless that would decrease."""
-    if (1.0 + near) * step * far <= near * near * next_step:
-        return 0.0
-    return float((1.0 + near) * step - near * near / far * next_step)
+        return CubicMap(self.scale, centre, value, *slopes(centre, value), statistic.grid)

@@ -196,14 +196,18 @@ class Mixture:
         return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
 
     @cython.ccall
-    def assess(self, share: cython.double, y: cython.double, w: cython.double) -> Assessment:
+    def assess(
+        self, share: cython.double, y: cython.double, w: cython.double, spent: Assessment | None = None
+    ) -> Assessment:
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
 
         The score is at the fraction `share` between the two knots. The loss at the score is the mean of the losses
-        there, with weights 1 − `share` and `share`.
+        there, with weights 1 − `share` and `share`. An assessment that was learned, `spent`, is written over.
         """
         k: cython.Py_ssize_t
-        found: Assessment = Assessment(self._experts.size, self._experts.rows)
+        found: Assessment = Assessment(self._experts.size, self._experts.rows) if spent is None else spent
+        if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
+            raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         found.y = y
         found.w = w
         found.place = self._knot + share

@@ -75,10 +75,13 @@ class Ensemble:
         share = self._show_beside(x)
         return float(self._mixture.at(share))
 
-    def assess(self, x: float, y: float, w: float) -> Assessment:
-        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`."""
+    def assess(self, x: float, y: float, w: float, spent: Assessment | None = None) -> Assessment:
+        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`.
+
+        An assessment that was learned, `spent`, is written over.
+        """
         share = self._show_beside(x)
-        return self._mixture.assess(share, y, w)
+        return self._mixture.assess(share, y, w, spent)
 
     def learn(self, x: float, y: float, w: float, assessed: Assessment) -> None:
         """Learn an observation, and how right the forecasts issued for its score were."""
