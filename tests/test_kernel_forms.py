@@ -43,8 +43,10 @@ HERE = {
     "cell_bins",
     "cell_points",
     "cell_sums",
+    "centred_blocks",
     "chebyshev",
     "compensated",
+    "cubic",
     "expert_panel",
     "fast_path",
     "fixed_share",
@@ -516,11 +518,13 @@ def learned(panel, mixture, x, y, w):
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
     for z in (left, right):
         z.setflags(write=False)
-    assessed = mixture.assess(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.show(left, right, knot)
+    share = (x + 16.0) * 8.0 - knot
+    blends = mixture.at(0.0), mixture.at(share)
+    assessed = mixture.assess(share, y, w)
     mixture.learn(assessed)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
-    blends = mixture.blend(left, knot), mixture.blend(right, knot)
     forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
@@ -546,7 +550,8 @@ def test_experts_load_the_state_of_their_twins():
 def test_an_assessment_is_read_as_it_was_written():
     (_, fast), (_, slow) = mixtures()
     z = np.linspace(-2.0, 2.0, 8)
-    written = fast.assess(z, z, 100, 0.25, 1.0, 2.0).state()
+    fast.show(z, z, 100)
+    written = fast.assess(0.25, 1.0, 2.0).state()
     for mixture in (fast, slow):
         assert mixture.assessment(written).state() == written
         with pytest.raises(ValueError, match="assessment of"):
@@ -802,3 +807,45 @@ def test_online_softmax(steps, discount, radius):
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()
+
+
+# -- blocks and cubics -------------------------------------------------------------------------------------------------
+
+finite = st.floats(-1e300, 1e300, allow_subnormal=True)
+
+
+@given(st.lists(st.tuples(finite, st.floats(1e-6, 1e6), st.floats(0.0, 1.0)), unique_by=lambda group: group[0]))
+def test_centred_blocks(groups):
+    fast, slow = twins("centred_blocks")
+    x, w, share = np.array(sorted(groups), dtype=np.float64).reshape(-1, 3).T
+    found, expected = (one.centred_blocks(x, w, w * share, 1e-12) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    first, last, mean, value = found
+    assert (np.diff(value) > 0.0).all()
+    assert (first <= mean).all()
+    assert (mean <= last).all()
+
+
+@given(st.lists(finite, unique=True, max_size=12), st.lists(finite, max_size=12), st.data())
+def test_cubics(knots, places, data):
+    fast, slow = twins("cubic")
+    knots = np.array(sorted(knots))
+    values = np.sort(data.draw(st.lists(st.floats(0.0, 1.0), min_size=len(knots), max_size=len(knots), unique=True)))
+    places = np.array([*places, *knots])
+    found, expected = (one.slopes(knots, values) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    if len(knots):
+        there = fast.values_at(places, knots, values, *found)
+        assert bits(there) == bits(slow.values_at(places, knots, values, *found))
+        np.testing.assert_array_equal(there[-len(knots) :], values)
+
+
+def test_kernels_of_curves_refuse_other_lengths():
+    three, two = np.arange(3.0), np.arange(2.0)
+    for form in range(2):
+        with pytest.raises(ValueError, match="lengths"):
+            twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].slopes(three, two)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].values_at(three, three, three, three, two)

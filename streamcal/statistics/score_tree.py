@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
+from streamcal.kernels.centred_blocks import centred_blocks
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -146,14 +147,7 @@ class ScoreTree(Statistic):
         The values rise strictly, by more than `TIED_VALUES`, and with them the means.
         """
         x, weight, positive, _ = self._tree.to_arrays()
-        first, _, value = self._tree.blocks()
-        start = np.searchsorted(x, first[np.diff(value, prepend=-1.0) > TIED_VALUES * value])
-        length = np.diff(start, append=len(x))
-        total = np.add.reduceat(weight, start)
-        # divide by the weight first: then neither the product nor the sum can overflow
-        mean = np.add.reduceat(weight / np.repeat(total, length) * x, start)
-        first, last = x[start], x[start + length - 1]
-        return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
+        return centred_blocks(x, weight, positive, TIED_VALUES)
 
     def block_at(self, x: float) -> Block | None:
         """The one of `centred_blocks` that holds the last coordinate at or below x, or the first one. O(log² k).
