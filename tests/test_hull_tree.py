@@ -651,3 +651,29 @@ def test_a_stream_refuses_what_does_not_fit():
     for gone in (none, np.full(3, 0.25)):
         with pytest.raises(ValueError, match="not held"):
             HullTree().stream(three, three, three, three, gone, gone, gone, 0, three.copy(), none)
+
+
+def test_blocks_at_scores_are_the_blocks_in_both_forms():
+    """And, where neighbouring values differ, those that a pass over all groups finds, with their mean scores."""
+    rng = np.random.default_rng(5)
+    forms = HullTree(), load_plain().HullTree()
+    assert all(tree.block_at(0.5, 2.0**-42) is None for tree in forms)
+    for number in range(400):
+        score, y = float(rng.random()), float(rng.random() < 0.6)
+        for tree in forms:
+            tree.update(score, 1.0, y, 1)
+        if number % 20:
+            continue
+        scores, weight, _, _ = forms[0].to_arrays()
+        first, last, value = forms[0].blocks()
+        for query in [-1.0, 2.0, score, *rng.random(5).tolist()]:
+            found = forms[0].block_at(query, 2.0**-42)
+            assert found == forms[1].block_at(query, 2.0**-42)
+            own = first[max(np.searchsorted(first, query, side="right") - 1, 0)]
+            at = np.flatnonzero(np.abs(value - value[first == own]) < 1e-12)  # blocks of one value
+            inside = (scores >= first[at[0]]) & (scores <= last[at[-1]])
+            assert found[:2] == (first[at[0]], last[at[-1]])
+            assert found[2] == pytest.approx(value[at[0]], abs=1e-15)
+            assert found[3] == pytest.approx(np.average(scores[inside], weights=weight[inside]), rel=1e-14)
+            assert found[4] == (last[at[0] - 1] if at[0] else -np.inf)
+            assert found[5] == (first[at[-1] + 1] if at[-1] + 1 < len(first) else np.inf)

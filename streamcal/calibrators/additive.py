@@ -57,6 +57,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
         self.resolution = resolution
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.identity_range
+        self._first, self._last = scale.domain
         fast = not self._timed and refresh_every == 1
         self._fast_update = self._memory.fast_update(self._lo, self._hi) if fast else None
 
@@ -68,12 +69,16 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         if t is None and self._fast_update is not None and self._fast_update(score, y, w):
             self._memory.version += 1
-        elif t is None and not self._timed and fast_observation(score, y, w, self._lo, self._hi):
-            self._memory.learn(score, 1.0 if y else 0.0, w, 0.0)
-            if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
-                self._changed(1)
-        else:
-            self._learn(*self._checked(score, y, w, t))
+            return
+        if t is None and not self._timed and fast_observation(score, y, w, self._first, self._last):
+            own = self._lo <= score <= self._hi
+            x = score if own else self.scale.coordinate(score)
+            if own or self.scale.lo < x < self.scale.hi:  # at a bound it may have been clamped
+                self._memory.learn(x, 1.0 if y else 0.0, w, 0.0)
+                if self.refresh_every > 1:  # checked here too: a call costs more than the comparison
+                    self._changed(1)
+                return
+        self._learn(*self._checked(score, y, w, t))
 
     #: Whether `_stream` has a compiled loop.
     streams: bool = False
@@ -122,7 +127,8 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        x = self.scale.coordinate(check_score(score))
+        checked = score.__class__ is float and self._first <= score <= self._last
+        x = self.scale.coordinate(score if checked else check_score(score))
         return self._reader_at(t).at(x)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:

@@ -69,13 +69,22 @@ class FixedShare:
         k: cython.Py_ssize_t
         if z.shape[0] != self.size:
             return nan
-        e: cython.double
+        for k in range(self.size):
+            self._gains[k] = exp(-z[k])
+        return self.mean_of(self._gains)
+
+    def mean_of(self, e):
+        """The same, of the odds against each forecast, exp(−z)."""
+        k: cython.Py_ssize_t
+        if e.shape[0] != self.size:
+            return nan
+        p: cython.double
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            e = exp(-z[k])
-            positive += self._weights[k] * (1.0 / (1.0 + e))
-            negative += self._weights[k] * (e / (1.0 + e))
+            p = 1.0 / (1.0 + e[k])
+            positive += self._weights[k] * p
+            negative += self._weights[k] * (e[k] * p)
         return log(positive) - log(negative)
 
     def assess(self, gains, of_rows):
@@ -87,10 +96,12 @@ class FixedShare:
         k: cython.Py_ssize_t
         total: cython.double
         self._require_sizes(gains.shape[0], of_rows.shape[0])
+        for k in range(self.size):
+            self._gains[k] = exp(gains[k])
         for j in range(self.rows):
             total = 0.0
             for k in range(self.size):
-                total += self._shares[j, k] * exp(gains[k])
+                total += self._shares[j, k] * self._gains[k]
             of_rows[j] = log(total)
 
     def learn(self, gains, of_rows, w):
@@ -104,8 +115,9 @@ class FixedShare:
         for k in range(self.size):
             best = max(best, gains[k])
         for j in range(self.rows):
-            for k in range(self.size):
-                self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
+            if j == 0 or self._learning_rates[j] != self._learning_rates[j - 1]:
+                for k in range(self.size):
+                    self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
             self._pay(j)
             self._log_wealth[j] += self._row_rate * w * of_rows[j]
         largest = self._log_wealth[0]
