@@ -239,12 +239,13 @@ class RecordReader:
         if len(rest) > LONGEST_RECORD:
             reason = f"the record has more than {LONGEST_RECORD:,} bytes"
             raise RecordError(reason, "shorter lines, and quotes in pairs", file=self.path, row=self._row + 1)
-        parts, size, wanted = [rest], 0, max(BLOCK_BYTES, len(rest))
+        parts, size = [rest], 0
+        wanted = min(max(BLOCK_BYTES, len(rest)), LONGEST_RECORD + 1 - len(rest))
         try:
             while size < wanted and (part := self._bytes.read1(wanted - size)):  # type: ignore[attr-defined]
                 parts.append(part)
                 size += len(part)
-                if self._live and (wanted == BLOCK_BYTES or b"\n" in part):
+                if self._live and (len(rest) < BLOCK_BYTES or b"\n" in part):
                     break
         except (EOFError, OSError, zlib.error) as error:
             if not size:
