@@ -149,7 +149,7 @@ def test_below_the_edges_stand_numpy_and_its_like_alone():
 
 def test_kernels_need_nothing_but_numpy_and_cython():
     used = {name for module, name, _ in FOREIGN if module.startswith("streamcal.kernels.")}
-    assert used <= {"numpy", "cython", "math", "heapq", "types"}
+    assert used <= {"numpy", "cython", "math", "heapq", "struct", "types"}
 
 
 def loaded_by(statement):
