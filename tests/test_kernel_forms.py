@@ -35,6 +35,7 @@ ELSEWHERE = {
     "rank_tree": "test_rank_tree.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
+    "text_records": "test_text_records.py",
 }
 HERE = {
     "bernstein_stream",
@@ -55,6 +56,7 @@ HERE = {
     "hedging",
     "implicit_regression",
     "logistic",
+    "measures",
     "mixture",
     "near_isotonic",
     "online_newton",
@@ -277,6 +279,25 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
     for module in (compiled, plain):
         assert module.logits(array).flags.writeable
         assert array.tolist() == [0.25, 0.5]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 5e-324, 1e-12]), st.booleans(), st.floats(0.0, 9.0)),
+        max_size=30,
+    )
+)
+def test_measures(rows):
+    p, y, w = np.array([(p, y, w) for p, y, w in rows], dtype=np.float64).reshape(-1, 3).T.copy()
+    made = []
+    for module in twins("measures"):
+        losses = module.log_losses(p)
+        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
+        table[:, 0] = 1.0
+        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        module.add_differences(sums, w, y)
+        made.append([bits(losses), bits(table), bits(sums)])
+    assert made[0] == made[1]
 
 
 #: Where θ starts, and the initial curvature, for two parameters and for three.
