@@ -322,7 +322,7 @@ def digits(scores: tuple[float, ...], depth: int) -> tuple[int, ...]:
     )
 
 
-def fewer_digits(cell: tuple[int, ...], before: int, depth: int) -> tuple[int, ...]:
+def fewer_digits(cell: Sequence[Any], before: int, depth: int) -> tuple[int, ...]:
     """The cell of depth `depth` that contains a cell of depth `before`."""
     size = len(cell)
     dropped = (many - few for many, few in zip(bits_of(size, before), bits_of(size, depth), strict=True))
