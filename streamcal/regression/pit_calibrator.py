@@ -306,12 +306,16 @@ class RankRamp(Ramp):
         total = below + above
         first, last = (-math.inf, 0.0, 1.0), (math.inf, 1.0, 0.0)
         if low > -FURTHEST:
-            first = low, *self._levels(Weights(low, float(ndtr(low)), float(ndtr(-low)), below, above, total))
+            first = low, *self._levels_at(low, below, above, total)
         if high < FURTHEST:
             before = min(at_high, 1.0)  # what is above it is a jump
-            around = below + before, above - before
-            last = high, *self._levels(Weights(high, float(ndtr(high)), float(ndtr(-high)), *around, total))
+            last = high, *self._levels_at(high, below + before, above - before, total)
         return Piece(*first, *last)
+
+    def _levels_at(self, knot: float, below: float, above: float, total: float) -> tuple[float, float]:
+        """R and 1 − R at a knot."""
+        masses = (float(ndtr(knot)), float(ndtr(-knot))) if self._levels.pseudo else (0.0, 0.0)
+        return self._levels(Weights(knot, *masses, below, above, total))
 
     def _tails(self, z: float) -> tuple[float, float]:
         """R and 1 − R at z, the one on its side of the middle without cancellation."""
