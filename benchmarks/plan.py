@@ -20,6 +20,9 @@ class Plan:
     tail_steps: int = 500_000
     bulk_size: int = 1_000_000
     bulk_rounds: int = 9
+    #: Observations held by what is streamed in one call, and the number of calls.
+    call_size: int = 100_000
+    call_rounds: int = 30
     memory_size: int = 1_000_000
     accuracy_steps: int = 10_000
     profile_sizes: tuple[int, ...] = (10_000, 1_000_000)
@@ -51,6 +54,8 @@ QUICK = Plan(
     tail_steps=20_000,
     bulk_size=100_000,
     bulk_rounds=3,
+    call_size=10_000,
+    call_rounds=2,
     memory_size=100_000,
     accuracy_steps=500,
     profile_sizes=(10_000,),

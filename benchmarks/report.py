@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.targets import US, Results, targets
 
@@ -111,6 +112,36 @@ def _bulk(results: Results) -> str:
     return f"{first}\n\n{table(('M observations/s', 'arrays of', 'learn_many', 'predict_many'), rows)}"
 
 
+def _one_call(results: Results) -> str:
+    found = results["one-call"]
+    rows = [
+        (
+            f"`{row['subject']}`", _nanoseconds(row["call"]), _nanoseconds(row["loop"]),
+            f"{row['loop'] / row['call']:.1f} ×", _nanoseconds(row["kernel"]),
+            "" if row["kernel"] is None else f"{row['over_kernel']:.2f} ×", *_limit(row),
+        )
+        for row in found["rows"]
+    ]  # fmt: skip
+    head = ("ns a row", "one call", "Python loop", "loop / call", "kernel", "call / kernel", "target", "verdict")
+    held = f"{found['size']:,} observations held, calls of {found['chunk']:,} rows"
+    return f"{found['date']}: {held}; processor time, the least of all rounds.\n\n{table(head, rows)}"
+
+
+def _nanoseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e9:,.0f}"
+
+
+def _limit(row: dict[str, Any]) -> tuple[str, str]:
+    """The target of a stream in one call, and the verdict."""
+    if row["times"] is not None:
+        limit, found = f"≤ {row['times']} × kernel", row["over_kernel"] / row["times"]
+    elif row["most"] is not None:
+        limit, found = f"≤ {row['most']:,.0f}", row["call"] * 1e9 / row["most"]
+    else:
+        return "", ""
+    return limit, "met" if found <= 1.0 else f"**missed**, {found:.2f} ×"
+
+
 def _memory(results: Results) -> str:
     memory = results["memory"]
     rows = [(case, f"{value:.1f}") for case, value in memory["bytes_per_score"].items()]
@@ -152,6 +183,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], str]]] = {
     "refits": ("refits", _refits),
     "tail": ("tail", _tail),
     "bulk": ("bulk", _bulk),
+    "one-call": ("one-call", _one_call),
     "memory": ("memory", _memory),
     "accuracy": ("accuracy", _accuracy),
     "profile": ("profile", _profile),

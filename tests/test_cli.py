@@ -191,8 +191,8 @@ def test_json_lines_may_differ_in_their_columns_if_json_lines_go_out(tmp_path: P
 
 
 def test_lower_and_upper_where_the_method_has_them(stream: Path, tmp_path: Path) -> None:
-    for name, method in REGISTRY.items():
-        out = tmp_path / f"{name}.csv"
+    for name in ("venn-abers", "cross-venn-abers", "isotonic", "ops", "auto"):
+        method, out = REGISTRY[name], tmp_path / f"{name}.csv"
         assert run(stream, "--method", name, "--out", out).exit_code == 0
         added = list(read(out)[0])[5:]
         assert added == (["calibrated", "lower", "upper"] if method.has_interval else ["calibrated"])

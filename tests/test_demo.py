@@ -169,6 +169,7 @@ def test_a_picture_without_an_ending_is_a_png(tmp_path: Path) -> None:
     assert (tmp_path / "diagrams.png").exists()
 
 
+@pytest.mark.full
 def test_scores_do_not_depend_on_the_process() -> None:
     """River iterates over sets of strings, whose order is another one in every process."""
     code = """

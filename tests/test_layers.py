@@ -182,7 +182,14 @@ def test_a_method_loads_no_library_that_it_does_not_need(name):
     assert not {module.split(".")[0] for module in loaded_by(f"from streamcal import {name}")} & HEAVY
 
 
-LAZY_PACKAGES = ["streamcal", "streamcal.fusion", "streamcal.metrics", "streamcal.multiclass", "streamcal.regression"]
+LAZY_PACKAGES = [
+    "streamcal",
+    "streamcal.fusion",
+    "streamcal.live",
+    "streamcal.metrics",
+    "streamcal.multiclass",
+    "streamcal.regression",
+]
 
 
 @pytest.mark.parametrize("package", LAZY_PACKAGES)

@@ -252,6 +252,7 @@ def test_it_is_equations_4_and_5():
     np.testing.assert_allclose(fused.predict_many(probes), joint[1] / (joint[0] + joint[1]), atol=2e-3)
 
 
+@pytest.mark.full
 def test_it_finds_the_truth_and_a_grid_loses_little():
     rng = np.random.default_rng(9)
     z, y, _ = two_normals(rng, 20_000)

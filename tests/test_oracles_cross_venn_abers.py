@@ -510,6 +510,7 @@ def noisy_mean(rng, x, y):
 BINS = [*np.linspace(0.0, 1.0, 9)[:-1], 1.01]
 
 
+@pytest.mark.full
 def test_each_folds_pair_is_perfectly_calibrated_and_an_isotonic_fit_is_not():
     """Proposition 1: E(Y | p_Y) = p_Y. The same statistic refutes isotonic regression on the same folds.
 

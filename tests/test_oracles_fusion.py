@@ -280,6 +280,7 @@ def miscalibration(p, y):
     return np.array(found)
 
 
+@pytest.mark.full
 def test_the_right_one_of_the_pair_is_perfectly_calibrated_and_an_isotonic_fit_is_not():
     """E(Y | p_Y) = p_Y on a partial order too; the same statistic refutes the isotonic fit of the same observations."""
     rng = np.random.default_rng(6)

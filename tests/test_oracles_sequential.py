@@ -433,6 +433,7 @@ def test_f99_keeps_its_bound_against_an_adversary_who_cannot_peek(adversary, pla
     assert error <= epsilon / 2.0 + math.sqrt((1.0 + math.log(size)) * places / size)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("adversary", ["against the mean", "peeking"])
 def test_hops_is_calibrated_against_an_adversary_who_cannot_peek(adversary):
     """The label is chosen against the mean forecast over eight seeds on the same past, which is all one can know.

@@ -34,6 +34,23 @@ def test_the_licence_of_the_data_is_named_too():
     assert "S. Moro, P. Cortez and P. Rita" in shipped
 
 
+def test_what_ci_installs_meets_what_the_project_needs():
+    from packaging.requirements import Requirement
+
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
+    lock = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock)
+    if not lock.CONSTRAINTS.exists():
+        pytest.skip("an sdist has no .ci/")
+    lines = [one for one in lock.CONSTRAINTS.read_text(encoding="utf-8").splitlines() if not one.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9.-]+==\S+ --hash=sha256:[0-9a-f]{64}", one) for one in lines)
+    versions = dict(one.partition(" ")[0].split("==") for one in lines)
+    for one in map(Requirement, lock.wanted()):
+        name = one.name.lower().replace("_", "-")
+        assert name in versions, f"run tools/lock.py: {name} is new"
+        assert one.specifier.contains(versions[name]), f"run tools/lock.py: {one} is not met"
+
+
 def test_addresses_stand_in_one_place():
     assert set(PROJECT["urls"]) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     (host,) = {re.match(r"https://([^/]+)", address)[1] for address in PROJECT["urls"].values()}

@@ -430,6 +430,7 @@ def test_100_000_steps_are_the_same_in_sqlite():
     assert_large_map_in_sqlite(StepMap, 100_000)
 
 
+@pytest.mark.full
 def test_100_000_knots_nest_no_deeper_than_a_database_allows():
     """SQLite refuses a parser stack of 100 and an expression of depth 1,000."""
     places = np.linspace(0.0, 1.0, 100_000)

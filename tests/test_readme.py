@@ -27,6 +27,7 @@ def test_the_code_runs(block):
     exec(compile(block, str(README), "exec"), {})
 
 
+@pytest.mark.full
 def test_the_sample_of_a_run_is_what_it_prints():
     if "STREAMCAL_DATA" not in os.environ:
         pytest.skip("needs the folder of data STREAMCAL_DATA")

@@ -42,7 +42,13 @@ def taught(model, rows=ROWS, **kwargs):
     return model
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Bayesian linear regression",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("linear regression", "Hoeffding tree")),
+    ],
+)
 def test_all_of_rivers_checks(name):
     model = CalibratedRegressor(BASES[name](), half_life=50)
     assert not model._unit_test_skips()
@@ -50,6 +56,7 @@ def test_all_of_rivers_checks(name):
         check(model.clone())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("params", list(CalibratedRegressor._unit_test_params()))
 def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(CalibratedRegressor(**params))

@@ -26,15 +26,21 @@ LATER = 60.0
 BEFORE, AFTER = 45, 100
 
 
-def is_full(case: Case) -> bool:
-    """A plain `pytest` tries each method under two policies, in its first variant; `-m full` tries every case."""
-    return case.policy not in (None, "window", "time-decay") or case.name.count("/") > 1
+#: By what the weights of the recorded streams are multiplied: sums that are exact, and sums that round.
+TIMES = {"whole": 1.0, "thirds": 1.0 / 3.0}
+
+
+def is_full(case: Case, times: str) -> bool:
+    """A plain `pytest` tries each method in its first variant, in a window and under decay; `-m full` the rest."""
+    tried = {None: "thirds", "window": "thirds", "time-decay": "whole"}
+    return tried.get(case.policy) != times or case.name.count("/") > 1
 
 
 CASES = [
-    pytest.param(room, case, id=f"{room}-{case.name}", marks=[pytest.mark.full] if is_full(case) else [])
+    pytest.param(room, case, value, id=f"{room}-{case.name}-{name}", marks=[pytest.mark.full] * is_full(case, name))
     for room, (_, cases) in ROOMS.items()
     for case in cases
+    for name, value in TIMES.items()
     if INEXACT not in case.name
 ]
 
@@ -61,8 +67,7 @@ def bits(found: Any) -> bytes:
     return np.float64(found).tobytes()
 
 
-@pytest.mark.parametrize("times", [1.0, 1.0 / 3.0], ids=["whole", "thirds"])
-@pytest.mark.parametrize(("room", "case"), CASES)
+@pytest.mark.parametrize(("room", "case", "times"), CASES)
 def test_what_was_saved_goes_on_to_the_last_bit(room: str, case: Case, times: float) -> None:
     """Also where sums of thirds have rounding errors, and where a solver starts from the map before."""
     stream, probes = golden(room)["streams"][case.stream], golden(room)["probes"][case.stream]

@@ -264,8 +264,8 @@ class Logit(Scale):
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         _check_probabilities(scores)
-        clipped: FloatArray = np.clip(logits(scores), self.lo, self.hi)
-        return clipped
+        x: FloatArray = logits(scores)
+        return np.clip(x, self.lo, self.hi, out=x)
 
     def clamps(self, score: float) -> bool:
         return not self.lo <= logit(score) <= self.hi

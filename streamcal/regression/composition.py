@@ -128,10 +128,9 @@ class Composition(SequentialLearner, DistributionCalibrator):
             self._learn_at(x, y, w, None if math.isnan(t) else t)
 
     def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
-        learned = type(self)._from_written(self._written())  # so that nothing is learned where a row is refused
-        for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
-            learned._learn(*row)
-        self._stages, self._totals = learned._stages, learned._totals
+        with self._all_or_nothing():  # a later stage may refuse what an earlier one issues
+            for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
+                self._learn(*row)
 
     def _step(self, x: Any, y: float, w: float) -> None:
         self._learn_at(x, y, w, None)
