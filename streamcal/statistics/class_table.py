@@ -72,7 +72,8 @@ class ClassTable(Statistic):
     Notes
     -----
     With `depth` D, one of `depths_up_to`, each of K scores is known by the first (D + K − 1 − i)//K binary digits of
-    its fourth root, i being its place: fine near 0, where logarithms differ. A cell keeps the weight of each outcome
+    its fourth root, i being its place: fine near 0, where logarithms differ. So the fourth roots of a score in a cell
+    differ by at most 2 to the power of minus that number of digits. A cell keeps the weight of each outcome
     and the sums of ln s, and its observations are placed at their mean ln s. Which D it is depends on what has been
     added, not on its order, and it stays until nothing is held. There is a cell at least for each set of labels that an
     observation named.
