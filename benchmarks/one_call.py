@@ -122,13 +122,12 @@ def _loop(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
 
 
 def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
-    """The kernel's prediction and its update for each row in C, from coordinates; None where a memory does more."""
+    """The kernel's prediction and its update for each row in C, without checks; None where a memory does more."""
     y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
     if isinstance(cal, Auto | Identity):
         return None
     if isinstance(cal, SequentialCalibrator):
-        x = cal.scale.coordinates(scores)
-        return lambda: cal._stream(x, y, w, found[0])
+        return lambda: cal._stream(scores, y, w, found[0])
     if not cal._memory.steady or isinstance(cal.forgetting, Window):
         return None
     if isinstance(cal, Bernstein):

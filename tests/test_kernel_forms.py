@@ -35,6 +35,7 @@ ELSEWHERE = {
     "rank_tree": "test_rank_tree.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
+    "text_records": "test_text_records.py",
 }
 HERE = {
     "bernstein_stream",
@@ -55,6 +56,7 @@ HERE = {
     "hedging",
     "implicit_regression",
     "logistic",
+    "measures",
     "mixture",
     "near_isotonic",
     "online_newton",
@@ -279,6 +281,25 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
         assert array.tolist() == [0.25, 0.5]
 
 
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 5e-324, 1e-12]), st.booleans(), st.floats(0.0, 9.0)),
+        max_size=30,
+    )
+)
+def test_measures(rows):
+    p, y, w = np.array([(p, y, w) for p, y, w in rows], dtype=np.float64).reshape(-1, 3).T.copy()
+    made = []
+    for module in twins("measures"):
+        losses = module.log_losses(p)
+        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
+        table[:, 0] = 1.0
+        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        module.add_differences(sums, w, y)
+        made.append([bits(losses), bits(table), bits(sums)])
+    assert made[0] == made[1]
+
+
 #: Where θ starts, and the initial curvature, for two parameters and for three.
 NEWTONS = {2: ((1.0, 0.0), 100.0), 3: ((1.0, 1.0, 0.0), 25.0)}
 
@@ -380,7 +401,7 @@ def bernstein_streams(form):
     loop = made_of(form, "bernstein_stream", "BernsteinStream", sums, qp, curve)
 
     def stream(x, y, w, p):
-        leaving = (np.linspace(-3.0, 3.0, len(x)), np.arange(len(x)) % 2.0, np.full(len(x), 0.01))
+        leaving = [column[np.resize(w, len(column)) > 0.0] for column in (x, y, w)]
         assert loop.run(x, y, w, *leaving, 5, 0, np.zeros(len(x)) if len(p) == 0 else p) == len(x)
 
     return stream, lambda: [*sums.moments, *sums.cross, sums.weight, sums.count, *qp.coefficients, loop.solved]
@@ -399,7 +420,8 @@ STREAMS = {
 @pytest.mark.parametrize("predicts", [True, False])
 def test_a_stream_is_the_same_in_both_forms(name, predicts):
     rng, n = np.random.default_rng(5), 300
-    x, y, w = rng.normal(0.0, 2.0, n), rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
+    x = rng.choice([0.0, 1e-9, *rng.random(40), 1.0 - 1e-9, 1.0], n)
+    y, w = rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
     found = []
     for form in (0, 1):
         stream, state = STREAMS[name](form)

@@ -18,6 +18,7 @@ from streamcal.parameters.inputs import (
     check_score,
     check_scores,
     check_weight,
+    none_is_zero,
 )
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -150,7 +151,5 @@ class Calibrator(Learner):
         s, labels, weights = check_batch(scores, y, w)
         times = self._times(t, len(s))
         x = self.scale.coordinates(s)
-        at_bound = (x == self.scale.lo) | (x == self.scale.hi)
-        if not at_bound.any():
-            return x, labels, weights, times, 0
-        return x, labels, weights, times, self.scale.count_clamped(s[at_bound & (weights > 0.0)])
+        clamped = self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
+        return x, labels, weights, times, clamped

@@ -63,8 +63,8 @@ class CalibeatenOPS(SequentialCalibrator):
         self._forecaster.learn(bin_of(self._newton.predict(x), self.bins), y, w)
         self._newton.step(x, y, w)
 
-    def _stream(self, x: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        stream(self._newton, self._forecaster, x, y, w, predictions)
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        stream(self._newton, self._forecaster, scores, y, w, predictions)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "newton": list(self._newton.state())}

@@ -74,8 +74,8 @@ class OnlineBeta(SequentialCalibrator):
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)
 
-    def _stream(self, x: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        self._newton.stream(x, y, w, predictions)
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        self._newton.stream(scores, y, w, predictions)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "newton": list(self._newton.state())}

@@ -99,8 +99,8 @@ class Protected(SequentialCalibrator):
     def _step(self, x: float, y: float, w: float) -> None:
         self._jumper.step(x, y, w)
 
-    def _stream(self, x: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        self._jumper.stream(x, y, w, predictions)
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        self._jumper.stream(self.scale.coordinates(scores), y, w, predictions)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "jumper": list(self._jumper.state())}

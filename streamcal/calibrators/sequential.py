@@ -12,7 +12,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.learners.sequential import SequentialLearner
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.types import FloatArray, Time
 
 
@@ -27,6 +27,15 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
         return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
 
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        self._run(scores, y, w, predicts=False)
+
     def _streamed(
         self,
         scores: npt.ArrayLike,
@@ -34,21 +43,23 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
         w: npt.ArrayLike | None,
         t: npt.ArrayLike | Sequence[Time] | None,
     ) -> FloatArray:
-        x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
-        predictions = np.empty(len(x))
-        self._stream(x, labels, weights, predictions)
-        self._note(clamped)
+        return self._run(scores, y, w, predicts=True)
+
+    def _run(self, scores: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None, predicts: bool) -> FloatArray:
+        """Check all rows and learn them in order; the predictions before each, or an empty array."""
+        s, labels, weights = check_batch(scores, y, w)
+        self.scale.require(s)
+        predictions = np.empty(len(s) if predicts else 0)
+        self._stream(s, labels, weights, predictions)
+        self._note(self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0]))
         return predictions
 
-    def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
-        self._stream(x, y, w, np.empty(0))
-        self._note(noted)
-
-    def _stream(self, x: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
 
         A method with a kernel has the kernel's own loop in its place.
         """
+        x = self.scale.coordinates(scores)
         for i, row in enumerate(zip(x.tolist(), y.tolist(), w.tolist(), strict=True)):
             if len(predictions):
                 predictions[i] = self._predict(row[0])

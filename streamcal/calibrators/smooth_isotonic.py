@@ -74,7 +74,8 @@ class SmoothIsotonic(BlockCalibrator):
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
-        return CubicMap(self.scale, centre, value, *slopes(centre, value), statistic.grid)
+        rises, falls = slopes(centre, value)
+        return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)
 
 
 def around(tree: ScoreTree, block: Block, sides: tuple[str, ...]) -> list[Block | None]:

@@ -23,7 +23,6 @@ USES = {
     "online_newton": ("fast_path",),
     "hedging": ("fast_path", "online_newton"),
     "change_bets": ("fast_path",),
-    "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),

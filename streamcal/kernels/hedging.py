@@ -19,12 +19,12 @@ import numpy as np
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.online_newton import OnlineNewton
+    from streamcal.kernels.online_newton import OnlineNewton, log_odds
 
     nan = math.nan
 else:
     from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.streamcal.kernels.online_newton import OnlineNewton
+    from cython.cimports.streamcal.kernels.online_newton import OnlineNewton, log_odds
 
 # SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN, without any state.
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
@@ -133,17 +133,19 @@ class Shares(BinForecaster):
 def stream(
     newton: OnlineNewton,
     bins: BinForecaster,
-    x: cython.const[cython.double][::1],
+    scores: cython.const[cython.double][::1],
     y: cython.const[cython.double][::1],
     w: cython.const[cython.double][:],
     predictions: cython.double[::1],
 ):
-    """Calibeating: for each row `newton` says into which bin it falls; the prediction is that of the bin; both learn.
+    """Calibeating: `newton` says into which bin each score falls, whose forecast is the prediction; then both learn.
 
-    Without predictions if that array is empty; a row of weight 0 is not learned. It runs without the GIL.
+    Scores are in [0, 1]. Without predictions if that array is empty; a row of weight 0 is not learned. It runs without
+    the GIL.
     """
     i: cython.Py_ssize_t
-    n: cython.Py_ssize_t = x.shape[0]
+    n: cython.Py_ssize_t = scores.shape[0]
+    x: cython.double
     row: cython.Py_ssize_t
     p: cython.double
     z: cython.double[3] = [0.0, 0.0, 0.0]
@@ -151,8 +153,11 @@ def stream(
     if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
         raise ValueError("lengths differ")
     with cython.nogil:
+        x = log_odds(scores[0], newton._limit) if n > 0 else 0.0
         for i in range(n):
-            p = newton._forecast(x[i], z)
+            p = newton._forecast(x, z)
+            if i + 1 < n:
+                x = log_odds(scores[i + 1], newton._limit)
             row = bin_of(p, bins._size)
             if predicts:
                 predictions[i] = bins._forecast(row)

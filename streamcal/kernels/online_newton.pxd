@@ -1,5 +1,7 @@
 cimport cython
 
+cpdef double log_odds(double s, double limit) noexcept nogil
+
 @cython.final
 cdef class OnlineNewton:
     cdef readonly double weight

@@ -31,22 +31,26 @@ BISECTIONS = cython.declare(cython.int, 2200)
 bracket contains no further double: usually within 100, but after heavy weights the initial bracket is wide."""
 
 
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def log_odds(s: cython.double, limit: cython.double) -> cython.double:
+    """The log-odds of a score in [0, 1], clamped to ±limit."""
+    x: cython.double
+    if s <= 0.0:
+        return -limit
+    if s >= 1.0:
+        return limit
+    x = log(s) - log1p(-s)
+    return -limit if x < -limit else limit if x > limit else x
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_score(score: object, limit: cython.double) -> cython.double:
     """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
-    s: cython.double
-    x: cython.double
-    if not fast_score(score, 0.0, 1.0):
-        return nan
-    s = score
-    if s == 0.0:
-        return -limit
-    if s == 1.0:
-        return limit
-    x = log(s) - log1p(-s)
-    return -limit if x < -limit else limit if x > limit else x
+    return log_odds(score, limit) if fast_score(score, 0.0, 1.0) else nan
 
 
 @cython.cfunc
@@ -371,22 +375,29 @@ class OnlineNewton:
 
     def stream(
         self,
-        x: cython.const[cython.double][::1],
+        scores: cython.const[cython.double][::1],
         y: cython.const[cython.double][::1],
         w: cython.const[cython.double][:],
         predictions: cython.double[::1],
     ):
-        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step."""
+        """`predict`, unless `predictions` is empty, and then `step` for each score in [0, 1]; none of weight 0.
+
+        The log-odds of the next score are computed before the step, whose operations wait for one another.
+        """
         i: cython.Py_ssize_t
+        x: cython.double
         p: cython.double
         z: cython.double[3] = [0.0, 0.0, 0.0]
-        n: cython.Py_ssize_t = x.shape[0]
+        n: cython.Py_ssize_t = scores.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         with cython.nogil:
+            x = log_odds(scores[0], self._limit) if n > 0 else 0.0
             for i in range(n):
-                p = self._forecast(x[i], z)
+                p = self._forecast(x, z)
+                if i + 1 < n:
+                    x = log_odds(scores[i + 1], self._limit)
                 if predicts:
                     predictions[i] = p
                 if w[i] > 0.0:
