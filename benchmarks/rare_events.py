@@ -237,7 +237,8 @@ point is never 0 or 1, and its total is about that of the self-consistent one: {
 {p[0.005]:.3f} against {s[0.005]:.3f} and {p[0.0005]:.2f} against {s[0.0005]:.2f} at 5, 0.5 and 0.05 % with a score
 whose own total is 2 to 3 times too high, {p_real:.3f} on the real clicks. Compared with the rate of events so far,
 which has the same sampling error and no bias, its total is right within 1 % from 2,000 events on, for scores that are
-up to twice too high (`tests/test_score_prior.py`). The excess decreases with the number of events, not of rows, and more slowly for rarer events (log-minimax after a hundred events:
+up to twice too high (`tests/test_score_prior.py`). The excess
+decreases with the number of events, not of rows, and more slowly for rarer events (log-minimax after a hundred events:
 {h[0.05]:.2f}, {h[0.005]:.2f} and {h[0.0005]:.2f} at 5, 0.5 and 0.05 %; after ten thousand at 5 %: {m[0.05]:.2f}). The
 minimax points bound the regret of one prediction and not the sum of many: keep them for common events.
 """
