@@ -20,6 +20,8 @@ import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, USES
+from streamcal.kernels.hull_tree import HullTree
+from streamcal.maps.points import MERGES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
 #: Kernels whose two forms are compared in a file of their own.
@@ -30,25 +32,37 @@ ELSEWHERE = {
     "hull_search": "test_hull_tree.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
+    "rank_tree": "test_rank_tree.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
+    "text_records": "test_text_records.py",
 }
 HERE = {
+    "bernstein_stream",
     "change_bets",
+    "anchored_logistic",
+    "cell_bins",
+    "cell_points",
+    "cell_sums",
+    "centred_blocks",
     "chebyshev",
     "compensated",
+    "cubic",
     "expert_panel",
     "fast_path",
     "fixed_share",
+    "folds",
     "grid_cells",
     "hedging",
     "implicit_regression",
     "logistic",
+    "measures",
     "mixture",
     "near_isotonic",
     "online_newton",
     "online_softmax",
     "partial_order",
+    "recent_moments",
 }
 
 
@@ -136,6 +150,116 @@ def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tm
     assert float(forecast) == cal.predict_one(0.3)
 
 
+@pytest.mark.parametrize(
+    ("two", "constant", "targets"),
+    [(True, True, False), (True, False, False), (False, True, True), (False, True, False), (False, False, False)],
+)
+def test_anchored_logistic(two, constant, targets):
+    rng = np.random.default_rng(2)
+    size = 1000
+    u, weights = rng.standard_normal(size), rng.uniform(0.5, 2.0, size)
+    v = np.log1p(np.exp(u))  # rises along a convex curve with u, as the features of `Beta` do
+    slots = 2 * np.arange(size) + (rng.random(size) < 1.0 / (1.0 + np.exp(-0.8 * u - (v if two else 0.0))))
+    forms = [module.AnchoredLogistic(2 * size, two, constant, targets, 1e-9) for module in twins("anchored_logistic")]
+    for one in forms:
+        one.load(slots, u, v, weights)
+        one.anchor_at(0.8, 1.0 if two else 0.0, 0.0)
+    fits = []
+    for number in range(120):
+        assert len({one.fit(0.99, 0.02) for one in forms}) == 1
+        fits.append(bits(forms[0].parameters()))
+        assert fits[-1] == bits(forms[1].parameters())
+        assert bits(forms[0].weights()) == bits(forms[1].weights())
+        slot, x, w = int(slots[number]), rng.normal(), float(rng.integers(0, 3))
+        for one in forms:
+            one.replace(slot, x, math.log1p(math.exp(x)), w)
+    assert len(set(fits)) > 100, "the fits are hardly ever found"
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 3.0, 9.75])] * 5), min_size=1, max_size=12))
+def test_cell_points(rows):
+    cells = np.array([(w, p * w / 10.0, 1.0, a, b) for w, p, _, a, b in rows])
+    borders = np.linspace(0.0, 10.0, len(rows) + 1)
+    found = [module.all_points(cells, borders) for module in twins("cell_points")]
+    for one, other in zip(*found, strict=True):
+        assert bits(one) == bits(other)
+    alone = [module.points_of(cells, 0, 0.0, borders[1]) for module in twins("cell_points")]
+    assert bits(alone[0]) == bits(alone[1])
+    of_first = found[0][0] < 2
+    expected = [value for pair in zip(found[0][1][of_first], found[0][2][of_first], strict=True) for value in pair]
+    assert [x for w, x in zip(alone[0][1::2], alone[0][0::2], strict=True) if w > 0.0] == expected[0::2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.sampled_from([0.3, 1.0, 7.5])), max_size=20))
+def test_cell_sums_and_cell_bins(observations):
+    centres = np.arange(16) + 0.5
+    forms = []
+    for sums, bins in zip(twins("cell_sums"), twins("cell_bins"), strict=True):
+        table = sums.CellSums(16, int)
+        table.set_fast_range(0.0, 16.0)
+        other = sums.CellSums(16, int)
+        readers = bins.FrequencyBins(table, centres, int, 3, 1e-10), bins.NearestCells(other, centres, int, 0.25)
+        forms.append((table, other, readers))
+    for cell, y, w in observations:
+        for table, other, _ in forms:
+            assert table.add_fast(cell + 0.25, y, w)
+            other.add(cell + 0.25, float(y), w)
+            assert not table.add_fast(17.0, y, w)
+        found = [[reader.at(place) for reader in readers for place in centres.tolist()] for _, _, readers in forms]
+        assert bits(found[0]) == bits(found[1])
+    assert bits(forms[0][0].cells) == bits(forms[0][1].cells) == bits(forms[1][0].cells) == bits(forms[1][1].cells)
+    for table in (forms[0][0], forms[1][0]):
+        assert (table.count, table.peak) == (len(observations), table.cells[:, 0].max())
+        table.take()
+        table.note(3)
+        table.note(3)
+        assert table.take() == [3, 3]
+        table.note_all()
+        assert table.take() is None
+        for _ in range(300):
+            table.note(1)
+        assert table.take() is None
+
+
+@given(st.lists(st.tuples(st.floats(-9.0, 9.0), st.booleans(), st.floats(0.01, 9.0)), max_size=30))
+def test_recent_moments(observations):
+    forms = [module.RecentMoments() for module in twins("recent_moments")]
+    for one in forms:
+        assert not one.add(1.0, 1.0, 1.0)
+        one.set([3.0, 1.5, 2.0, 2.0, 2.5, 4.0], [1e-17, 0.0, -1e-17, 0.0, 0.0, 1e-16])
+    for x, y, w in observations:
+        assert len({one.add(x, float(y), w) for one in forms}) == 1
+        for within in (True, False):
+            found = [one.summary(within) for one in forms]
+            assert found[0] == found[1]
+        assert bits(forms[0].weights()) == bits(forms[1].weights())
+        assert forms[0].total() == forms[1].total()
+    assert forms[0].take() == forms[1].take()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=40))
+def test_folds(observations):
+    """In both forms, and the merges of `maps/points.py`."""
+    forms = twins("folds")
+    trees = [[HullTree() for _ in range(4)] for _ in forms]
+    for score, y in [(0.5, 1), *observations]:
+        x = float(score) / 7.0
+        dealt = {module.deal_unit(own[0], own[1:], x, x, float(y)) for module, own in zip(forms, trees, strict=True)}
+        assert len(dealt) == 1
+        assert dealt <= {0, 1}
+        pairs = [tree.interval(x, 1.0) for tree in trees[0][1:] if tree.count]
+        for rule, merge in enumerate(MERGES.values()):
+            found = [module.merged_at(own[1:], x, rule) for module, own in zip(forms, trees, strict=True)]
+            assert found[0] == found[1] == merge(*zip(*pairs, strict=True))
+    for module in forms:
+        trees[0][0].update(0.25, 0.25, 0.25, 1)
+        assert module.deal_unit(trees[0][0], trees[0][1:], 0.25, 0.25, 1.0) == -1
+        assert module.merged_at([HullTree()], 0.5, 0) == 0.5
+    for x in (0.3, -0.0, 0.0, 1e300):
+        codes = [(module.hash_of(x), module.hash_with(module.hash_of(x), 7.5)) for module in forms]
+        assert codes[0] == codes[1]
+
+
 @given(st.lists(st.floats(allow_nan=False), max_size=20))
 def test_logistic(values):
     compiled, plain = twins("logistic")
@@ -155,6 +279,25 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
     for module in (compiled, plain):
         assert module.logits(array).flags.writeable
         assert array.tolist() == [0.25, 0.5]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 5e-324, 1e-12]), st.booleans(), st.floats(0.0, 9.0)),
+        max_size=30,
+    )
+)
+def test_measures(rows):
+    p, y, w = np.array([(p, y, w) for p, y, w in rows], dtype=np.float64).reshape(-1, 3).T.copy()
+    made = []
+    for module in twins("measures"):
+        losses = module.log_losses(p)
+        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
+        table[:, 0] = 1.0
+        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        module.add_differences(sums, w, y)
+        made.append([bits(losses), bits(table), bits(sums)])
+    assert made[0] == made[1]
 
 
 #: Where θ starts, and the initial curvature, for two parameters and for three.
@@ -216,6 +359,79 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def made_of(form, name, attribute, *arguments):
+    """What a kernel makes, in its compiled form (0) or as ordinary Python (1), of the kernels it uses in the same."""
+    return getattr(twins(name)[form], attribute)(*arguments)
+
+
+def numbers_in(state):
+    return [one for part in state for one in np.ravel(part)]
+
+
+def newton_streams(form):
+    newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 1.0, 0.0), 0.1, 25.0, 100.0, 0.9, 16.0)
+    return newton.stream, newton.state
+
+
+def jumper_streams(form):
+    jumper = made_of(form, "fixed_share", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    return jumper.stream, lambda: numbers_in(jumper.state())
+
+
+def bin_streams(kind, *arguments):
+    def streams(form):
+        newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 0.0), 0.1, 100.0, 100.0, 1.0, 16.0)
+        bins = made_of(form, "hedging", kind, 4, *arguments)
+        loop = twins("hedging")[form].stream
+        return lambda *rows: loop(newton, bins, *rows), lambda: numbers_in(bins.state())
+
+    return streams
+
+
+def bernstein_streams(form):
+    sums = made_of(form, "bernstein", "BernsteinSums", 4, -16.0, 16.0)
+    qp = made_of(form, "monotone_qp", "MonotoneQP", 4)
+    qp.watch(sums.moments, sums.cross)
+    curve = made_of(form, "bernstein", "Curve", qp.coefficients, -16.0, 16.0)
+    loop = made_of(form, "bernstein_stream", "BernsteinStream", sums, qp, curve)
+
+    def stream(x, y, w, p):
+        leaving = [column[np.resize(w, len(column)) > 0.0] for column in (x, y, w)]
+        assert loop.run(x, y, w, *leaving, 5, 0, np.zeros(len(x)) if len(p) == 0 else p) == len(x)
+
+    return stream, lambda: [*sums.moments, *sums.cross, sums.weight, sums.count, *qp.coefficients, loop.solved]
+
+
+STREAMS = {
+    "online_newton": newton_streams,
+    "fixed_share": jumper_streams,
+    "shares": bin_streams("Shares"),
+    "hedger": bin_streams("Hedger", 7),
+    "bernstein_stream": bernstein_streams,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("predicts", [True, False])
+def test_a_stream_is_the_same_in_both_forms(name, predicts):
+    rng, n = np.random.default_rng(5), 300
+    x = rng.choice([0.0, 1e-9, *rng.random(40), 1.0 - 1e-9, 1.0], n)
+    y, w = rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
+    found = []
+    for form in (0, 1):
+        stream, state = STREAMS[name](form)
+        p = np.empty(n if predicts else 0)
+        stream(x, y, w, p)
+        found.append((bits(p), bits(state())))
+        for wrong in ((x[1:], y, w, p), (x, y[1:], w, p), (x, y, w[1:], p), (x, y, w, np.empty(7))):
+            with pytest.raises(ValueError, match="lengths"):
+                stream(*wrong)
+    assert found[0] == found[1]
 
 
 def change_bets(horizon):
@@ -324,11 +540,13 @@ def learned(panel, mixture, x, y, w):
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
     for z in (left, right):
         z.setflags(write=False)
-    assessed = mixture.assess(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.show(left, right, knot)
+    share = (x + 16.0) * 8.0 - knot
+    blends = mixture.at(0.0), mixture.at(share)
+    assessed = mixture.assess(share, y, w)
     mixture.learn(assessed)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
-    blends = mixture.blend(left, knot), mixture.blend(right, knot)
     forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
@@ -354,7 +572,8 @@ def test_experts_load_the_state_of_their_twins():
 def test_an_assessment_is_read_as_it_was_written():
     (_, fast), (_, slow) = mixtures()
     z = np.linspace(-2.0, 2.0, 8)
-    written = fast.assess(z, z, 100, 0.25, 1.0, 2.0).state()
+    fast.show(z, z, 100)
+    written = fast.assess(0.25, 1.0, 2.0).state()
     for mixture in (fast, slow):
         assert mixture.assessment(written).state() == written
         with pytest.raises(ValueError, match="assessment of"):
@@ -610,3 +829,45 @@ def test_online_softmax(steps, discount, radius):
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()
+
+
+# -- blocks and cubics -------------------------------------------------------------------------------------------------
+
+finite = st.floats(-1e300, 1e300, allow_subnormal=True)
+
+
+@given(st.lists(st.tuples(finite, st.floats(1e-6, 1e6), st.floats(0.0, 1.0)), unique_by=lambda group: group[0]))
+def test_centred_blocks(groups):
+    fast, slow = twins("centred_blocks")
+    x, w, share = np.array(sorted(groups), dtype=np.float64).reshape(-1, 3).T
+    found, expected = (one.centred_blocks(x, w, w * share, 1e-12) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    first, last, mean, value = found
+    assert (np.diff(value) > 0.0).all()
+    assert (first <= mean).all()
+    assert (mean <= last).all()
+
+
+@given(st.lists(finite, unique=True, max_size=12), st.lists(finite, max_size=12), st.data())
+def test_cubics(knots, places, data):
+    fast, slow = twins("cubic")
+    knots = np.array(sorted(knots))
+    values = np.sort(data.draw(st.lists(st.floats(0.0, 1.0), min_size=len(knots), max_size=len(knots), unique=True)))
+    places = np.array([*places, *knots])
+    found, expected = (one.slopes(knots, values) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    if len(knots):
+        there = fast.values_at(places, knots, values, *found)
+        assert bits(there) == bits(slow.values_at(places, knots, values, *found))
+        np.testing.assert_array_equal(there[-len(knots) :], values)
+
+
+def test_kernels_of_curves_refuse_other_lengths():
+    three, two = np.arange(3.0), np.arange(2.0)
+    for form in range(2):
+        with pytest.raises(ValueError, match="lengths"):
+            twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].slopes(three, two)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].values_at(three, three, three, three, two)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
 
-from streamcal.calibrators.neighbourhoods import NearestScores, Neighbourhood, Places
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.calibrators.cells import CellCalibrator
+from streamcal.calibrators.neighbourhoods import REACHED, NearestScores, Neighbourhood, Places
+from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError
+from streamcal.kernels.cell_bins import NearestCells
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.score_table import GridTable
 
 
-class AdaptiveCalibration(TableCalibrator):
+class AdaptiveCalibration(CellCalibrator):
     """Adaptive calibration of predictions (ACP): p(s) = Σ wᵢyᵢ / Σ wᵢ over the observations in the interval of s.
 
     The map is piecewise constant and not monotone. Intervals overlap, so that the sum of the predictions need not equal
@@ -39,7 +43,7 @@ class AdaptiveCalibration(TableCalibrator):
     K is not rounded: the interval has at least 5 % of the weight, up to 2⁻⁴² of the total, the rounding of sums.
 
     Cost: an observation O(log k) for k distinct scores (cells), the first prediction after it O(k log k), the next ones
-    O(log k); memory O(k).
+    O(log k); memory O(k). On a grid with `NearestScores` every prediction costs the number of cells in its interval.
 
     References
     ----------
@@ -66,6 +70,13 @@ class AdaptiveCalibration(TableCalibrator):
             )
         self.interval = interval
         super().__init__(**common)
+
+    def _cell_reader(self, table: GridTable) -> Callable[[float], float] | None:
+        if not isinstance(self.interval, NearestScores):
+            return None
+        nearest = NearestCells(table.sums, table.grid.centres, table.grid.cell, self.interval.fraction - REACHED)
+        at: Callable[[float], float] = nearest.at
+        return at
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, weight, positive = statistic.columns()

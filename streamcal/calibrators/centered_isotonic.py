@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from streamcal.calibrators.table import TreeCalibrator
+from streamcal.calibrators.table import BlockCalibrator
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import KnotMap
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.maps.knots import KnotMap, between
+from streamcal.statistics.score_tree import Block, ScoreTree
 
 #: A block whose value is as near to 0 or 1 as this is there: what is left over is the rounding of its sums.
 AT_A_BOUND = 2.0**-42
 
 
-class CenteredIsotonic(TreeCalibrator):
+class CenteredIsotonic(BlockCalibrator):
     """Centred isotonic regression (CIR): linear between the centres of the blocks of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ becomes the point (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ). Neighbouring scores
@@ -37,8 +39,7 @@ class CenteredIsotonic(TreeCalibrator):
     Notes
     -----
     Values 0 and 1, and equal values, are recognised to a relative 2⁻⁴², the rounding of sums. Cost: learning and
-    unlearning O(log² k) for k distinct scores; the first prediction after a change O(k), the next ones O(log k); memory
-    O(k).
+    unlearning O(log² k) for k distinct scores, `predict_one` too; the first array after a change O(k); memory O(k).
 
     References
     ----------
@@ -55,6 +56,18 @@ class CenteredIsotonic(TreeCalibrator):
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly increasing"
 
+    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
+        left, right = ends(block)
+        if left <= x <= right:
+            return block.value
+        neighbour = block.before if x < left else block.after
+        other = tree.block_at(neighbour) if math.isfinite(neighbour) else block
+        if other is None or other is block:
+            return None if other is None else block.value
+        if x < left:
+            return between(x, ends(other)[1], left, other.value, block.value)
+        return between(x, right, ends(other)[0], block.value, other.value)
+
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, centre, value = statistic.centred_blocks()
         level = (value <= AT_A_BOUND) | (value >= 1.0 - AT_A_BOUND)
@@ -62,3 +75,10 @@ class CenteredIsotonic(TreeCalibrator):
         knots = np.column_stack((left, right)).ravel()
         kept = np.diff(knots, prepend=-np.inf) > 0.0  # a point is one knot, a level two
         return KnotMap(self.scale, knots[kept], np.repeat(value, 2)[kept], statistic.grid)
+
+
+def ends(block: Block) -> tuple[float, float]:
+    """Where the map has the value of a block: from its first score to its last at 0 and 1, else at its centre."""
+    if block.value <= AT_A_BOUND or block.value >= 1.0 - AT_A_BOUND:
+        return block.first, block.last
+    return block.centre, block.centre

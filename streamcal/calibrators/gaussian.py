@@ -8,13 +8,13 @@ from typing import Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
+from streamcal.kernels.cell_points import TIED_MEANS
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.statistics.label_moments import LabelMoments
-from streamcal.statistics.score_table import TIED_MEANS
 
 #: Means nearer than this are equal: no slope between them is a finite number.
 SMALLEST_GAP = 1e-290
@@ -81,25 +81,26 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
     def new_statistic(self) -> LabelMoments:
         return LabelMoments(self.scale)
 
+    def _map_of(self, statistic: LabelMoments) -> ScaledMap:
+        return self._solved_or_last(statistic)  # `solve` knows by itself whether anything is held
+
     def solve(self, statistic: LabelMoments, start: ScaledMap | None) -> ScaledMap:
-        negative, positive = statistic.weights()
-        if not (negative > 0.0 and positive > 0.0):
+        summary = statistic.summary(within=self.variance == "within")
+        if summary is None:
             return IdentityMap(self.scale)
-        low, high = statistic.means()
-        slope = self._slope(statistic, tied=max(TIED_MEANS * max(abs(low), abs(high)), SMALLEST_GAP))
+        negative, positive, low, high, gap, gap_by_variance = summary
+        farther = high if high > -low else -low  # of two means that rise, the one further from 0
+        slope = self._slope(statistic, gap, gap_by_variance) if gap > max(TIED_MEANS * farther, SMALLEST_GAP) else 0.0
         # Decay can set the weights of the labels so far apart that their quotient is no float above 0. A difference of
         # logarithms would always be one, but depends on the unit of the weights in its last digits.
         odds = min(max(positive / negative, sys.float_info.min), sys.float_info.max)
         offset = math.log(odds) - (slope * low + slope * high) / 2.0
         return SigmoidMap(self.scale, slope, offset)
 
-    def _slope(self, moments: LabelMoments, tied: float) -> float:
-        """a ≥ 0; means that differ by no more than `tied` are equal."""
-        gap = moments.gap()
-        if gap <= tied:
-            return 0.0
-        slope = moments.gap_by_variance(within=self.variance == "within")
+    def _slope(self, statistic: LabelMoments, gap: float, gap_by_variance: float) -> float:
+        """a > 0 of means that differ by `gap` > 0."""
+        slope = gap_by_variance
         if self.variance == "total":
-            weight = moments.n
+            weight = statistic.n
             slope = slope * ((weight - 1.0) / weight) if weight > 1.0 else 0.0
         return min(slope, 2.0 * LOGIT_LIMIT / gap)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.calibrators.cells import CellCalibrator
+from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError
+from streamcal.kernels.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.types import FloatArray
+from streamcal.statistics.score_table import GridTable
 
 #: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of
 #: weights, whose rounding must not decide.
@@ -20,7 +24,7 @@ ON_A_BOUNDARY = 1e-10
 MOST_BINS = 2**20
 
 
-class HistogramBinning(TableCalibrator):
+class HistogramBinning(CellCalibrator):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
     Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin
@@ -41,7 +45,8 @@ class HistogramBinning(TableCalibrator):
 
     Notes
     -----
-    Cost: an observation O(log k) for k distinct scores (cells), a prediction after it O(k); memory O(k).
+    Cost: O(log k) for an observation, k distinct scores or cells, and on a grid for a prediction; otherwise a
+    prediction after an observation O(k). Memory O(k).
 
     References
     ----------
@@ -65,6 +70,11 @@ class HistogramBinning(TableCalibrator):
             raise InputError(f"bins={bins!r} is not possible; give a whole number from 1 to {MOST_BINS:,}")
         self.bins = bins
         super().__init__(**common)
+
+    def _cell_reader(self, table: GridTable) -> Callable[[float], float]:
+        bins = FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
+        at: Callable[[float], float] = bins.at
+        return at
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         cuts, shares = equal_frequency_bins(*statistic.columns(), self.bins)

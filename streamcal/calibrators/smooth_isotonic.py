@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 
-from streamcal.calibrators.table import TreeCalibrator
+from streamcal.calibrators.table import BlockCalibrator
+from streamcal.kernels.cubic import slopes
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import CubicMap
-from streamcal.parameters.types import FloatArray
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.maps.knots import CubicMap, between
+from streamcal.maps.portable import cubic
+from streamcal.statistics.score_tree import Block, ScoreTree
 
 
-class SmoothIsotonic(TreeCalibrator):
+class SmoothIsotonic(BlockCalibrator):
     """Smooth isotonic regression: the monotone cubic PCHIP curve through one point for each block of the isotonic fit.
 
     A block of scores sᵢ with weights wᵢ and labels yᵢ is represented by (Σwᵢsᵢ/Σwᵢ, Σwᵢyᵢ/Σwᵢ); the curve passes
@@ -38,8 +39,8 @@ class SmoothIsotonic(TreeCalibrator):
 
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
     equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
-    is nothing, to the same fraction of what was there. Cost: learning and unlearning O(log² k) for k
-    distinct scores; the first prediction after a change O(k), the next ones O(log k); memory O(k).
+    is nothing, to the same fraction of what was there. Cost: learning, unlearning and `predict_one` O(log² k)
+    for k distinct scores; the first array after a change O(k); memory O(k).
 
     References
     ----------
@@ -56,31 +57,35 @@ class SmoothIsotonic(TreeCalibrator):
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit"
 
+    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
+        # the block whose centre is at or below x and the next one, and one more on either side
+        up = x >= block.centre
+        found = around(tree, block, ("before", "after", "after") if up else ("before", "before", "after"))
+        blocks = [one for one in found if one is not None]
+        if len(blocks) < len(found):
+            return None
+        at = blocks.index(block) - (0 if up else 1)
+        if at < 0 or at == len(blocks) - 1:
+            return block.value
+        low, high = blocks[at], blocks[at + 1]
+        t = between(x, low.centre, high.centre, 0.0, 1.0)
+        rises, falls = slopes(np.array([one.centre for one in blocks]), np.array([one.value for one in blocks]))
+        return min(max(cubic(t, low.value, high.value, float(rises[at]), float(falls[at])), low.value), high.value)
+
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
-        return CubicMap(self.scale, centre, value, *pchip(centre, value), statistic.grid)
+        rises, falls = slopes(centre, value)
+        return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)
 
 
-def pchip(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """PCHIP slopes at the left and right end of each interval, times its width, shapes (m − 1,); x and y rise strictly.
-
-    Slopes times widths are of the size of y, whatever the widths: scores may be neighbouring floats.
-    """
-    step = np.diff(y)
-    if len(step) < 2:
-        return step, step  # a straight line, or nothing
-    width = np.diff(x) if float(x[-1]) - float(x[0]) < math.inf else np.diff(0.5 * x)
-    both = width[:-1] + width[1:]
-    a, b = (np.divide(part, both, out=np.full(len(both), 0.5), where=both > 0.0) for part in (width[:-1], width[1:]))
-    u, v = step[:-1], step[1:]
-    slope = 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)  # times the sum of both widths
-    first = _end(a[0], b[0], u[0], v[0])
-    last = _end(b[-1], a[-1], v[-1], u[-1])
-    return np.append(first, b * slope), np.append(a * slope, last)
-
-
-def _end(near: float, far: float, step: float, next_step: float) -> float:
-    """The slope at an outer end times its interval's width: three points' parabola, unless that would decrease."""
-    if (1.0 + near) * step * far <= near * near * next_step:
-        return 0.0
-    return float((1.0 + near) * step - near * near / far * next_step)
+def around(tree: ScoreTree, block: Block, sides: tuple[str, ...]) -> list[Block | None]:
+    """A block and its neighbours on these sides, as far as there are any, in order; None for what cannot be told."""
+    below: list[Block | None] = [block]
+    above: list[Block | None] = []
+    for side in sides:
+        found = below if side == "before" else above
+        last = found[-1] if found else block
+        place = math.inf if last is None else getattr(last, side)
+        if math.isfinite(place):
+            found.append(tree.block_at(place))
+    return below[::-1] + above

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from typing import Any, ClassVar, TypedDict, Unpack
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.parameters.forgetting import Forgetting
+from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import Time
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.statistics.score_tree import Block, ScoreTree
 
 Table = ScoreTable | GridTable
 
@@ -67,6 +70,27 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     def new_statistic(self) -> ScoreTree:
         grid = None if self.resolution is None else Grid(self.scale, self.resolution)
         return ScoreTree(grid, self.scale, self.is_fit)
+
+
+class BlockCalibrator(TreeCalibrator):
+    """A method whose prediction needs the blocks of the isotonic fit beside the score alone.
+
+    `predict_one` finds them in the tree; `map()` and arrays of scores are served by `solve`.
+    """
+
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        if self.refresh_every == 1:
+            x = self.scale.coordinate(check_score(score))
+            tree = self._present(t)
+            block = tree.block_at(x)
+            value = None if block is None else self._beside(tree, x if tree.grid is None else tree.grid.round(x), block)
+            if value is not None:
+                return value
+        return super().predict_one(score, t)
+
+    @abstractmethod
+    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
+        """The prediction at a coordinate, `block` being `tree.block_at(x)`; None if it takes the map."""
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.table import TreeCalibrator
 from streamcal.errors import InputError
+from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import IntervalMap, point_at, points_at
 from streamcal.maps.points import POINTS, SCORED_POINTS
-from streamcal.parameters.columns import like_both
+from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -67,6 +70,7 @@ class VennAbers(TreeCalibrator):
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
     reads_statistic = True
+    streams = True
     by_ratios = False  # a test object has the weight of one present observation
     is_fit = False
 
@@ -126,6 +130,44 @@ class VennAbers(TreeCalibrator):
         x = self.scale.coordinates(check_scores(scores))
         return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
 
+    def predict_interval_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
+
+        Examples
+        --------
+        >>> p, lower, upper = VennAbers().predict_interval_learn_many([0.2, 0.8, 0.5], [0, 1, 1])
+        >>> lower.tolist(), upper.tolist()
+        ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+        """
+        found = self._streamed_columns(2, scores, y, w, t)
+        if found is None:
+            rows = self._rows(scores, y, w, t)
+            return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
+        return like(scores, self._points(scores, found)), *like_both(scores, (found[0], found[1]))
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        found = self._streamed_columns(2, scores, y, w, t)
+        return None if found is None else self._points(scores, found)
+
+    def _points(self, scores: npt.ArrayLike, intervals: FloatArray) -> FloatArray:
+        """The points of the intervals at these scores, shape (2, n)."""
+        return points_at(self.point, self.scale, self.scale.coordinates(check_scores(scores)), *intervals)
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, *found)
+
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))
 
@@ -159,6 +201,13 @@ class HeldIntervals(CoordinateMap):
     def interval_at(self, x: float) -> tuple[float, float]:
         """The multiprobability (p₀, p₁)."""
         return self._tree.interval(x, 1.0)
+
+
+def predicted_with_intervals(scores: Any, found: list[Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Pairs (p, (lower, upper)) as three arrays of shape (n,), as the caller had the scores."""
+    columns = np.array([(p, *ends) for p, ends in found], dtype=np.float64).reshape(-1, 3).T
+    p, lower, upper = (like(scores, np.ascontiguousarray(column)) for column in columns)
+    return p, lower, upper
 
 
 def positive_weight(w: float) -> float:

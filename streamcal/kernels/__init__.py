@@ -12,13 +12,17 @@ from pathlib import Path
 
 #: Kernel → the kernels whose `.pxd` it uses, directly or indirectly. Each is listed after those it uses.
 USES = {
+    "anchored_logistic": ("compensated",),
     "bernstein": ("compensated",),
+    "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
+    "cell_sums": ("fast_path",),
+    "cell_bins": ("cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
+    "hedging": ("fast_path", "online_newton"),
     "change_bets": ("fast_path",),
-    "fixed_share": ("logistic",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),

@@ -8,6 +8,7 @@ cdef class Node:
     cdef long long leaves
     cdef double weight
     cdef double positive
+    cdef double moment  # weight times score
 
 
 @cython.no_gc

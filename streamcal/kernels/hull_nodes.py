@@ -31,7 +31,9 @@ if not cython.compiled:
 @cython.no_gc  # children are owned by their parent alone: there are no cycles for the garbage collector
 @cython.cclass
 class Node:
-    """The base class of leaves and inner nodes: the number of leaves below, and the mass.
+    """The base class of leaves and inner nodes: the number of leaves below, the mass, and the sum of weight × score.
+
+    The latter may be infinite or NaN where scores are near the ends of the floats.
 
     Operations are functions and not methods: a table of methods would add a pointer to each node, and a fourth cache
     line to an inner one.
@@ -39,7 +41,7 @@ class Node:
 
     def __init__(self):
         self.leaves = 1
-        self.weight = self.positive = 0.0
+        self.weight = self.positive = self.moment = 0.0
 
 
 @cython.no_gc
@@ -109,6 +111,7 @@ def place(
     leaf.n += 1
     leaf.weight += w
     leaf.positive += p
+    leaf.moment += w * score
 
 
 @cython.cfunc
@@ -138,10 +141,11 @@ def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
 @cython.locals(j=cython.int)
 def sum_up(leaf: Leaf) -> cython.void:
     """Compute the masses anew, as after a removal, where subtraction would leave rounding errors."""
-    leaf.weight = leaf.positive = 0.0
+    leaf.weight = leaf.positive = leaf.moment = 0.0
     for j in range(leaf.n):
         leaf.weight += leaf.w[j]
         leaf.positive += leaf.p[j]
+        leaf.moment += leaf.w[j] * leaf.scores[j]
 
 
 @cython.cfunc
@@ -151,6 +155,7 @@ def add_up(inner: Inner) -> cython.void:
     inner.leaves = inner.left.leaves + inner.right.leaves
     inner.weight = inner.left.weight + inner.right.weight
     inner.positive = inner.left.positive + inner.right.positive
+    inner.moment = inner.left.moment + inner.right.moment
 
 
 @cython.cfunc

@@ -54,6 +54,7 @@ from streamcal.kernels.hull_search import TIE
 if cython.compiled:
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.hull_nodes import (
+        Borrowed,
         Inner,
         Leaf,
         Node,
@@ -71,6 +72,7 @@ if cython.compiled:
 else:
     from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.hull_nodes import (
+        Borrowed,
         Inner,
         Leaf,
         Node,
@@ -117,6 +119,7 @@ _MASS_TOLERANCE = cython.declare(cython.double, MASS_TOLERANCE)
 _HALF_ULP = cython.declare(cython.double, HALF_ULP)
 _RESIDUE = cython.declare(cython.double, RESIDUE)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
+_LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _INFINITY = cython.declare(cython.double, math.inf)
 
@@ -213,18 +216,23 @@ class HullTree(Search):
 
     def revert(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Remove an earlier update. Returns 0, or 1 and no change if the tree cannot contain it."""
-        score, w, positive = self._placed(score), float(w), float(positive)
-        if not self._holds(score, w, positive, count):
-            return 1
-        self._set_change(score, -w, -positive, -count, True)
-        if self._exact and not (whole(w) and whole(positive)):
+        return 0 if self._take_back(self._placed(score), float(w), float(positive), count) else 1
+
+    @cython.cfunc
+    def _take_back(
+        self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+    ) -> cython.bint:
+        if not self._holds(score, w, p, count):
+            return False
+        self._set_change(score, -w, -p, -count, True)
+        if self._exact and not (whole(w) and whole(p)):
             self._set_exact(False)
         self._count -= count
         self._root = self._apply(self._root)
         if self._root is None:  # without observations no rounding error remains
             self._heaviest = 0.0
             self._set_exact(True)
-        return 0
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -287,6 +295,7 @@ class HullTree(Search):
             self._heaviest = max(self._heaviest, leaf.w[i])
             leaf.weight += self._change.dw
             leaf.positive += self._change.dp
+            leaf.moment += self._change.dw * self._change.score
         else:
             if leaf.count[i] + self._change.dc == 0:
                 self._size -= 1
@@ -406,6 +415,134 @@ class HullTree(Search):
         p0 = self._lower_at(self._placed(s), 1.0)
         return p0, max(p0, self._upper(1.0))
 
+    def block_at(self, score: cython.double, tie: cython.double):
+        """The block of the isotonic fit that holds the last score at or below this one, or that of the first score.
+
+        Neighbouring blocks are one where their values differ by no more than `tie`, relative to them. Returns its first
+        and last score, its value, its mean score (which may be infinite or NaN, near the ends of the floats), and the
+        last score before it and the first one after it, infinite if there is none. None if empty. O(log² k).
+        """
+        own: cython.double
+        value: cython.double
+        first: cython.double
+        after: cython.double
+        w: cython.double
+        p: cython.double
+        moment: cython.double
+        if self._root is None:
+            return None
+        own = self._last_below(self._placed(score), True)
+        value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
+        first = self._first_of_at_least(value - tie * value)
+        after = self._first_of_at_least(value + tie * value if value > 0.0 else _LIGHTEST)
+        w, p, moment = self._between(first, after)
+        return first, self._last_below(after, False), p / w, moment / w, self._last_below(first, False), after
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+    def _last_below(self, score: cython.double, itself: cython.bint) -> cython.double:
+        """The last score held below this one, or at it where `itself` is true; −∞ if there is none."""
+        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
+        while cython.cast(Node, node).leaves > 1:
+            if score < cython.cast(Inner, node).cut:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                beside = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        leaf = cython.cast(Leaf, node)
+        i = position(leaf, score)
+        if itself and i < leaf.n and leaf.scores[i] == score:
+            return score
+        if i > 0:
+            return leaf.scores[i - 1]
+        return -_INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _RIGHT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+    def _first_of_at_least(self, value: cython.double) -> cython.double:
+        """The first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
+        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
+        while cython.cast(Node, node).leaves > 1:
+            if value > cython.cast(Inner, node).P / cython.cast(Inner, node).W:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            else:
+                beside = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+        leaf = cython.cast(Leaf, node)
+        i = self._first_in_leaf(leaf, value)
+        if i < leaf.n:
+            return leaf.scores[i]
+        return _INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _LEFT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(ws=cython.double[64], ps=cython.double[64], first=cython.int[64])
+    def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
+        """The place of the first group whose fit among those of its leaf is at least `value`; their number if none."""
+        if not cython.compiled:
+            ws, ps, first = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * LEAF_CAPACITY
+        n = 0  # blocks so far
+        for i in range(leaf.n):
+            w, p, first[n] = leaf.w[i], leaf.p[i], i
+            while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
+                n -= 1
+                w += ws[n]
+                p += ps[n]
+            ws[n], ps[n] = w, p
+            n += 1
+            if n < _CAPACITY:
+                first[n] = i + 1
+        for i in range(n):
+            if ps[i] / ws[i] >= value:
+                return first[i]
+        return leaf.n
+
+    @cython.cfunc
+    @cython.locals(node=Borrowed, side=cython.int, leaf=Leaf, j=cython.int)
+    @cython.locals(top=Borrowed, w=cython.double, p=cython.double, moment=cython.double)
+    def _between(self, first: cython.double, after: cython.double):
+        """Weight, positive weight and Σ weight × score from one score up to another. O(log k)."""
+        top = cython.cast(Borrowed, self._root)
+        while cython.cast(Node, top).leaves > 1:
+            if after <= cython.cast(Inner, top).cut:
+                top = cython.cast(Borrowed, cython.cast(Inner, top).left)
+            elif first >= cython.cast(Inner, top).cut:
+                top = cython.cast(Borrowed, cython.cast(Inner, top).right)
+            else:
+                break
+        w = p = moment = 0.0
+        for side in range(2 if cython.cast(Node, top).leaves > 1 else 1):
+            node = top
+            if cython.cast(Node, top).leaves > 1:
+                node = cython.cast(Borrowed, cython.cast(Inner, top).left)
+                if side == _RIGHT:
+                    node = cython.cast(Borrowed, cython.cast(Inner, top).right)
+            while cython.cast(Node, node).leaves > 1:
+                if side == _LEFT and first < cython.cast(Inner, node).cut:
+                    w += cython.cast(Inner, node).right.weight
+                    p += cython.cast(Inner, node).right.positive
+                    moment += cython.cast(Inner, node).right.moment
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                elif side == _RIGHT and after > cython.cast(Inner, node).cut:
+                    w += cython.cast(Inner, node).left.weight
+                    p += cython.cast(Inner, node).left.positive
+                    moment += cython.cast(Inner, node).left.moment
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                elif side == _LEFT:
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                else:
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            leaf = cython.cast(Leaf, node)
+            for j in range(leaf.n):
+                if first <= leaf.scores[j] < after:
+                    w += leaf.w[j]
+                    p += leaf.p[j]
+                    moment += leaf.w[j] * leaf.scores[j]
+        return w, p, moment
+
     def isotonic(self, score: cython.double):
         """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty. O(log² k)."""
         return self._isotonic(self._placed(score))
@@ -468,6 +605,58 @@ class HullTree(Search):
         for i in range(len(x)):
             values[i] = self._isotonic(float(x[i]))
         return found
+
+    @cython.locals(i=cython.Py_ssize_t, number=cython.Py_ssize_t, weight=cython.double, score=cython.double)
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        unit: cython.const[cython.double][:],
+        leaving_x: cython.const[cython.double][::1],
+        leaving_y: cython.const[cython.double][::1],
+        leaving_w: cython.const[cython.double][::1],
+        room: cython.Py_ssize_t,
+        lower: cython.double[::1],
+        upper: cython.double[::1],
+    ):
+        """For each row, write `interval` with the weight `unit` and then add the row, if its weight is above 0.
+
+        Where `upper` is empty, `isotonic` is written to `lower`. Scores are those of places: on a grid, centres. After
+        each row added beyond `room`, the next of those leaving is removed.
+        """
+        n: cython.Py_ssize_t = x.shape[0]
+        intervals: cython.bint = upper.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] == unit.shape[0] == lower.shape[0] or upper.shape[0] not in (0, n):
+            raise ValueError("lengths differ")
+        number = 0
+        for i in range(n):
+            score = x[i] + 0.0
+            if not intervals:
+                lower[i] = self._isotonic(score)
+            elif self._root is None:
+                lower[i], upper[i] = 0.0, 1.0
+            else:
+                weight = min(unit[i], _HEAVIEST)
+                lower[i] = self._lower_at(score, weight)
+                upper[i] = max(lower[i], self._upper(weight))
+            if w[i] > 0.0:
+                self._add(score, float(w[i]), float(w[i]) * float(y[i]), 1)
+                number += 1
+                if number > room:
+                    self._leave(leaving_x, leaving_y, leaving_w, number - room - 1)
+
+    @cython.cfunc
+    def _leave(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][::1],
+        i: cython.Py_ssize_t,
+    ):
+        """Remove row i."""
+        if i >= x.shape[0] or not self._take_back(float(x[i]) + 0.0, float(w[i]), float(w[i]) * float(y[i]), 1):
+            raise ValueError(f"row {i} of what leaves is not held")
 
     @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count, heaviest=0.0):

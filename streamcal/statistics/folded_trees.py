@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.kernels.folds import (
+    DROPPED_BITS,
+    FIRST_FACTOR,
+    HEAVIEST,
+    LIGHTEST,
+    SECOND_FACTOR,
+    deal_unit,
+    hash_of,
+    hash_with,
+    merged_at,
+)
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING as STATE_ROUNDING
@@ -18,13 +28,8 @@ from streamcal.statistics.grid import Grid
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_tree import ScoreTree
 
-#: The finalizer of SplitMix64 (Steele, Lea and Flood 2014): shifts and odd factors that spread 64 bits over 64 bits.
 _SHIFTS = (30, 27, 31)
-_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_ALL_BITS = 0xFFFFFFFFFFFFFFFF
-#: The hash uses a coordinate rounded to 44 bits (33 of the significand), so that differences in the last digits of a
-#: model's score (another machine, another order of the features) do not change its fold.
-_DROPPED_BITS = 20
+_FACTORS = (FIRST_FACTOR, SECOND_FACTOR)
 #: The fold in the code of an observation that was given none.
 NO_FOLD = -1
 #: Weights that are whole numbers up to this relative difference count as whole: the border between two folds lies
@@ -32,11 +37,6 @@ NO_FOLD = -1
 WHOLE = 1e-9
 #: A label of a score that has no more than this share of its weight has none: it is the rounding of a difference.
 ROUNDING = 2.0**-50
-#: Sums of whole weights below this are exact, and no label's part of them is rounding.
-LARGEST_COUNT = 2.0**49
-#: A test object counts with no less and no more than these shares of the weight of a fold. Merges divide by 1 − p₀ and
-#: by 1 − p₁ + p₀, which would otherwise be rounding: maps fell by 1e-3 and more.
-LIGHTEST, HEAVIEST = 1e-9, 1e7
 #: Fewer coordinates than this are looked up one by one.
 FEW = 64
 
@@ -85,6 +85,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         self.dealt = dealt
         self.bounded = grid is not None
         self._trees = list(self._parts.values())
+        self._kernels = [tree.tree for tree in self._trees]
         #: What was learned without a fold, by score; the trees hold it too.
         self._whole = ScoreTree(grid, scale)
         #: How many observations the trees count for it: one for each fold, score and label with a share.
@@ -114,14 +115,14 @@ class FoldedTrees(Keyed[ScoreTree]):
 
     def fold_of(self, x: float, t: float | None = None) -> int:
         """A hash of the leading bits of the (rounded) coordinate and, if it is given, of a time."""
-        kept = x + 0.0 if self.grid is None else self.grid.round(x)  # −0 is 0
-        bits = _mixed((_bits(kept) + (1 << _DROPPED_BITS - 1)) >> _DROPPED_BITS)
-        return int((bits if t is None else _mixed(bits ^ _bits(t + 0.0))) % self.folds)
+        kept = x if self.grid is None else self.grid.round(x)
+        bits = hash_of(kept)
+        return int((bits if t is None else hash_with(bits, t)) % self.folds)
 
     def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> npt.NDArray[np.int64]:
         """`fold_of` for arrays."""
         kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
-        bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1)) >> np.uint64(_DROPPED_BITS))
+        bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1)) >> np.uint64(DROPPED_BITS))
         if t is not None:
             bits = _all_mixed(bits ^ (t + 0.0).view(np.uint64))
         return (bits % np.uint64(self.folds)).astype(np.int64)
@@ -133,14 +134,15 @@ class FoldedTrees(Keyed[ScoreTree]):
             super().update(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
+        if w == 1.0:  # the common case: one unit to one fold
+            kept = x if self.grid is None else self.grid.round(x)
+            shares = deal_unit(self._whole.tree, self._kernels, x, kept, label)
+            if shares >= 0:
+                self._shares += shares
+                return
         before = self._held(x)
         self._whole.update(x, label, w)
-        own, other = before if label else before[::-1]
-        if w == 1.0 and own.is_integer() and other.is_integer() and own + other < LARGEST_COUNT:
-            turn = (self.fold_of(x) + int(own)) % self.folds  # the common case: one unit to one fold
-            self._change(turn, x, label, 1.0, int(own < self.folds))
-        else:
-            self._deal(x, before, self._held(x))
+        self._deal(x, before, self._held(x))
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         super().update_many(x, y, w)
@@ -242,6 +244,10 @@ class FoldedTrees(Keyed[ScoreTree]):
     def highest(self) -> float:
         """The largest coordinate held in any fold; NaN where nothing is."""
         return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
+
+    def merged(self, x: float, rule: int) -> float:
+        """The merged probability at a coordinate, for a test object of weight 1, in one compiled call."""
+        return float(merged_at(self._kernels, x, rule))
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
@@ -350,20 +356,8 @@ def _shares_of_one(weight: FloatArray, turn: npt.NDArray[np.int64], folds: int) 
     return shares
 
 
-def _bits(value: float) -> int:
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    return int(bits)
-
-
-def _mixed(bits: int) -> int:
-    """SplitMix64's finalizer."""
-    for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
-        bits = ((bits ^ (bits >> shift)) * factor) & _ALL_BITS
-    return bits ^ (bits >> _SHIFTS[2])
-
-
 def _all_mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """`_mixed` for an array."""
+    """The finalizer of SplitMix64, as in `kernels/folds.py`, for an array."""
     for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(_SHIFTS[2]))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamcal.errors import RetractionError
+from streamcal.kernels.recent_moments import RecentMoments
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -42,6 +43,10 @@ class LabelMoments(Statistic):
     A float is an integer times a power of two, and so is a sum of products of floats. Only results are rounded, not
     the sums: they do not depend on the order of the observations, and a reverted observation leaves no rounding error.
     Variances are computed from Σwx² without cancellation, however far from 0 the coordinates are.
+
+    Integers of some hundred bits cost microseconds. So single observations wait to be added together, and meanwhile
+    `summary` is read from sums in twice the precision of a double, which are made of the exact ones every
+    128 observations.
     """
 
     bounded = True
@@ -58,9 +63,36 @@ class LabelMoments(Statistic):
         self._x_unit = 0
         self._count = 0
         self._peak = 0.0  # the largest weight ever held, see `holds`
+        #: Observations that are not in `_sums` and `_counts` yet; only `_count` has them.
+        self._recent = RecentMoments()
+
+    def present(self, unit: float) -> Self:
+        if unit == self.unit:
+            return self
+        self._settle()  # a view has sums of its own
+        return super().present(unit)
+
+    def _settle(self) -> None:
+        """Add the recent observations to the exact sums."""
+        negative_x, negative_w, positive_x, positive_w = self._recent.take()
+        for label, x, w in ((0, negative_x, negative_w), (1, positive_x, positive_w)):
+            if x:
+                self._add_many(label, x, w)
+
+    def _follow(self) -> None:
+        """Set the sums in twice the precision, if the exact ones have changed."""
+        if not self._recent.ready:
+            self._settle()
+            units = [self._weight_unit + k * self._x_unit for k in range(3)]
+            parts = [_in_two(value, unit) for own in self._sums for value, unit in zip(own, units, strict=True)]
+            if all(math.isfinite(hi) for hi, _ in parts):
+                self._recent.set([hi for hi, _ in parts], [lo for _, lo in parts])
 
     @property
     def n(self) -> float:
+        if self._recent.ready and self.unit == 1.0:
+            return float(self._recent.total())
+        self._settle()
         return self._as_float(self._sums[0][0] + self._sums[1][0]) / self.unit
 
     @property
@@ -73,20 +105,24 @@ class LabelMoments(Statistic):
 
     def weights(self) -> tuple[float, float]:
         """Weight of the negative and of the positive observations."""
+        self._settle()
         return self._as_float(self._sums[0][0]) / self.unit, self._as_float(self._sums[1][0]) / self.unit
 
     def means(self) -> tuple[float, float]:
         """μ₀ and μ₁, the mean coordinates of the two labels; each label must have been observed."""
+        self._settle()
         negative, positive = (_ratio(s1, s0, self._x_unit) for s0, s1, _ in self._sums)
         return negative, positive
 
     def mean_and_square(self, label: int) -> tuple[float, float]:
         """The mean of the coordinates of a label and of their squares; the label must have been observed."""
+        self._settle()
         weight, first, second = self._sums[label]
         return _ratio(first, weight, self._x_unit), _ratio(second, weight, 2 * self._x_unit)
 
     def gap(self) -> float:
         """μ₁ − μ₀, rounded once."""
+        self._settle()
         (a0, a1, _), (b0, b1, _) = self._sums
         return _ratio(b1 * a0 - a1 * b0, a0 * b0, self._x_unit)
 
@@ -95,6 +131,7 @@ class LabelMoments(Statistic):
 
         Infinite if the sum of squares is 0, or so small that the quotient overflows.
         """
+        self._settle()
         (a0, a1, a2), (b0, b1, b2) = self._sums
         weight, gap = a0 + b0, b1 * a0 - a1 * b0
         # Σ w (x − μ)² times the weights of both labels, and times that of all
@@ -102,12 +139,35 @@ class LabelMoments(Statistic):
         squares = max(squares, 0)  # retractions under decay by time compute a weight anew, with another rounding
         return _ratio(gap * weight * weight, squares, -self._x_unit)
 
+    def summary(self, *, within: bool) -> tuple[float, float, float, float, float, float] | None:
+        """`weights()`, `means()`, `gap()` and `gap_by_variance()`; None where not both labels have weight.
+
+        Those of the recent observations too, each rounded once, or, where it is read from sums in twice the precision
+        of a double, correct to 2⁻⁵² of it.
+        """
+        if self.unit == 1.0:
+            self._follow()
+            found: tuple[float, float, float, float, float, float] | None = self._recent.summary(within)
+            if found is not None:
+                return found
+        negative, positive = self.weights()
+        if not (negative > 0.0 and positive > 0.0):
+            return None
+        return negative, positive, *self.means(), self.gap(), self.gap_by_variance(within=within)
+
     def update(self, x: float, y: float, w: float) -> None:
+        if self._recent.add(x, y, w):
+            self._count += 1
+            return
+        self._settle()
+        self._recent.forget()
         for label, part in _parts(y, w):
             self._add(label, x, part, 1)
         self._count += 1
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
+        self._settle()
+        self._recent.forget()
         for label, part in ((0, w - w * y), (1, w * y)):
             held = part > 0.0
             if held.any():
@@ -125,7 +185,7 @@ class LabelMoments(Statistic):
 
         Up to `TOLERATED_BITS`: under decay by time the weight that is taken back is computed anew.
         """
-        self.require(x, y, w)
+        self.require(x, y, w)  # which settles
         for label, part in _parts(y, w):
             (left, first, second), before = self._left(label, x, part)
             squares, slack = second * left - first * first, before >> TOLERATED_BITS
@@ -148,6 +208,7 @@ class LabelMoments(Statistic):
 
     def revert(self, x: float, y: float, w: float) -> None:
         self.require(x, y, w)
+        self._recent.forget()
         parts = _parts(y, w)
         for label, part in parts:
             self._add(label, x, part, -1)
@@ -156,6 +217,9 @@ class LabelMoments(Statistic):
         self._count -= 1
 
     def merge(self, other: Self) -> None:
+        self._settle()
+        other._settle()
+        self._recent.forget()
         for label in (0, 1):
             self._add_sums(label, other._sums[label], other._weight_unit, other._x_unit)
             self._counts[label] += other._counts[label]
@@ -163,6 +227,8 @@ class LabelMoments(Statistic):
         self._peak = max(self._peak, other._peak, *self.weights())
 
     def decay(self, factor: float) -> None:
+        self._settle()
+        self._recent.forget()
         numerator, unit = _integer(factor)
         self._weight_unit += unit
         self._sums = [[value * numerator for value in sums] for sums in self._sums]
@@ -174,6 +240,7 @@ class LabelMoments(Statistic):
 
     def _check(self) -> None:
         super()._check()
+        self._settle()
         for (weight, first, second), count in zip(self._sums, self._counts, strict=True):
             assert count >= 0
             assert weight >= 0
@@ -188,6 +255,7 @@ class LabelMoments(Statistic):
 
     def state(self) -> dict[str, Any]:
         """Plain data; the integers are written as text, because many JSON parsers read numbers as floats."""
+        self._settle()
         return {
             "sums": [[hex(value) for value in sums] for sums in self._sums],
             "units": [self._weight_unit, self._x_unit],
@@ -206,6 +274,7 @@ class LabelMoments(Statistic):
         ensure(counts.max() <= count <= counts.sum(), "the counts do not add up")  # pseudo-labels count for both
         for (weight, first, second), of_label in zip(sums, counts.tolist(), strict=True):
             self._require_moments(weight, first, second, of_label, units, peak)
+        self._recent = RecentMoments()
         self._sums, self._counts = [list(own) for own in sums], counts.tolist()
         self._weight_unit, self._x_unit = units
         self._count, self._peak = count, peak
@@ -281,6 +350,16 @@ def _integers(values: list[float]) -> tuple[list[int], int]:
     ratios = [value.as_integer_ratio() for value in values]
     common = max(denominator for _, denominator in ratios)  # all are powers of two
     return [numerator * (common // denominator) for numerator, denominator in ratios], 1 - common.bit_length()
+
+
+def _in_two(value: int, exponent: int) -> tuple[float, float]:
+    """value·2^exponent as the sum of two floats; infinite or 0 beyond their range."""
+    hi = _ratio(value, 1, exponent)
+    if not math.isfinite(hi):
+        return hi, 0.0
+    own, unit = _integer(hi)
+    least = min(unit, exponent)
+    return hi, _ratio((value << exponent - least) - (own << unit - least), 1, least)
 
 
 def _ratio(numerator: int, denominator: int, exponent: int) -> float:

@@ -7,12 +7,15 @@ scores; `GridTable` keeps the cells of a fixed grid.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sortedcontainers import SortedDict
 
+from streamcal.kernels.cell_points import all_points, points_of
+from streamcal.kernels.cell_sums import CellSums
 from streamcal.kernels.hull_tree import LIGHTEST, RESIDUE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -31,10 +34,6 @@ from streamcal.states import (
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import HELD_TOLERANCE, require_held
-
-#: Mean coordinates that differ by less than this, relative to the coordinate, belong to one score and differ by
-#: rounding. A method that treated them as two scores would find the labels of that score perfectly separated.
-TIED_MEANS = 1e-9
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -203,14 +202,14 @@ class GridTable(Statistic):
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self.scale = grid.scale
+        #: The sums, which tell those who follow them what has changed; every view of the table shares them.
+        self.sums = CellSums(grid.cells, grid.cell)
         # A row per cell: weight, positive weight, count, and the coordinate sums of the negative and of the positive
         # weight; a row is zero where its count is.
-        self._cells = np.zeros((grid.cells, 5))
-        # A view of the same memory for single observations: item access takes a fifth of NumPy's time.
+        self._cells = self.sums.cells
+        # Views of the same memory for single observations: item access takes a fifth of NumPy's time.
         self._flat: Any = memoryview(self._cells.reshape(-1))
-        self._starts, self._ends = grid.borders[:-1], grid.borders[1:]
-        self._count = 0
-        self._peak = 0.0
+        self._borders: Any = memoryview(grid.borders)
 
     @property
     def n(self) -> float:
@@ -218,13 +217,17 @@ class GridTable(Statistic):
 
     @property
     def count(self) -> int:
-        return self._count
+        return int(self.sums.count)
+
+    @property
+    def _peak(self) -> float:
+        return float(self.sums.peak)
 
     @property
     def highest(self) -> float:
         """The upper end of the highest cell in use; NaN where none is. O(cells)."""
         used = np.flatnonzero(self._cells[:, 2])
-        return float(self._ends[used[-1]]) if len(used) else math.nan
+        return float(self.grid.borders[used[-1] + 1]) if len(used) else math.nan
 
     def columns(self) -> Columns:
         """Centres of the cells in use, ascending, their weights and positive weights. O(cells)."""
@@ -233,50 +236,53 @@ class GridTable(Statistic):
 
     def points(self) -> Columns:
         """Mean coordinates of one label in one cell, their negative and positive weights. O(cells)."""
-        used = self._cells[:, 0] > 0.0
-        weight, positive, _, negative_sum, positive_sum = self._cells[used].T
-        negative = weight - positive
-        mean = (negative_sum + positive_sum) / weight
-        x_negative = np.divide(negative_sum, negative, out=mean.copy(), where=negative > 0.0)
-        x_positive = np.divide(positive_sum, positive, out=mean.copy(), where=positive > 0.0)
-        tied = np.abs(x_positive - x_negative) <= TIED_MEANS * np.maximum(1.0, np.abs(mean))
-        x = np.concatenate((np.where(tied, mean, x_negative), np.where(tied, mean, x_positive)))
-        # Clip means to their cell: retractions of heavy observations may have left rounding errors in the sums.
-        x = np.clip(x, np.tile(self._starts[used], 2), np.tile(self._ends[used], 2))
-        nothing = np.zeros(len(mean))
-        points = x, np.concatenate((negative, nothing)), np.concatenate((nothing, positive))
-        kept = points[1] + points[2] > 0.0
-        return x[kept], *self._in_units(points[1][kept], points[2][kept])
+        slots, x, w = all_points(self._cells, self.grid.borders)
+        order = np.argsort(slots & 1, kind="stable")  # first all negatives
+        slots, x, w = slots[order], x[order], w[order]
+        is_positive = slots & 1 == 1
+        return x, *self._in_units(np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0))
+
+    def stored_points(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+        """The points with their slots, 2·cell + label, ascending, and their stored weights. O(cells)."""
+        slots, x, w = all_points(self._cells, self.grid.borders)
+        return slots, x, w
+
+    def stored_points_of(self, cell: int) -> tuple[float, float, float, float]:
+        """Mean coordinate and stored weight of the negatives of a cell, and those of its positives."""
+        found: tuple[float, float, float, float] = points_of(
+            self._cells, cell, self._borders[cell], self._borders[cell + 1]
+        )
+        return found
 
     def update(self, x: float, y: float, w: float) -> None:
-        flat, i = self._flat, 5 * self.grid.cell(x)
-        flat[i] += w
-        flat[i + 1] += w * y
-        flat[i + 2] += 1.0
-        flat[i + 3] += (w - w * y) * x
-        flat[i + 4] += w * y * x
-        self._count += 1
-        if flat[i] > self._peak:
-            self._peak = flat[i]
+        self.sums.add(x, y, w)
+
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool]:
+        self.sums.set_fast_range(lo, hi)
+        update: Callable[[Any, Any, Any], bool] = self.sums.add_fast
+        return update
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
+        self.sums.note_all()
         self.grid.add(x, y, w, self._cells)
-        self._count += len(x)
-        self._peak = max(self._peak, float(self._cells[:, 0].max()))
+        self.sums.count += len(x)
+        self.sums.peak = max(self.sums.peak, float(self._cells[:, 0].max()))
 
     def require(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)
-        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self._peak)
+        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self.sums.peak)
 
     def revert(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
-        flat, i = self._flat, 5 * self.grid.cell(x)
+        cell = self.grid.cell(x)
+        self.sums.note(cell)
+        flat, i = self._flat, 5 * cell
         weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
-        self._count -= 1
+        self.sums.count -= 1
         if count == 1.0:
-            self._cells[i // 5] = 0.0
+            self._cells[cell] = 0.0
             return
         flat[i], flat[i + 1] = taken(weight, positive, w, w * y)
         flat[i + 2] = count - 1.0
@@ -284,12 +290,14 @@ class GridTable(Statistic):
         flat[i + 4] -= w * y * x
 
     def merge(self, other: Self) -> None:
+        self.sums.note_all()
         self._cells += other._cells
-        self._count += other._count
-        self._peak = max(self._peak, other._peak, float(self._cells[:, 0].max()))
+        self.sums.count += other.sums.count
+        self.sums.peak = max(self.sums.peak, other.sums.peak, float(self._cells[:, 0].max()))
 
     def decay(self, factor: float) -> None:
-        self._peak *= factor
+        self.sums.note_all()
+        self.sums.peak *= factor
         self._cells[:, :2] *= factor
         self._cells[:, 3:] *= factor
         self._drop_below(LIGHTEST)
@@ -302,7 +310,7 @@ class GridTable(Statistic):
 
     def state(self) -> dict[str, Any]:
         used = np.flatnonzero(self._cells[:, 2])
-        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self._peak}
+        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self.sums.peak}
 
     def fields(self) -> Fields:
         return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}
@@ -316,9 +324,10 @@ class GridTable(Statistic):
         ensure(((count >= 1.0) & (count == np.floor(count))).all() and count.sum() <= MOST, "a count is not possible")
         farthest = max(abs(self.grid.scale.lo), abs(self.grid.scale.hi))
         ensure((np.abs(coordinates) <= (1.0 + ROUNDING) * farthest * peak).all(), "a coordinate is beyond the scale")
+        self.sums.note_all()
         self._cells[:] = 0.0
         self._cells[used] = cells
-        self._count, self._peak = int(count.sum()), peak
+        self.sums.count, self.sums.peak = int(count.sum()), peak
 
     def _summed(self) -> tuple[Any, ...]:
         return self._cells[:, :3], self._cells[:, 3:]
@@ -326,16 +335,17 @@ class GridTable(Statistic):
     def _check(self) -> None:
         super()._check()
         weight, positive, count, _, _ = self._cells.T
-        assert self._count == count.sum()
+        assert self.sums.count == count.sum()
         assert not self._cells[count == 0.0].any(), "a cell without observations is zero"
         assert (positive >= 0.0).all()
         assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
-        assert weight.max() <= self._peak * (1.0 + HELD_TOLERANCE)
+        assert weight.max() <= self.sums.peak * (1.0 + HELD_TOLERANCE)
 
     def _drop_below(self, threshold: float) -> None:
         """Empty the cells with less weight."""
+        self.sums.note_all()
         faded = (self._cells[:, 2] > 0.0) & (self._cells[:, 0] < threshold)
-        self._count -= int(self._cells[faded, 2].sum())
+        self.sums.count -= int(self._cells[faded, 2].sum())
         self._cells[faded] = 0.0
 
 

@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
+from streamcal.kernels.centred_blocks import centred_blocks
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held
 
@@ -28,6 +30,20 @@ TIED_VALUES = 2.0**-42
 KEPT_WHOLE = 8192
 #: Pruning moves the isotonic fit by no more than this at any score.
 PRUNED_CHANGE = 1e-6
+
+
+class Block(NamedTuple):
+    """A block of the isotonic fit: its first, last and mean coordinate, and its value.
+
+    `before` and `after` are the last coordinate before it and the first one after it, infinite if there is none.
+    """
+
+    first: float
+    last: float
+    centre: float
+    value: float
+    before: float
+    after: float
 
 
 class ScoreTree(Statistic):
@@ -66,6 +82,11 @@ class ScoreTree(Statistic):
             self._view = super().present(unit)
         self._view.unit = unit
         return self._view
+
+    @property
+    def tree(self) -> HullTree:
+        """The kernel, for those who read several trees in one call."""
+        return self._tree
 
     @property
     def n(self) -> float:
@@ -126,14 +147,18 @@ class ScoreTree(Statistic):
         The values rise strictly, by more than `TIED_VALUES`, and with them the means.
         """
         x, weight, positive, _ = self._tree.to_arrays()
-        first, _, value = self._tree.blocks()
-        start = np.searchsorted(x, first[np.diff(value, prepend=-1.0) > TIED_VALUES * value])
-        length = np.diff(start, append=len(x))
-        total = np.add.reduceat(weight, start)
-        # divide by the weight first: then neither the product nor the sum can overflow
-        mean = np.add.reduceat(weight / np.repeat(total, length) * x, start)
-        first, last = x[start], x[start + length - 1]
-        return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
+        return centred_blocks(x, weight, positive, TIED_VALUES)
+
+    def block_at(self, x: float) -> Block | None:
+        """The one of `centred_blocks` that holds the last coordinate at or below x, or the first one. O(log² k).
+
+        None where nothing is held, or where a sum of coordinates leaves the range of the floats.
+        """
+        found = self._tree.block_at(x, TIED_VALUES)
+        if found is None or not math.isfinite(found[3]):
+            return None
+        first, last, value, mean, before, after = found
+        return Block(first, last, min(max(mean, first), last), value, before, after)
 
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update_one(x, y, w)
@@ -165,6 +190,15 @@ class ScoreTree(Statistic):
     def revert(self, x: float, y: float, w: float) -> None:
         if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
+
+    def stream(self, x: FloatArray, y: FloatArray, piece: Piece, lower: FloatArray, upper: FloatArray) -> None:
+        """Learn a piece of a batch, and write the intervals before each row; to `lower` the fit where `upper` is empty.
+
+        The fit is NaN where nothing is held.
+        """
+        places = (x, piece.leaving[0])
+        x, gone = places if self.grid is None else map(self.grid.rounds, places)
+        self._tree.stream(x, y, piece.w, piece.unit, gone, *piece.leaving[1:], piece.room, lower, upper)
 
     def held_at(self, x: float) -> tuple[float, float]:
         """Weight and positive weight at a coordinate. O(log k)."""

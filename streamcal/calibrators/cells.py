@@ -1,0 +1,42 @@
+"""`CellCalibrator`: the table methods that predict from the cells beside a score."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Unpack
+
+from streamcal.calibrators.table import TableCalibrator, TableParameters
+from streamcal.parameters.inputs import check_score
+from streamcal.parameters.types import Time
+from streamcal.statistics.score_table import GridTable
+
+
+class CellCalibrator(TableCalibrator):
+    """A method that predicts from the cells beside a score: on a grid one prediction makes no map of all of them.
+
+    `map()` and arrays of scores are served by `solve`. Sums of weights that are not whole may be rounded in another
+    order there.
+    """
+
+    def __init__(self, **common: Unpack[TableParameters]) -> None:
+        super().__init__(**common)
+        table = self._memory.statistic
+        #: The prediction at a coordinate, NaN where nothing is held; None where it takes a map.
+        self._at = self._cell_reader(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
+        self._steady = self._memory.steady
+
+    @abstractmethod
+    def _cell_reader(self, table: GridTable) -> Callable[[float], float] | None:
+        """The compiled function from a coordinate to the prediction; None where there is none."""
+
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        if self._at is None:
+            return super().predict_one(score, t)
+        if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
+            x = score
+        else:
+            x = self.scale.coordinate(check_score(score))
+            self._present(t)
+        value = self._at(x)
+        return self.scale.probability(x) if value != value else value

@@ -1,0 +1,349 @@
+"""Methods that follow their table instead of reading it anew: after every step, what `solve` says of the same table."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from streamcal import (
+    AdaptiveCalibration,
+    Beta,
+    CenteredIsotonic,
+    Decay,
+    Forever,
+    Gaussian,
+    HistogramBinning,
+    Interval,
+    Logit,
+    NearestScores,
+    Platt,
+    Prior,
+    Probability,
+    SmoothIsotonic,
+    Temperature,
+    Window,
+)
+from streamcal.kernels.anchored_logistic import CERTIFIED, AnchoredLogistic
+from streamcal.maps.knots import CubicMap, KnotMap
+from streamcal.maps.sigmoids import BetaMap, log_probabilities
+from streamcal.statistics.label_moments import LabelMoments
+
+LOGISTIC = {
+    "platt": Platt,
+    "temperature": Temperature,
+    "beta": Beta,
+    "beta-ab": lambda **common: Beta("ab", **common),
+    "beta-am": lambda **common: Beta("am", **common),
+}
+POLICIES = {
+    "forever": Forever(),
+    "window": Window(300),
+    "time-window": Window(250, by="time"),
+    "decay": Decay(150.0),
+    "time-decay": Decay(120.0, by="time"),
+}
+#: What `solve` leaves open itself: its last step changes no log-odds by more than 1e-9, so that what is left is of the
+#: size of its square, and rounding of the gradient, 1e-16 of the weight, over the curvature of the weight, 1e-2.
+OF_SOLVE = 1e-12
+WITHIN = CERTIFIED + OF_SOLVE
+
+
+def stream(seed, size, shift=0.0):
+    """Scores, labels, weights and times; of an overconfident model that gets worse."""
+    rng = np.random.default_rng(seed)
+    z = 2.0 * rng.standard_normal(size)
+    p = 1.0 / (1.0 + np.exp(-(np.linspace(0.9, 0.4, size) * z - 0.5 + shift)))
+    weights = np.where(rng.random(size) < 0.2, rng.exponential(2.0, size), 1.0)
+    times = np.arange(size) + rng.uniform(-5.0, 0.0, size)
+    columns = 1.0 / (1.0 + np.exp(-z)), rng.random(size) < p, weights, times
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def log_odds(fitted, x):
+    """Of a sigmoid map or a beta map at coordinates."""
+    if isinstance(fitted, BetaMap):
+        ln_s, ln_not_s = log_probabilities(fitted.scale.logits(x))
+        return fitted.a * ln_s - fitted.b * ln_not_s + fitted.c
+    return fitted.slope * x + fitted.offset
+
+
+def assert_followed(cal, t=None):
+    """The map is that of `solve` without a start, in log-odds, at the points of the table."""
+    statistic = cal._memory.present(t)
+    x = statistic.points()[0]
+    found, expected = log_odds(cal._map_at(t), x), log_odds(cal.solve(statistic, None), x)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=WITHIN)
+
+
+class Counted:
+    """How often a calibrator has called `solve` by itself."""
+
+    def __init__(self, cal):
+        self.cal, self.number, solve = cal, 0, cal.solve
+
+        def counting(statistic, start):
+            self.number += 1
+            return solve(statistic, start)
+
+        cal.solve = counting
+
+    def predict(self, score, t=None):
+        """Predict; how many calls of `solve` that took."""
+        before = self.number
+        self.cal.predict_one(score, t)
+        return self.number - before
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", LOGISTIC)
+def test_a_followed_fit_is_that_of_solve_after_every_step(method, policy):
+    cal = LOGISTIC[method](forgetting=POLICIES[policy], resolution=256)
+    counted, calls, steps = Counted(cal), 0, 0
+    gone = []
+    for number, (score, y, w, t) in enumerate(stream(3, 1200)):
+        cal.learn_one(score, y, w, t)
+        if cal.unlearns and number % 7 == 3:
+            gone.append((score, y, w, t))
+        if len(gone) > 20:
+            cal.unlearn_one(*gone.pop(0))
+        if number >= 100:
+            called = counted.predict(0.3)
+            if getattr(cal.map(), "b", 1.0) > 0.0 < getattr(cal.map(), "a", 1.0):  # a bound is left to `solve`
+                calls += called
+                steps += 1
+            assert_followed(cal)
+    # Decay rescales all weights now and then, and a window may sum them anew; everything else is followed.
+    assert calls <= 0.05 * steps, "the sums at the anchor are of no use"
+
+
+@pytest.mark.parametrize("method", LOGISTIC)
+def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
+    cal, other = (LOGISTIC[method](resolution=256, prior=Prior(5.0)) for _ in range(2))
+    for score, y, w, _ in stream(4, 400):
+        cal.learn_one(score, y, w)
+    cal.predict_one(0.5)
+    heavy = [(0.7, True, 1e12), (0.2, False, 1e9), (0.01, True, 1e-9)]
+    for observation in heavy:
+        cal.learn_one(*observation)
+        cal.predict_one(0.5)
+    for observation in heavy[:2]:
+        cal.unlearn_one(*observation)
+        cal.predict_one(0.5)
+    assert_followed(cal)
+    for score, y, w, _ in stream(5, 300, shift=1.0):
+        other.learn_one(score, y, w)
+    other.predict_one(0.5)
+    cal.merge(other)
+    assert_followed(cal)
+    for score, y, w, _ in stream(6, 50):
+        cal.learn_one(score, y, w)
+        assert_followed(cal)
+        other.learn_one(score, y, w)
+        assert_followed(other)
+    cal.learn_many([0.1, 0.2, 0.9], [0, 0, 1])
+    assert_followed(cal)
+
+
+@pytest.mark.parametrize("method", LOGISTIC)
+@pytest.mark.parametrize("labels", ["noise", "falling", "separated", "one"])
+def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
+    """Slopes at 0, and fits that a ridge or regularised targets alone make finite."""
+    rng = np.random.default_rng(8)
+    cal = LOGISTIC[method](resolution=256)
+    for score, chance in rng.random((400, 2)).tolist():
+        y = {"noise": chance < 0.5, "falling": chance > score, "separated": score > 0.5, "one": True}[labels]
+        cal.learn_one(score, y)
+        found, x = cal.map().at_many(np.array([-3.0, 0.1, 2.0])), np.array([-3.0, 0.1, 2.0])
+        # Where a ridge of 1e-9 alone decides, rounding is magnified: the bound of the laws (`LEFT_OPEN`).
+        np.testing.assert_allclose(found, cal.solve(cal._memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [Logit(), Probability(), Logit(-3.0, 3.0), Interval(0.0, 1.0)], ids=repr)
+@pytest.mark.parametrize("method", LOGISTIC)
+def test_a_followed_fit_on_other_scales(method, scale):
+    cal = LOGISTIC[method](scale=scale, resolution=128)
+    for number, (score, y, w, _) in enumerate(stream(9, 400)):
+        cal.learn_one(score, y, w)
+        if number > 50:
+            assert_followed(cal)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", LOGISTIC)
+def test_a_saved_calibrator_and_its_copy_go_on_alike(method, policy):
+    cal = LOGISTIC[method](forgetting=POLICIES[policy], resolution=256)
+    observations = stream(10, 500)
+    for score, y, w, t in observations[:300]:
+        cal.learn_one(score, y, w, t)
+        cal.predict_one(0.4)
+    copy = type(cal).from_state(json.loads(json.dumps(cal.state_dict())))
+    for score, y, w, t in observations[300:]:
+        for one in (cal, copy):
+            one.learn_one(score, y, w, t)
+        assert copy.predict_one(score) == cal.predict_one(score)
+
+
+@pytest.mark.parametrize("method", LOGISTIC)
+def test_a_followed_fit_as_of_a_later_time(method):
+    """Targets are functions of the weights of today, and a window moves on and back."""
+    for policy in ("time-window", "time-decay"):
+        cal = LOGISTIC[method](forgetting=POLICIES[policy], resolution=256)
+        for score, y, w, t in stream(11, 400):
+            cal.learn_one(score, y, w, t)
+        for ahead in (0.0, 100.0, 10.0, 60.0):
+            assert_followed(cal, 400.0 + ahead)
+            assert_followed(cal)
+
+
+def test_the_certificate_refuses_what_it_cannot_know():
+    """Parameters far from the anchor are not extrapolated to: the sums are made anew, or the fit is refused."""
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=400)
+    y = rng.random(400) < 1.0 / (1.0 + np.exp(-2.0 * x))
+    slots = 2 * np.arange(400) + y
+    fits = []
+    for anchor in ((1.9, 0.0, 0.0), (0.5, 0.0, 1.0), (40.0, 0.0, -9.0)):
+        kernel = AnchoredLogistic(800, False, True, True, 0.0)
+        kernel.load(slots.astype(np.intp), x, np.zeros(400), np.ones(400))
+        kernel.anchor_at(*anchor)
+        if kernel.fit(1.0, 0.0):
+            fits.append(kernel.parameters())
+    assert 1 <= len(fits) <= 2, "the last anchor is too far off"
+    a, _, c = fits[0]
+    p = 1.0 / (1.0 + np.exp(-(a * x + c)))
+    assert math.hypot(float((p - y).sum()), float((p - y) @ x)) < 1e-9  # of a sum of 400 terms
+    np.testing.assert_allclose(fits[-1], fits[0], rtol=0.0, atol=WITHIN)
+
+
+# ---- predictions from the cells beside a score ---------------------------------------------------------------------
+
+CELLS = {
+    "histogram": HistogramBinning,
+    "histogram-2": lambda **common: HistogramBinning(2, **common),
+    "histogram-1": lambda **common: HistogramBinning(1, **common),
+    "acp": AdaptiveCalibration,
+    "acp-half": lambda **common: AdaptiveCalibration(NearestScores(0.5), **common),
+    "acp-all": lambda **common: AdaptiveCalibration(NearestScores(1.0), **common),
+}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "rough"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", CELLS)
+def test_what_is_read_beside_a_score_is_what_the_map_says(method, policy, whole):
+    cal = CELLS[method](forgetting=POLICIES[policy], resolution=64, scale=Logit(-5.0, 5.0))
+    centres = cal._memory.statistic.grid.centres
+    scores = [*(1.0 / (1.0 + np.exp(-centres))).tolist(), 0.0, 1.0]
+    # Sums of whole weights have no rounding, whatever their order; others differ in the last places.
+    within = 0.0 if whole and "decay" not in policy else 1e-13
+    gone = []
+    for number, (score, y, w, t) in enumerate(stream(13, 400)):
+        w = float(round(w)) + 1.0 if whole else w
+        cal.learn_one(score, y, w, t)
+        if cal.unlearns and number % 5 == 3:
+            gone.append((score, y, w, t))
+        if len(gone) > 9:
+            cal.unlearn_one(*gone.pop(0))
+        if number < 20 or number % 9 == 0:
+            expected = [cal.map().predict_one(score) for score in scores]
+            np.testing.assert_allclose([cal.predict_one(score) for score in scores], expected, rtol=0.0, atol=within)
+        else:
+            cal.predict_one(0.3)
+    if cal.merges:
+        other = cal.clone()
+        other.learn_many([0.2, 0.9], [1, 0], t=[400.0, 400.0])
+        cal.merge(other)
+        assert cal.predict_one(0.25) == pytest.approx(cal.map().predict_one(0.25), abs=within)
+
+
+@pytest.mark.parametrize("method", CELLS)
+def test_what_is_read_beside_a_score_as_of_a_later_time(method):
+    for policy in ("time-window", "time-decay"):
+        cal = CELLS[method](forgetting=POLICIES[policy], resolution=64)
+        for score, y, w, t in stream(14, 300):
+            cal.learn_one(score, y, w, t)
+        for t in (300.0, 420.0, 300.0, 460.0, 1000.0, 300.0):
+            for score in (0.1, 0.5, 0.8):
+                assert cal.predict_one(score, t) == pytest.approx(cal.predict_many([score], t)[0], abs=1e-13)
+
+
+# ---- moments in twice the precision ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variance", ["within", "total"])
+@pytest.mark.parametrize("kind", ["scores", "far", "noise", "weights"])
+def test_recent_moments_are_the_exact_ones(variance, kind):
+    """Whatever waits to be added, the summary is that of the integers, to a unit in the last place."""
+    rng = np.random.default_rng(15)
+    cal = Gaussian(variance, scale=Interval())
+    own, exact = cal._memory.statistic, LabelMoments(Interval())
+    read = 0
+    for number in range(700):
+        y = float(rng.random() < 0.4)
+        x = float(rng.normal(y if kind != "noise" else 0.0) + (1e3 if kind == "far" else 0.0))
+        w = float(np.exp(rng.normal(0.0, 8.0))) if kind == "weights" else 1.0
+        for one in (own, exact):
+            one.update(x, y, w)
+            if number % 50 == 7:
+                one.revert(x, y, w)
+        found = own.summary(within=variance == "within")
+        if found is not None:
+            expected = *exact.weights(), *exact.means(), exact.gap(), exact.gap_by_variance(within=variance == "within")
+            np.testing.assert_allclose(found, expected, rtol=2.0**-52, atol=0.0)
+            assert own.n == exact.n
+            read += own._recent.summary(variance == "within") is not None
+    assert read > 500, "the sums in twice the precision are hardly ever used"
+    assert own.state() == exact.state()
+
+
+def test_recent_moments_leave_to_the_integers_what_cancels():
+    cal = Gaussian(scale=Interval())
+    for x, y in [(1.0, 0), (1.0 + 1e-14, 1), (1.0, 0), (1.0 + 2e-14, 1), (1e30, 1), (1e-30, 0)]:
+        cal.learn_one(x, y)
+        cal.predict_one(0.5)
+    cal.unlearn_one(1e30, 1)
+    cal.unlearn_one(1e-30, 0)
+    statistic = cal._memory.statistic
+    assert statistic.summary(within=True)[4] == statistic.gap() == pytest.approx(1.5e-14, rel=0.1)
+
+
+# ---- blocks beside a score -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["whole", "rough", "ties", "grid", "separated"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])
+def test_blocks_beside_a_score_say_what_the_map_says(method, policy, kind):
+    cal = method(forgetting=POLICIES[policy], resolution=64 if kind == "grid" else None)
+    rng = np.random.default_rng(16)
+    probes = [*rng.random(12).tolist(), 0.0, 1.0]
+    gone = []
+    for number, (score, y, w, t) in enumerate(stream(17, 300)):
+        score = round(16.0 * score) / 16.0 if kind == "ties" else score
+        y = score > 0.5 if kind == "separated" else y
+        w = w if kind == "rough" else float(round(w)) + 1.0
+        cal.learn_one(score, y, w, t)
+        if cal.unlearns and number % 5 == 3:
+            gone.append((score, y, w, t))
+        if len(gone) > 9:
+            cal.unlearn_one(*gone.pop(0))
+        fitted = cal.map()
+        places = [*probes, score, score - 1e-9] if score > 1e-9 else probes
+        if isinstance(fitted, CubicMap | KnotMap):
+            knots = fitted.knots[number % len(fitted.knots)].item()
+            places.append(min(max(knots, 0.0), 1.0))
+        found = [cal.predict_one(place) for place in places]
+        # The rounding of a centre, by the slope of a curve: blocks may be a millionth apart.
+        np.testing.assert_allclose(found, [fitted.predict_one(place) for place in places], rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])
+def test_blocks_at_the_ends_of_the_floats(method):
+    """Where sums of scores leave the range of the floats, predictions are those of the map."""
+    cal = method(scale=Interval())
+    for number, score in enumerate([-1.7e308, -1.6e308, -1e308, 0.0, 1e308, 1.6e308, 1.7e308]):
+        for y in (number % 2, number > 3):
+            cal.learn_one(score, y)
+        for place in (-1.75e308, -1.65e308, -1.2e308, 0.0, 5e-324, 1.2e308, 1.65e308):
+            assert cal.predict_one(place) == pytest.approx(cal.map().predict_one(place), abs=1e-12)
