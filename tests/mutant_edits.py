@@ -479,10 +479,9 @@ MUTANTS = [
     Mutant(
         "rows-before-an-error-lost",
         "stream/run.py",
-        "        finally:\n            self._write(OUT, done)\n            self._write_rejected()",
-        "        except RecordError:\n            raise\n        else:\n"
-        "            self._write(OUT, done)\n            self._write_rejected()",
-        "rows of the chunk before one that cannot be used are not written",
+        "        finally:\n            places = np.array(done",
+        "        except RecordError:\n            raise\n        else:\n            places = np.array(done",
+        "rows of the batch before one that cannot be used are not written",
         "test_cli",
     ),
     # -- parameters, solvers and edges -----------------------------------------------------------------------------
