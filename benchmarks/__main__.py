@@ -28,7 +28,7 @@ PAGE = "performance.md"
 def parts() -> dict[str, Callable[[Plan], Any]]:
     """Name → what runs it. Imported late: without the rivals of the extra `bench` the imports fail."""
     try:
-        from benchmarks import accuracy, bulk, ladder, memory, profile, tail
+        from benchmarks import accuracy, bulk, ladder, memory, one_call, profile, runs, tail
     except ImportError as error:
         raise SystemExit(f'{error}: the rivals are missing; run  pip install -e ".[bench]"') from error
     return {
@@ -38,6 +38,8 @@ def parts() -> dict[str, Callable[[Plan], Any]]:
         "refits": ladder.refits,
         "accuracy": accuracy.accuracy,
         "bulk": bulk.bulk,
+        "one-call": one_call.one_call,
+        "runs": runs.runs,
         "profile": profile.profile,
         "tail": tail.tail,
     }

@@ -30,6 +30,7 @@ METHODS: dict[str, Callable[[], Calibrator]] = {
     "`protected`": Protected,
     "`venn-abers`": VennAbers,
     '`VennAbers("self-consistent")`': lambda: VennAbers("self-consistent"),
+    '`VennAbers("score-prior")`': lambda: VennAbers("score-prior"),
     "`auto`": Auto,
 }
 

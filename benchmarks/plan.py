@@ -20,6 +20,13 @@ class Plan:
     tail_steps: int = 500_000
     bulk_size: int = 1_000_000
     bulk_rounds: int = 9
+    #: Observations held by what is streamed in one call, and the number of calls.
+    call_size: int = 100_000
+    call_rounds: int = 30
+    #: Rows of the file that `streamcal run` reads, and how often; starts on ten rows.
+    run_rows: int = 10_000_000
+    run_rounds: int = 3
+    start_rounds: int = 10
     memory_size: int = 1_000_000
     accuracy_steps: int = 10_000
     profile_sizes: tuple[int, ...] = (10_000, 1_000_000)
@@ -51,6 +58,11 @@ QUICK = Plan(
     tail_steps=20_000,
     bulk_size=100_000,
     bulk_rounds=3,
+    call_size=10_000,
+    call_rounds=2,
+    run_rows=20_000,
+    run_rounds=1,
+    start_rounds=1,
     memory_size=100_000,
     accuracy_steps=500,
     profile_sizes=(10_000,),

@@ -1,4 +1,4 @@
-"""Log losses on ad streams, and calibration ratios of the three points of the Venn-Abers interval on rare events.
+"""Log losses on ad streams, and calibration ratios of the points of the Venn-Abers interval on rare events.
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.rare_events           # writes docs/rare_events.md
     python -m benchmarks.rare_events --rows 4000 --seeds 2                  # shortened, prints only
@@ -33,7 +33,7 @@ from scipy.stats import norm
 import streamcal
 from benchmarks import ad_streams
 from streamcal import Isotonic, Platt, VennAbers
-from streamcal.calibrators.venn_abers import POINTS
+from streamcal.maps.points import POINTS, SCORED_POINTS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "rare_events.md"
 CLICKS = "ipinyou_2997_test.csv.gz"
@@ -45,7 +45,8 @@ CHECKPOINTS = (0.01, 0.1, 1.0)
 DEVIATION, SLOPE, OFFSET = 1.0, 1.5, 0.5
 #: Platt's sigmoid is solved anew once in so many observations, since each solve goes through all cells of its grid.
 PLATT_EVERY = 100
-METHODS = (*POINTS, "isotonic", "platt", "score")
+RULES = (*POINTS, *SCORED_POINTS)
+METHODS = (*RULES, "isotonic", "platt", "score")
 
 Array = npt.NDArray[np.float64]
 
@@ -87,7 +88,8 @@ def prequential(stream: Stream) -> dict[str, Array]:
         steps[i] = isotonic.predict_one(score)
         isotonic.learn_one(score, y)
     predicted = {name: point(*intervals.T) for name, point in POINTS.items()}
-    return {**predicted, "isotonic": steps, "platt": platt(stream), "score": stream.scores}
+    scored = {name: point(*intervals.T, stream.scores) for name, point in SCORED_POINTS.items()}
+    return {**predicted, **scored, "isotonic": steps, "platt": platt(stream), "score": stream.scores}
 
 
 def platt(stream: Stream) -> Array:
@@ -140,11 +142,11 @@ def main_table(found: dict[float, dict[str, Array]], real: dict[str, float] | No
 
 def way_table(found: dict[float, dict[str, Array]], rows: int) -> str:
     """Σp/Σπ by base rate and length of the stream so far, for the points."""
-    lines = [f"| base rate | rows | events expected | {' | '.join(POINTS)} |", "|---|" + "---:|" * (len(POINTS) + 2)]
+    lines = [f"| base rate | rows | events expected | {' | '.join(RULES)} |", "|---|" + "---:|" * (len(RULES) + 2)]
     for rate, by_method in found.items():
         for place, part in enumerate(CHECKPOINTS):
             seen = part * rows
-            cells = " | ".join(spread(by_method[name][:, place]) for name in POINTS)
+            cells = " | ".join(spread(by_method[name][:, place]) for name in RULES)
             lines.append(f"| {percent(rate)} | {seen:,.0f} | {rate * seen:,.1f} | {cells} |")
     return "\n".join(lines)
 
@@ -177,7 +179,9 @@ Predicted over observed clicks, and in brackets the clicks that had been given p
 The calibration ratio is the sum of the predicted probabilities over the number of events that followed: 1 is best,
 and at 1.2 a fifth too many events are predicted. Here every probability was predicted before its outcome was learned,
 cold start included, without forgetting and without a prior. `VennAbers` gives the interval (p₀, p₁), which `point=`
-reduces to one probability: log-minimax p₁/(1−p₀+p₁), brier-minimax p₁ + p₀²/2 − p₁²/2, self-consistent p₀/(1−p₁+p₀).
+reduces to one probability: log-minimax p₁/(1−p₀+p₁), brier-minimax p₁ + p₀²/2 − p₁²/2, self-consistent p₀/(1−p₁+p₀),
+and score-prior p₁/(1−d+d/m), with d = p₁ − p₀ and m the score clipped to the interval, m ≤ ½: k events among n
+observations of a block make (k + 1)/(n + 1/m), which has one event's worth of prior at the score.
 `Isotonic`, `Platt` and the raw score are shown for comparison.
 
 {main}
@@ -213,7 +217,9 @@ depend on the outcomes drawn and is defined before the first event.
 ADVICE = """
 `Auto` is the default: its log loss is below that of the raw score on {auto_below} of {streams} streams, and nowhere
 decidedly above it. `OnlinePlatt` and `OnlineBeta` cost a microsecond instead of 25, and are below the raw score on
-{ops_below} of {streams}. `VennAbers` is not for rare events: the log-minimax point over-predicts them, and the
+{ops_below} of {streams}. Where clicks are taken back, merged or forgotten by windows, or an interval is needed, give
+`VennAbers("score-prior")`: its log loss is below that of the raw score on {sp_below} of {streams}, and it never says 0
+or 1. The other points of `VennAbers` are not for rare events: the log-minimax point over-predicts them, and the
 self-consistent point gives some clicks probability 0; its log loss is above that of the raw score on {sc_above} of
 {streams} streams, that of the log-minimax point on {va_above}. A score that is calibrated already is hard to beat
 on few clicks: the first of them cost most methods more than they gain.
@@ -226,7 +232,10 @@ upper end of the interval, as p₁ tends to 0. The self-consistent point is with
 and on the real clicks ({s_real:.2f}), and {s[0.0005]:.2f} at 0.05 %, where a hundred events are too few to
 distinguish its excess from sampling error in a single stream; it does not remove the excess of the cold start
 ({cold:.1f} over the first ten events at 0.05 %). Its total is right because it is exactly 0 where no event was seen at
-such scores, and the event that comes there all the same has infinite log loss: see the tables above. The excess
+such scores, and the event that comes there all the same has infinite log loss: see the tables above. The score-prior
+point is never 0 or 1, and its total is as right: {p[0.05]:.3f}, {p[0.005]:.3f} and {p[0.0005]:.2f} at 5, 0.5 and 0.05 %
+with a score whose own total is 2 to 3 times too high, {p_real:.3f} on the real clicks; one event for each block of the
+fit is what it can be wrong by, which a hundred events do not hide. The excess
 decreases with the number of events, not of rows, and more slowly for rarer events (log-minimax after a hundred events:
 {h[0.05]:.2f}, {h[0.005]:.2f} and {h[0.0005]:.2f} at 5, 0.5 and 0.05 %; after ten thousand at 5 %: {m[0.05]:.2f}). The
 minimax points bound the regret of one prediction and not the sum of many: keep them for common events.
@@ -240,6 +249,7 @@ def advice(found: dict[str, dict[str, ad_streams.Found]]) -> str:
         streams=len(found),
         auto_below=len(found) - above["`auto`"],
         ops_below=len(found) - max(above["`ops`"], above["`online-beta`"]),
+        sp_below=len(found) - above['`VennAbers("score-prior")`'],
         sc_above=above['`VennAbers("self-consistent")`'],
         va_above=above["`venn-abers`"],
     )
@@ -253,7 +263,9 @@ def reading(found: dict[float, tuple[dict[str, Array], dict[str, Array]]], real:
     sentences = READING.format(
         m={str(rate): at_end["log-minimax"].mean() for rate, (at_end, _) in found.items()},
         s={str(rate): at_end["self-consistent"].mean() for rate, (at_end, _) in found.items()},
+        p={str(rate): at_end["score-prior"].mean() for rate, (at_end, _) in found.items()},
         m_real=real["log-minimax"],
+        p_real=real["score-prior"],
         s_real=real["self-consistent"],
         h={str(rate): found[rate][1]["log-minimax"][:, place].mean() for rate, place in hundred.items()},
         cold=found[0.0005][1]["self-consistent"][:, 1].mean(),

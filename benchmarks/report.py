@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.runs import ALLOWED
 from benchmarks.targets import US, Results, targets
 
 
@@ -111,6 +113,66 @@ def _bulk(results: Results) -> str:
     return f"{first}\n\n{table(('M observations/s', 'arrays of', 'learn_many', 'predict_many'), rows)}"
 
 
+def _one_call(results: Results) -> str:
+    found = results["one-call"]
+    rows = [
+        (
+            f"`{row['subject']}`", _nanoseconds(row["call"]), _nanoseconds(row["loop"]),
+            f"{row['loop'] / row['call']:.1f} ×", _nanoseconds(row["kernel"]),
+            "" if row["kernel"] is None else f"{row['over_kernel']:.2f} ×", *_limit(row),
+        )
+        for row in found["rows"]
+    ]  # fmt: skip
+    head = ("ns a row", "one call", "Python loop", "loop / call", "kernel", "call / kernel", "target", "verdict")
+    held = f"{found['size']:,} observations held, calls of {found['chunk']:,} rows"
+    return f"{found['date']}: {held}; processor time, the least of all rounds.\n\n{table(head, rows)}"
+
+
+def _runs(results: Results) -> str:
+    found = results["runs"]
+    rows = [
+        (
+            f"`{row['options']}`, {row['format']}", f"{row['count']:,}", f"{row['wall']:.1f}",
+            _nanoseconds(row["processor"] / row["count"]), _nanoseconds(row["arrow"] / row["count"]),
+            f"{row['processor'] / row['arrow']:.2f} ×", *_limit_of_run(row),
+        )
+        for row in found["rows"]
+    ]  # fmt: skip
+    start = found["start"]
+    rows.append(("start, on ten rows", "10", "", f"{start:.2f} s", "", "", "≤ 0.40 s", _verdict(start / 0.4)))
+    head = ("`streamcal run`", "rows", "seconds", "ns a row", "Arrow, ns", "run / Arrow", "target", "verdict")
+    imports = table(("imports", "ms"), [(name, f"{time:.0f}") for name, time in found["imports"].items()])
+    return f"{found['date']}, {found['source']}.\n\n{table(head, rows)}\n\n{imports}"
+
+
+def _limit_of_run(row: dict[str, Any]) -> tuple[str, str]:
+    """The target of a run, and the verdict."""
+    if row["times"] is not None:
+        return f"≤ {row['times']:g} × Arrow", _verdict(row["processor"] / row["arrow"] / row["times"])
+    above = (row["processor"] - ALLOWED * row["arrow"]) / row["count"] * US
+    return f"≤ {ALLOWED:g} × Arrow + {row['above']:g} µs", _verdict(above / row["above"])
+
+
+def _verdict(share: float) -> str:
+    """Whether what was measured, as a share of its target, meets it."""
+    return "met" if share <= 1.0 else f"**missed**, {share:.2f} ×"
+
+
+def _nanoseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e9:,.0f}"
+
+
+def _limit(row: dict[str, Any]) -> tuple[str, str]:
+    """The target of a stream in one call, and the verdict."""
+    if row["times"] is not None:
+        limit, found = f"≤ {row['times']} × kernel", row["over_kernel"] / row["times"]
+    elif row["most"] is not None:
+        limit, found = f"≤ {row['most']:,.0f}", row["call"] * 1e9 / row["most"]
+    else:
+        return "", ""
+    return limit, _verdict(found)
+
+
 def _memory(results: Results) -> str:
     memory = results["memory"]
     rows = [(case, f"{value:.1f}") for case, value in memory["bytes_per_score"].items()]
@@ -152,6 +214,8 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], str]]] = {
     "refits": ("refits", _refits),
     "tail": ("tail", _tail),
     "bulk": ("bulk", _bulk),
+    "one-call": ("one-call", _one_call),
+    "runs": ("runs", _runs),
     "memory": ("memory", _memory),
     "accuracy": ("accuracy", _accuracy),
     "profile": ("profile", _profile),

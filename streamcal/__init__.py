@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.parameters.prior import Prior
     from streamcal.parameters.scales import EmpiricalCDF, Interval, Logit, Probability
     from streamcal.stream.durable import load, save
+    from streamcal.stream.frames import calibrate
 else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = lazy.attributes(
         globals(),
@@ -84,6 +85,7 @@ else:  # the same names, each imported when it is first used
             "StateError": "streamcal.errors.StateError",
             "StreamcalError": "streamcal.errors.StreamcalError",
             "Window": "streamcal.parameters.forgetting.Window",
+            "calibrate": "streamcal.stream.frames.calibrate",
             "load": "streamcal.stream.durable.load",
             "load_map": "streamcal.maps.portable.load_map",
             "plot": "streamcal.app.plot",
@@ -142,6 +144,7 @@ __all__ = [
     "VennAbers",
     "Window",
     "__version__",
+    "calibrate",
     "load",
     "load_map",
     "plot",

@@ -11,6 +11,7 @@ from scipy import stats
 from streamcal import InputError
 from streamcal.regression import (
     AdaptiveConformal,
+    Composition,
     ConformalPredictive,
     EmpiricalDensity,
     MondrianConformal,
@@ -164,3 +165,52 @@ def test_a_density_starts_at_the_forecast(name):
     """Venn-Abers calibration, which knows nothing, said that all segments are alike."""
     found = EmpiricalDensity(name, [-1.0, 0.0, 2.0], support=(-4.0, 4.0)).predict_one(Normal(0.3, 0.8))
     assert found.cdf(np.array([-1.0, 0.0, 2.0])) == pytest.approx(Normal(0.3, 0.8).cdf(np.array([-1.0, 0.0, 2.0])))
+
+
+# -- on top of the default -----------------------------------------------------------------------------------------
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+
+def share_inside(cal, rows, level):
+    """The share of the outcomes after the first 500 in the interval of this level, each predicted before."""
+    inside = []
+    for i, (forecast, y) in enumerate(rows):
+        if i >= 500:
+            low, high = cal.predict_one(forecast).interval(level)
+            inside.append(low <= y <= high)
+        cal.learn_one(forecast, y)
+    return float(np.mean(inside))
+
+
+def autoregressive(n, phi, seed):
+    """Errors of one sign follow one another, with variance 1."""
+    noise, errors = np.random.default_rng(seed).normal(size=n), [0.0]
+    for one in (math.sqrt(1.0 - phi**2) * noise[1:]).tolist():
+        errors.append(phi * errors[-1] + one)
+    return [(Normal(0.0, 0.5), error) for error in errors]
+
+
+def trump_approval():
+    """Forecasts of River's Bayesian linear regression, and the outcomes."""
+    datasets, linear_model = (pytest.importorskip(f"river.{name}") for name in ("datasets", "linear_model"))
+    scaler = pytest.importorskip("river.preprocessing").StandardScaler()
+    model, rows = scaler | linear_model.BayesianLinearRegression(), []
+    for x, y in datasets.TrumpApproval():
+        found = model.predict_one(x, with_dist=True)
+        rows.append((Normal(found.mu, found.sigma), float(y)))
+        model.learn_one(x, y)
+    return rows
+
+
+@pytest.mark.parametrize("make", [lambda: autoregressive(1000, 0.97, 5), trump_approval], ids=["synthetic", "River's"])
+def test_an_adaptive_interval_of_the_default_covers_where_errors_follow_one_another(make):
+    rows = make()
+    alone = [abs(share_inside(Composition(), rows, level) - level) for level in LEVELS]
+    on_top = [
+        abs(share_inside(Composition((Composition(), AdaptiveConformal(level, rate=0.1))), rows, level) - level)
+        for level in LEVELS
+    ]
+    # Not errors of sampling: the bound of the class, with normal scores within ±4, is .08 for 500 outcomes.
+    assert max(on_top) <= 0.02
+    assert max(alone) > 0.02, "or the default would do"

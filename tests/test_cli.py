@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 import streamcal
@@ -35,15 +37,17 @@ from streamcal.app.cli import _new as calibrator_of
 from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt
+from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError, SolverError
 from streamcal.fusion import CopulaFusion
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.parameters.settings import parse
-from streamcal.stream import durable
+from streamcal.stream import durable, reading, tables
+from streamcal.stream.columns import Columns
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.run import CHUNK_ROWS, Columns, Run
+from streamcal.stream.run import Run
 
 PROGRAM = [sys.executable, "-P", "-c", "from streamcal.app.cli import main; main()"]
 ROWS = 300
@@ -77,8 +81,12 @@ def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
 def save(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write rows in the format of the name, by other means than the program's own."""
     if path.suffix == ".parquet":
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(arrow.Table.from_pylist(rows), path)
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    if path.suffix in (".arrow", ".arrows"):
+        table = pa.Table.from_pylist(rows)
+        with (pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file)(path, table.schema) as writer:
+            writer.write_table(table)
         return path
     content = as_jsonl(rows) if ".jsonl" in path.name else as_csv(rows)
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
@@ -125,15 +133,18 @@ def stream(tmp_path: Path) -> Path:
 # -- what it reads and writes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.jsonl", "out.jsonl.gz", "out.parquet", "-"])
-@pytest.mark.parametrize("source", ["in.csv", "in.csv.gz", "in.jsonl", "in.jsonl.gz", "in.parquet", "-"])
+@pytest.mark.parametrize(
+    "target", ["out.csv", "out.csv.gz", "out.jsonl", "out.jsonl.lz4", "out.parquet", "out.arrow", "-"]
+)
+@pytest.mark.parametrize(
+    "source", ["in.csv", "in.csv.gz", "in.jsonl", "in.jsonl.gz", "in.parquet", "in.arrow", "in.arrows", "-"]
+)
 def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, source: str, target: str) -> None:
-    if "parquet" in source + target:
-        pytest.importorskip("pyarrow")
     rows = made()
     stdin = as_csv(rows) if source == "-" else None
     name = source if source == "-" else save(tmp_path / source, rows)
-    out = tmp_path / target if target != "-" else tmp_path / ("shown.jsonl" if "jsonl" in source else "shown.csv")
+    shown = next((format for format in ("jsonl", "arrows") if format[:5] in source), "csv")
+    out = tmp_path / target if target != "-" else tmp_path / f"shown.{shown}"
     result = run(name, "--out", out if target != "-" else "-", stdin=stdin)
     assert result.exit_code == 0, result.output
     if target == "-":
@@ -208,7 +219,11 @@ def test_lower_and_upper_where_the_method_has_them(stream: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("source", ["in.csv.gz", "in.jsonl", "in.parquet"])
-def test_memory_is_bounded(tmp_path: Path, source: str) -> None:
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """By the sizes of a block, of a batch and of a row group, which are smaller here."""
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(reading, "BATCH_ROWS", 1 << 10)
+    monkeypatch.setattr(tables, "GROUP_ROWS", 1 << 11)
     peaks = []
     for rows in (3_000, 3_000, 15_000):  # the first warms caches up
         job = Run(OnlinePlatt(), str(save(tmp_path / source, made(rows))), Columns("score", "click"))
@@ -281,6 +296,7 @@ def test_it_says_whether_calibration_is_better(
     if method == "always 0.9":
         method = "identity"
         monkeypatch.setattr(REGISTRY["identity"], "predict_one", lambda self, score, t=None: 0.9)
+        monkeypatch.setattr(REGISTRY["identity"], "_streamed", Calibrator._streamed)
     lines = run(biased(tmp_path, score), "--method", method).stdout.splitlines()
     said = next(line for line in lines if line.startswith(verdict))
     assert "95 % confidence sequence: " in said
@@ -680,16 +696,17 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
 def test_a_solver_that_gives_up_names_the_row(
     stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_error: str
 ) -> None:
-    predict = Auto.predict_one
+    predict = Platt.predict_one
 
-    def giving_up(self: Auto, score: float, t: float | None = None) -> float:
+    def giving_up(self: Platt, score: float, t: float | None = None) -> float:
         if self.n == 7.0:
             raise SolverError("it ended with status 'cycling'")
         return predict(self, score, t)
 
-    monkeypatch.setattr(Auto, "predict_one", giving_up)
+    monkeypatch.setattr(Platt, "predict_one", giving_up)
+    monkeypatch.setattr(Platt, "_streamed", Calibrator._streamed)
     out, state = tmp_path / "out.csv", tmp_path / "state.json"
-    line = the_line(run(stream, "--on-error", on_error, "--out", out, "--state", state))
+    line = the_line(run(stream, "--method", "platt", "--on-error", on_error, "--out", out, "--state", state))
     assert line == f"{stream}, row 8: it ended with status 'cycling'"
     assert len(read(out)) == durable.load(state).n == 7
 
@@ -795,8 +812,6 @@ def test_a_missing_column_says_which_there_are(stream: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
     if content is not None:
         (tmp_path / name).write_bytes(content)
     line = the_line(run(tmp_path / name))
@@ -843,10 +858,8 @@ def test_skip_goes_on_and_the_rejects_have_row_column_reason_and_record(tmp_path
 
 @pytest.mark.parametrize("name", ["bad.csv", "bad.csv.gz", "bad.jsonl", "bad.parquet"])
 def test_rejects_of_a_long_bad_stretch_in_any_format(tmp_path: Path, name: str) -> None:
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
     source = tmp_path / "in.csv"
-    bad = 3 * CHUNK_ROWS + 5
+    bad = 3 * 512 + 5
     source.write_text("score,click\n0.5,1\n" + "oops\n" * bad)
     result = run(source, "--on-error", "skip", "--rejects", tmp_path / name)
     assert f"1 rows (1 positive), {bad:,} skipped;" in result.stdout
@@ -1063,6 +1076,88 @@ def test_no_file_of_a_run_overwrites_another(stream: Path, tmp_path: Path) -> No
     assert "--state would overwrite another file" in the_line(run(stream, "--state", stream))
     assert stream.read_bytes() == content
     assert not out.exists()
+
+
+# -- closed and full streams, and long values -----------------------------------------------------------------------
+
+
+def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """A line for the shell in which "$@" is the program with these arguments."""
+    words = ["sh", "-c", command, "sh", *PROGRAM, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, timeout=PATIENCE)
+
+
+COLUMNS = ["--score", "score", "--label", "click", "--method", "ops"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ('"$@" <&-', ["-"], b"-: standard input is closed"),
+        ('"$@" >&-', ["{source}", "--out", "-"], b"-: standard output is closed"),
+        ('"$@" > /dev/full', ["{source}", "--out", "-"], b"-: cannot be written: No space left on device"),
+        ('"$@" > /dev/full', ["{source}"], b"standard output cannot be written: No space left on device"),
+        ('"$@" > /dev/full 2> /dev/full', ["{source}"], b""),
+    ],
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
+def test_streams_that_are_closed_or_full(stream: Path, command: str, options: list[str], message: bytes) -> None:
+    done = shell(command, "run", *(option.format(source=stream) for option in options), *COLUMNS)
+    assert done.returncode == USAGE_ERROR
+    lines = [line for line in done.stderr.splitlines() if line.startswith(b"streamcal: ")]
+    assert lines == [] if not message else lines[0].startswith(b"streamcal: " + message)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_a_run_without_standard_output_is_a_run(stream: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    assert shell('"$@" >&- 2>&-', "run", stream, *COLUMNS, "--out", out).returncode == 0
+    assert len(read(out)) == ROWS
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        ("score", ["--set", "x=" + "-" * LONG]),
+        ("score", ["--set", "x=" + "(" * LONG]),
+        ("score", ["--set", "x=" + "[" * LONG + "]" * LONG]),
+        ("score", ["--method", "x" * LONG]),
+        ("score", ["--window", "x" * LONG]),
+        ("score", ["--score", "x" * LONG]),
+        ("score", ["--scale", "\x1b[31m\a"]),
+        ("score", ["--label", "\x1b[31m\a"]),
+        ("9" * 100_000 + "x", []),
+        ("\x1b[31m\a", []),
+        ("\udcff", []),
+    ],
+)
+def test_messages_are_short_and_show_control_characters(tmp_path: Path, value: str, options: list[str]) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(f"score,{'n' * 100_000}\x1b,click\n{value},1,1\n".encode("utf-8", "surrogateescape"))
+    done = program("run", source, "--score", "score", "--label", "click", *options)
+    assert done.exit_code == USAGE_ERROR, done.output
+    assert len(done.stderr) < 3_000
+    assert all(c.isprintable() or c == "\n" for c in done.stderr)
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--method", "platt", "--set", "resolution=1000000000"],
+        ["--method", "venn-abers", "--set", "resolution=1000000000"],
+        ["--method", "histogram", "--set", "bins=1000000000"],
+        ["--method", "tops", "--set", "bins=1000000000"],
+        ["--method", "bernstein", "--set", "degree=1000000000"],
+        ["--method", "auto", "--set", "delay=1000000000"],
+    ],
+)
+def test_sizes_that_no_memory_has_are_refused(stream: Path, options: list[str]) -> None:
+    assert "=1000000000 is not possible; give " in the_line(run(stream, *options))
 
 
 # -- the other commands --------------------------------------------------------------------------------------------

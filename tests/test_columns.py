@@ -72,6 +72,30 @@ def test_binary_methods_keep_the_index(name):
     assert_verbs_keep_the_index(cal, series, SCORES)
 
 
+@pytest.mark.parametrize("name", streamcal.REGISTRY)
+def test_binary_streams_keep_the_index(name):
+    scores, y = pd.Series(SCORES, index=INDEX), pd.Series(LABELS, index=INDEX)
+    one, other = streamcal.REGISTRY[name](), streamcal.REGISTRY[name]()
+    assert_same_index(one.predict_learn_many(scores, y), other.predict_learn_many(SCORES, LABELS))
+    if one.has_interval:
+        found = one.predict_interval_learn_many(scores, y), other.predict_interval_learn_many(SCORES, LABELS)
+        for given, plain in zip(*found, strict=True):
+            assert_same_index(given, plain)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_tables_are_streams(table):
+    columns = {"a": SCORES / 2.0, "b": 1.0 - SCORES / 2.0}
+    array, frame, classes = np.column_stack(list(columns.values())), table(columns), ["a", "b"]
+    y = np.where(LABELS, "a", "b")
+    for make in (lambda: fusion.BernsteinFusion(2), fusion.LogisticFusion, fusion.PartialOrderVennAbers):
+        found = [np.asarray(make().predict_learn_many(one, LABELS)).tolist() for one in (frame, array)]
+        assert found[0] == found[1]
+    for make in (multiclass.OnlineVectorScaling, multiclass.MulticlassVennAbers):
+        found = [np.asarray(make().predict_learn_many(one, y, labels=classes)).tolist() for one in (frame, array)]
+        assert found[0] == found[1]
+
+
 def test_scores_of_folds_keep_the_index():
     cal = streamcal.CrossVennAbers(folds=2)
     cal.learn_many(SCORES, LABELS, fold=np.arange(ROWS) % 2)

@@ -142,9 +142,8 @@ def test_kernels_of_auto_refuse_arrays_of_other_lengths():
     for knot, where in ((0, out[:24]), (-1, out), (257, out)):
         with pytest.raises(ValueError, match="forecasts"):
             panel.forecast(knot, where)
-    assert np.isnan(ensemble._mixture.blend(out[:24], 0))
     with pytest.raises(ValueError, match="forecasts"):
-        ensemble._mixture.assess(out, out[:24], 0, 0.5, 1.0, 1.0)
+        ensemble._mixture.show(out, out[:24], 0)
     with pytest.raises(ValueError, match=r"another size|experts"):
         ensemble._mixture.learn(Ensemble(5).assess(0.5, 1.0, 1.0))
 

@@ -248,3 +248,19 @@ def test_a_terminal_sees_a_bar(
     fetch("bank_full")
     assert "bank_full" in screen.getvalue()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [zipped(b"0" * (1 << 20), "bank.zip", "bank-full.csv"), os.urandom((1 << 16) + 1)],
+    ids=["bomb", "download"],
+)
+def test_what_is_too_large_is_refused(
+    content: bytes, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousandth of its size is downloaded of what is packed as well as it can be."""
+    monkeypatch.setattr(fetching, "LARGEST", 1 << 16)
+    serve("bank_full", content)
+    with pytest.raises(StreamcalError, match="is not bank_full: it has more than 65,536 bytes"):
+        fetch("bank_full")
+    assert not list(home.glob("*"))

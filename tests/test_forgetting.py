@@ -430,6 +430,8 @@ def test_a_time_far_ahead_is_refused_and_changes_nothing(policy):
         cal.learn_one(0.5, True, 1.0, NEVER)
     with pytest.raises(InputError, match="at place 1"):
         cal.learn_many([0.5, 0.5, 0.5], [1, 1, 1], None, [NOW + 61.0, 1000.0 * NOW, NOW + 62.0])
+    with pytest.raises(InputError, match="at place 1"):
+        cal.predict_learn_many([0.5, 0.5, 0.5], [1, 1, 1], None, [NOW + 61.0, 1000.0 * NOW, NOW + 62.0])
     assert cal.state_dict() == before
     cal.learn_one(0.5, True, 1.0, NOW + 120.0)
     assert cal.tally()["late"] == 0

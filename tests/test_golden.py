@@ -115,9 +115,9 @@ def under_names_of_today(cal: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a learner, also of learners among them, and the defaults of those that were added since."""
+    """The parameters of a learner, also of learners among them, and what stands for those that were added since."""
     added = {
-        name: plain(_plain(one.default))
+        name: cls.added[name] if name in cls.added else plain(_plain(one.default))
         for name, one in inspect.signature(cls).parameters.items()
         if name not in params and one.default is not one.empty
     }

@@ -608,6 +608,51 @@ def test_compiled_and_uncompiled_agree_bit_by_bit(weight):
         assert a.tolist() == b.tolist()
 
 
+@pytest.mark.parametrize("intervals", [True, False])
+@pytest.mark.parametrize("room", [0, 30, 400])
+def test_a_stream_is_the_same_in_both_forms_and_that_of_single_steps(intervals, room):
+    rng, n = np.random.default_rng(5), 300
+    x, y, w = rng.integers(0, 90, n) / 90, rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
+    unit = 1.0 + rng.random(n)
+    held = [(x[k], 1.0, 1.0 - y[k]) for k in range(20)] if room == 0 else []
+    learned = [(x[k], w[k], y[k]) for k in range(n) if w[k] > 0.0]
+    leaving = np.array([*held, *learned])
+    found = []
+    for kernel in (HullTree, PLAIN, None):
+        tree, out = (kernel or HullTree)(), np.zeros((2 if intervals else 1, n))
+        for score, weight, label in held:
+            tree.update_one(score, label, weight)
+        if kernel:
+            columns = (np.ascontiguousarray(leaving[:, k]) for k in (0, 2, 1))
+            tree.stream(x, y, w, unit, *columns, room, out[0], out[1] if intervals else out[0, :0])
+        else:
+            number = 0
+            for i in range(n):
+                out[:, i] = tree.interval(x[i], unit[i]) if intervals else tree.isotonic(x[i])
+                if w[i] > 0.0:
+                    tree.update_one(x[i], y[i], w[i])
+                    number += 1
+                    if number > room:
+                        score, weight, label = leaving[number - room - 1]
+                        assert tree.revert(score, weight, weight * label, 1) == 0
+        found.append((out.tobytes(), pickle.dumps(tree.to_arrays())))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_stream_refuses_what_does_not_fit():
+    tree, three, two, none = HullTree(), np.full(3, 0.5), np.full(2, 0.5), np.empty(0)
+    for arguments in (
+        (two, three, three, three, none, none, none, 9, three.copy(), none),
+        (three, three, three, three, none, none, none, 9, three.copy(), two),
+        (three, three, three, three, none, none, none, 9, two, none),
+    ):
+        with pytest.raises(ValueError, match="lengths"):
+            tree.stream(*arguments)
+    for gone in (none, np.full(3, 0.25)):
+        with pytest.raises(ValueError, match="not held"):
+            HullTree().stream(three, three, three, three, gone, gone, gone, 0, three.copy(), none)
+
+
 def test_blocks_at_scores_are_the_blocks_in_both_forms():
     """And, where neighbouring values differ, those that a pass over all groups finds, with their mean scores."""
     rng = np.random.default_rng(5)

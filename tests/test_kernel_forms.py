@@ -32,16 +32,22 @@ ELSEWHERE = {
     "hull_search": "test_hull_tree.py",
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
+    "rank_tree": "test_rank_tree.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
+    "text_records": "test_text_records.py",
 }
 HERE = {
+    "bernstein_stream",
+    "change_bets",
     "anchored_logistic",
     "cell_bins",
     "cell_points",
     "cell_sums",
+    "centred_blocks",
     "chebyshev",
     "compensated",
+    "cubic",
     "expert_panel",
     "fast_path",
     "fixed_share",
@@ -50,6 +56,7 @@ HERE = {
     "hedging",
     "implicit_regression",
     "logistic",
+    "measures",
     "mixture",
     "near_isotonic",
     "online_newton",
@@ -274,6 +281,25 @@ def test_logistic_takes_read_only_arrays_and_leaves_them():
         assert array.tolist() == [0.25, 0.5]
 
 
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 5e-324, 1e-12]), st.booleans(), st.floats(0.0, 9.0)),
+        max_size=30,
+    )
+)
+def test_measures(rows):
+    p, y, w = np.array([(p, y, w) for p, y, w in rows], dtype=np.float64).reshape(-1, 3).T.copy()
+    made = []
+    for module in twins("measures"):
+        losses = module.log_losses(p)
+        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
+        table[:, 0] = 1.0
+        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        module.add_differences(sums, w, y)
+        made.append([bits(losses), bits(table), bits(sums)])
+    assert made[0] == made[1]
+
+
 #: Where θ starts, and the initial curvature, for two parameters and for three.
 NEWTONS = {2: ((1.0, 0.0), 100.0), 3: ((1.0, 1.0, 0.0), 25.0)}
 
@@ -333,6 +359,108 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def made_of(form, name, attribute, *arguments):
+    """What a kernel makes, in its compiled form (0) or as ordinary Python (1), of the kernels it uses in the same."""
+    return getattr(twins(name)[form], attribute)(*arguments)
+
+
+def numbers_in(state):
+    return [one for part in state for one in np.ravel(part)]
+
+
+def newton_streams(form):
+    newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 1.0, 0.0), 0.1, 25.0, 100.0, 0.9, 16.0)
+    return newton.stream, newton.state
+
+
+def jumper_streams(form):
+    jumper = made_of(form, "fixed_share", "Jumper", (1.0, 0.5, 2.0), (0.0, 1.0, -1.0), (0.25, 1e-4), 0.5)
+    return jumper.stream, lambda: numbers_in(jumper.state())
+
+
+def bin_streams(kind, *arguments):
+    def streams(form):
+        newton = made_of(form, "online_newton", "OnlineNewton", (1.0, 0.0), 0.1, 100.0, 100.0, 1.0, 16.0)
+        bins = made_of(form, "hedging", kind, 4, *arguments)
+        loop = twins("hedging")[form].stream
+        return lambda *rows: loop(newton, bins, *rows), lambda: numbers_in(bins.state())
+
+    return streams
+
+
+def bernstein_streams(form):
+    sums = made_of(form, "bernstein", "BernsteinSums", 4, -16.0, 16.0)
+    qp = made_of(form, "monotone_qp", "MonotoneQP", 4)
+    qp.watch(sums.moments, sums.cross)
+    curve = made_of(form, "bernstein", "Curve", qp.coefficients, -16.0, 16.0)
+    loop = made_of(form, "bernstein_stream", "BernsteinStream", sums, qp, curve)
+
+    def stream(x, y, w, p):
+        leaving = [column[np.resize(w, len(column)) > 0.0] for column in (x, y, w)]
+        assert loop.run(x, y, w, *leaving, 5, 0, np.zeros(len(x)) if len(p) == 0 else p) == len(x)
+
+    return stream, lambda: [*sums.moments, *sums.cross, sums.weight, sums.count, *qp.coefficients, loop.solved]
+
+
+STREAMS = {
+    "online_newton": newton_streams,
+    "fixed_share": jumper_streams,
+    "shares": bin_streams("Shares"),
+    "hedger": bin_streams("Hedger", 7),
+    "bernstein_stream": bernstein_streams,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("predicts", [True, False])
+def test_a_stream_is_the_same_in_both_forms(name, predicts):
+    rng, n = np.random.default_rng(5), 300
+    x = rng.choice([0.0, 1e-9, *rng.random(40), 1.0 - 1e-9, 1.0], n)
+    y, w = rng.integers(0, 2, n) * 1.0, rng.random(n) * (rng.random(n) > 0.2)
+    found = []
+    for form in (0, 1):
+        stream, state = STREAMS[name](form)
+        p = np.empty(n if predicts else 0)
+        stream(x, y, w, p)
+        found.append((bits(p), bits(state())))
+        for wrong in ((x[1:], y, w, p), (x, y[1:], w, p), (x, y, w[1:], p), (x, y, w, np.empty(7))):
+            with pytest.raises(ValueError, match="lengths"):
+                stream(*wrong)
+    assert found[0] == found[1]
+
+
+def change_bets(horizon):
+    """Both forms of two bets."""
+    return [module.ChangeBets((0.5, 0.0), (0.0, -0.5), (0.25, 0.75), 0.5, horizon) for module in twins("change_bets")]
+
+
+@pytest.mark.parametrize("horizon", [0.0, 3.0])
+@given(outcomes=st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=30))
+def test_change_bets(horizon, outcomes):
+    made = change_bets(horizon)
+    for now, (p, y) in enumerate(outcomes, 1):
+        fast, slow = [bets.step(p, float(y), now) for bets in made]
+        assert bits(fast) == bits(slow)
+    for given_ in ((0.5, 1.0), (1, True), (1.0, True), (-0.1, False), (math.nan, True), (0.5, True)):
+        fast, slow = [bets.step_fast(*given_, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    for z in (0.3, -2.0, math.inf):
+        fast, slow = [bets.step_score(z, 31) for bets in made]
+        assert bits(fast) == bits(slow)
+    assert made[0].step_scores(np.array([0.1, -0.4]), 32, 1.1) == made[1].step_scores(np.array([0.1, -0.4]), 32, 1.1)
+    p, y = np.array([0.5, 0.9, 0.2]), np.array([0.0, 0.0, 1.0])
+    assert made[0].step_many(p, y, 32, 1.2) == made[1].step_many(p, y, 32, 1.2)
+    for bets, more in zip(made, change_bets(horizon), strict=True):
+        more.step(0.3, 1.0, 1)
+        bets.pool(more)
+    assert made[0].state() == made[1].state()
+    made[1].load(*made[0].state())
+    assert made[0].state() == made[1].state()
 
 
 def jumpers():
@@ -412,11 +540,13 @@ def learned(panel, mixture, x, y, w):
     panel.forecast(knot + 1, 0.0, 1.0, 1.0, right)
     for z in (left, right):
         z.setflags(write=False)
-    assessed = mixture.assess(left, right, knot, (x + 16.0) * 8.0 - knot, y, w)
+    mixture.show(left, right, knot)
+    share = (x + 16.0) * 8.0 - knot
+    blends = mixture.at(0.0), mixture.at(share)
+    assessed = mixture.assess(share, y, w)
     mixture.learn(assessed)
     panel.learn(x, y, w)
     experts, *others = mixture.weights()
-    blends = mixture.blend(left, knot), mixture.blend(right, knot)
     forecasts = [*left, *right, *assessed.state(), *blends, *experts, *others]
     return [bits(forecasts), panel.state(), mixture.state()]
 
@@ -442,7 +572,8 @@ def test_experts_load_the_state_of_their_twins():
 def test_an_assessment_is_read_as_it_was_written():
     (_, fast), (_, slow) = mixtures()
     z = np.linspace(-2.0, 2.0, 8)
-    written = fast.assess(z, z, 100, 0.25, 1.0, 2.0).state()
+    fast.show(z, z, 100)
+    written = fast.assess(0.25, 1.0, 2.0).state()
     for mixture in (fast, slow):
         assert mixture.assessment(written).state() == written
         with pytest.raises(ValueError, match="assessment of"):
@@ -698,3 +829,45 @@ def test_online_softmax(steps, discount, radius):
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()
+
+
+# -- blocks and cubics -------------------------------------------------------------------------------------------------
+
+finite = st.floats(-1e300, 1e300, allow_subnormal=True)
+
+
+@given(st.lists(st.tuples(finite, st.floats(1e-6, 1e6), st.floats(0.0, 1.0)), unique_by=lambda group: group[0]))
+def test_centred_blocks(groups):
+    fast, slow = twins("centred_blocks")
+    x, w, share = np.array(sorted(groups), dtype=np.float64).reshape(-1, 3).T
+    found, expected = (one.centred_blocks(x, w, w * share, 1e-12) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    first, last, mean, value = found
+    assert (np.diff(value) > 0.0).all()
+    assert (first <= mean).all()
+    assert (mean <= last).all()
+
+
+@given(st.lists(finite, unique=True, max_size=12), st.lists(finite, max_size=12), st.data())
+def test_cubics(knots, places, data):
+    fast, slow = twins("cubic")
+    knots = np.array(sorted(knots))
+    values = np.sort(data.draw(st.lists(st.floats(0.0, 1.0), min_size=len(knots), max_size=len(knots), unique=True)))
+    places = np.array([*places, *knots])
+    found, expected = (one.slopes(knots, values) for one in (fast, slow))
+    assert list(map(bits, found)) == list(map(bits, expected))
+    if len(knots):
+        there = fast.values_at(places, knots, values, *found)
+        assert bits(there) == bits(slow.values_at(places, knots, values, *found))
+        np.testing.assert_array_equal(there[-len(knots) :], values)
+
+
+def test_kernels_of_curves_refuse_other_lengths():
+    three, two = np.arange(3.0), np.arange(2.0)
+    for form in range(2):
+        with pytest.raises(ValueError, match="lengths"):
+            twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].slopes(three, two)
+        with pytest.raises(ValueError, match="knots"):
+            twins("cubic")[form].values_at(three, three, three, three, two)

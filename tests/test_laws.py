@@ -94,6 +94,24 @@ def test_learn_many_is_a_loop_of_learn_one(case, draw):
     assert loop.tally() == many.tally()
 
 
+@law(ALL)
+def test_predict_learn_many_is_a_loop_of_predict_one_and_learn_one(case, draw):
+    """To the last bit, of answers and of the state, with observations of weight 0 and with weights that round."""
+    loop = draw(case.calibrators())
+    if loop.params().get("refresh_every") and draw(st.booleans()):
+        loop = changed(loop, refresh_every=3)
+    stream = draw(case.streams(loop, max_size=LONGEST, alike=True))
+    factors = draw(st.lists(st.sampled_from([0.0, 1.0, 1.0, 0.1]), min_size=len(stream), max_size=len(stream)))
+    stream = [o._replace(w=factor * o.w) for o, factor in zip(stream, factors, strict=True)]
+    cut = draw(st.integers(0, LONGEST))
+    for verb in ["predict_learn_many"] + ["predict_interval_learn_many"] * getattr(loop, "has_interval", False):
+        one, many = loop.clone(), loop.clone()
+        expected = case.in_turn(one, stream, verb).tolist()
+        found = [row for part in (stream[:cut], stream[cut:]) for row in case.streamed(many, part, verb).tolist()]
+        assert found == expected
+        assert many.state_dict() == one.state_dict()
+
+
 @law(ADDITIVE)
 def test_a_policy_is_a_fresh_fit_of_what_it_holds(case, draw):
     """A window is a refit on the suffix, decay one with the weights of today."""

@@ -408,7 +408,7 @@ def assert_refused(cal, value, call):
 
 @each(CASES)
 @pytest.mark.parametrize("what", BAD)
-@pytest.mark.parametrize("verb", ["learn_one", "learn_many", "unlearn_one"])
+@pytest.mark.parametrize("verb", ["learn_one", "learn_many", "predict_learn_many", "unlearn_one"])
 def test_a_bad_value_is_named_and_leaves_the_state(case, what, verb):
     if what == "time" and case.policy is None:
         pytest.skip("sequential methods read no time")
@@ -416,11 +416,11 @@ def test_a_bad_value_is_named_and_leaves_the_state(case, what, verb):
         pytest.skip("refused in any case")
     cal = learned(case.build(), GOOD)
     for value in BAD[what]:
-        if verb == "learn_many" and isinstance(value, TEXT_OR_COMPLEX):
+        if "many" in verb and isinstance(value, TEXT_OR_COMPLEX):
             continue
         bad = list(GOOD[1])
         bad[PLACES[what]] = value
-        if verb == "learn_many":  # in the middle
+        if "many" in verb:  # in the middle
             bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
         assert_refused(cal, value, lambda bad=bad: getattr(cal, verb)(*bad))
 

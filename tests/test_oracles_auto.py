@@ -448,8 +448,10 @@ def test_three_mixtures_stand_upon_each_other(delay):
         left, right = rng.normal(0.0, 2.0, (2, 3))
         knot, share = int(rng.integers(0, 256)), rng.random()
         y, w = float(rng.random() < 0.4), float(rng.choice([0.3, 1.0, 2.0]))
-        assert live[0].blend(left, knot) == pytest.approx(live[1].forecast(left, knot), abs=SOLVED)
-        assessed, by_hand = (one.assess(left, right, knot, share, y, w) for one in then)
+        for one in (live[0], then[0]):
+            one.show(left, right, knot)
+        assert live[0].at(0.0) == pytest.approx(live[1].forecast(left, knot), abs=SOLVED)
+        assessed, by_hand = then[0].assess(share, y, w), then[1].assess(left, right, knot, share, y, w)
         live[0].learn(assessed)
         live[1].learn(*by_hand)
         experts, *others = live[0].weights()

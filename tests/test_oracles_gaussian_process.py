@@ -41,16 +41,26 @@ def stream(size, seed=0):
 
 
 def as_points(cal, distributions, y):
-    """The training set of the paper: (q(t), t) and the label 1[y ≤ t], for every threshold after the other."""
+    """The training set of the paper: (x of q(t), t) and the label 1[y ≤ t], for every threshold after the other."""
     cuts = cal._thresholds
-    q = np.array([one.cdf(cuts) for one in distributions]).T.ravel()
+    x = np.array([at_scale(cal, one, cuts) for one in distributions]).T.ravel()
     t = np.repeat(cuts, len(y))
-    return q, t, (np.tile(y, len(cuts)) <= t).astype(float)
+    return x, t, (np.tile(y, len(cuts)) <= t).astype(float)
 
 
-def scaled(cal, q, t, kernel):
+def at_scale(cal, distribution, t):
+    """The coordinates of q(t), written plainly."""
+    if cal.scale != "normal":
+        return cal.scale.coordinates(distribution.cdf(t))
+    is_normal = isinstance(distribution, Normal)  # of which 1 − q(t) may be below rounding
+    z = (t - distribution.mean) / distribution.sd if is_normal else norm.ppf(distribution.cdf(t))
+    return np.arcsinh(np.clip(z, -40.0, 40.0))
+
+
+def scaled(cal, x, t, kernel):
     """Inputs in units of the lengths: scikit-learn then has the lengths 1."""
-    u = (q - cal.scale.lo) / (cal.scale.hi - cal.scale.lo) / kernel.q_length
+    lo, hi = (-np.arcsinh(40.0), np.arcsinh(40.0)) if cal.scale == "normal" else (cal.scale.lo, cal.scale.hi)
+    u = (x - lo) / (hi - lo) / kernel.q_length
     lo, hi = cal.support
     return np.column_stack((u, (t - lo) / (hi - lo) / kernel.t_length))
 
@@ -145,14 +155,14 @@ def test_the_mean_of_a_sigmoid_is_its_integral(sd):
 # -- the method --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [Probability(), Logit(-8.0, 8.0)])
+@pytest.mark.parametrize("scale", ["normal", Probability(), Logit(-8.0, 8.0)])
 def test_it_is_scikit_learns_classifier(scale):
     distributions, y = stream(25)
     options = {"support": SUPPORT, "kernel": KERNEL, "mean": "zero", "scale": scale, "resolution": None, "points": 40}
     cal = GaussianProcessCDF(6, point="mean", **options)
     cal.learn_many(distributions, y)
-    q, t, labels = as_points(cal, distributions, y)
-    theirs = by_sklearn(scaled(cal, scale.coordinates(q), t, KERNEL), labels, KERNEL.variance)
+    x, t, labels = as_points(cal, distributions, y)
+    theirs = by_sklearn(scaled(cal, x, t, KERNEL), labels, KERNEL.variance)
     # Their mean of the sigmoid is that of a mixture of error functions, which is nowhere farther from it than:
     z = np.linspace(-60.0, 60.0, 200_001)
     mixture = 0.5 * sklearn_gpc.COEFS.sum() + 0.5 * (
@@ -163,13 +173,12 @@ def test_it_is_scikit_learns_classifier(scale):
     mode = GaussianProcessCDF(6, point="mode", **options)
     mode.learn_many(distributions, y)
     for one in (Normal(1.0, 1.0), Normal(3.5, 0.4), uniform(-6.0, 20.0)):
-        at = one.cdf(cal.map().knots)
-        points = scaled(cal, scale.coordinates(at), cal.map().knots, KERNEL)
+        points = scaled(cal, at_scale(cal, one, cal.map().knots), cal.map().knots, KERNEL)
         np.testing.assert_allclose(
-            cal.map().probabilities(at), theirs.predict_proba(points)[:, 1], atol=theirs_off + SAME
+            cal.map().probabilities(one), theirs.predict_proba(points)[:, 1], atol=theirs_off + SAME
         )
         latent, _ = theirs.latent_mean_and_variance(points)
-        np.testing.assert_allclose(mode.map().probabilities(at), expit(latent), atol=SAME)
+        np.testing.assert_allclose(mode.map().probabilities(one), expit(latent), atol=SAME)
 
 
 def test_the_kernel_is_the_one_of_the_largest_evidence():
@@ -178,8 +187,7 @@ def test_the_kernel_is_the_one_of_the_largest_evidence():
     options = {"support": SUPPORT, "mean": "zero", "resolution": None}
     cal = GaussianProcessCDF(8, kernel=kernels, **options)
     cal.learn_many(distributions, y)
-    q, t, labels = as_points(cal, distributions, y)
-    x = cal.scale.coordinates(q)
+    x, t, labels = as_points(cal, distributions, y)
     evidences = [
         by_sklearn(scaled(cal, x, t, one), labels, one.variance).log_marginal_likelihood_value_ for one in kernels
     ]
@@ -199,7 +207,7 @@ def test_cells_lose_a_quarter_when_they_are_halved():
         cal = GaussianProcessCDF(12, support=SUPPORT, kernel=RBF(4.0, 0.25, 0.15), resolution=resolution)
         cal.learn_many(distributions, y)
         found = cal.map()
-        probabilities[resolution] = np.array([found.probabilities(one.cdf(found.knots)) for one in distributions[:40]])
+        probabilities[resolution] = np.array([found.probabilities(one) for one in distributions[:40]])
     errors = [np.abs(probabilities[r] - probabilities[None]).max() for r in (32, 64, 128, 256)]
     assert errors[-1] < 5e-4
     assert all(fine < coarse / 3.0 for coarse, fine in itertools.pairwise(errors))
@@ -253,7 +261,7 @@ def test_rearranging_brings_it_nearer_to_any_cdf():
     knots, fell = cal.map().knots, 0
     for a in np.linspace(0.0, 1.0, 9):
         base = Normal(0.3 * a, 1.5)
-        before, after = cal.map().probabilities(base.cdf(knots)), cal.predict_one(base).levels
+        before, after = cal.map().probabilities(base), cal.predict_one(base).levels
         fell += (np.diff(before) < -1e-3).any()
         truth = 0.5 * norm.cdf(knots, -1.0 - a, 0.2) + 0.5 * norm.cdf(knots, 1.0 + a, 0.2)
         for cdf in (truth, base.cdf(knots)):
@@ -290,8 +298,14 @@ def test_nothing_learned_is_what_was_predicted_and_a_feather_of_it_next_to_it():
     inside = cal.map().knots[1:-1]
     assert (cal.predict_one(base).cdf(inside) == base.cdf(inside)).all()
     cal.learn_one(base, 5.0, 1e-60)
+    logit = norm.logcdf(inside, 2.0, 1.5) - norm.logsf(inside, 2.0, 1.5)
+    found = cal.predict_one(base).cdf(inside)
+    np.testing.assert_allclose(found, expit(8.0 * np.arcsinh(logit / 8.0)), atol=1e-15)
+    assert np.abs(found - base.cdf(inside)).max() < 0.004, "as the docstring says"
+    before = GaussianProcessCDF(support=SUPPORT, scale=Logit(-8.0, 8.0))
+    before.learn_one(base, 5.0, 1e-60)
     clamped = np.clip(base.cdf(inside), expit(-8.0), expit(8.0))  # as the log-odds of which the process is learned
-    np.testing.assert_allclose(cal.predict_one(base).cdf(inside), clamped, atol=1e-15)
+    np.testing.assert_allclose(before.predict_one(base).cdf(inside), clamped, atol=1e-15)
 
 
 def test_a_refused_retraction_changes_no_table():

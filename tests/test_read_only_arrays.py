@@ -122,14 +122,17 @@ def answers(cal: Any, scores: Any, **named: Any) -> list[Any]:
 
 
 def assert_form_does_not_matter(build: Callable[[], Any], form: str, columns: list[np.ndarray], **named: Any) -> None:
-    """Ask, learn and ask again, from lists and from arrays of the form; `columns` are what `learn_many` takes."""
+    """Ask, learn, stream and ask again, from lists and arrays of the form; `columns` are what `learn_many` takes."""
     plain, given = build(), build()
     lists = [column.tolist() for column in columns]
     arrays = [ALL_FORMS[form](column) if column.dtype.kind == "f" else column for column in columns]
-    for verb in ("ask", "learn", "ask"):
+    for verb in ("ask", "learn", "stream", "ask"):
         if verb == "learn":
             plain.learn_many(*lists, **named)
             given.learn_many(*arrays, **named)
+        elif verb == "stream":
+            few = [[column[:9] for column in form] for form in (lists, arrays)]
+            assert_same(plain.predict_learn_many(*few[0], **named), given.predict_learn_many(*few[1], **named))
         else:
             for one, other in zip(answers(plain, lists[0], **named), answers(given, arrays[0], **named), strict=True):
                 assert_same(one, other)

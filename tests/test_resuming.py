@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import random
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import PATIENCE, PROGRAM, made, read, run, save, the_line
+from test_cli import PATIENCE, PROGRAM, as_csv, made, read, run, save, the_line
 
 import streamcal
+from streamcal.states import signed
 from streamcal.stream import checkpoints, durable
 from streamcal.stream.checkpoints import Checkpoint, Position
+from streamcal.stream.columns import Columns
 from streamcal.stream.reading import RecordReader
+from streamcal.stream.run import Run
 from streamcal.stream.writing import RecordWriter
 
 ROWS = 3_000
-OUTPUTS = ["out.csv", "out.csv.gz", "out.csv.bz2", "out.jsonl", "out.jsonl.gz"]
+OUTPUTS = ["out.csv", "out.csv.gz", "out.csv.bz2", "out.csv.zst", "out.jsonl", "out.jsonl.lz4", "out.parquet"]
 
 
 def weight(state: Path) -> float:
@@ -63,6 +68,7 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     [
         ("out.csv", signal.SIGKILL),
         pytest.param("out.csv", signal.SIGTERM, marks=pytest.mark.full),
+        ("out.parquet", signal.SIGKILL),
         pytest.param("out.jsonl.gz", signal.SIGKILL, marks=pytest.mark.full),
         ("out.jsonl.gz", signal.SIGTERM),
     ],
@@ -163,16 +169,21 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(tmp_path: Path, monke
     options = ["--method", "ops", "--out", out, "--state", state]
     assert run(source, *options).exit_code == 0
     before = state.read_bytes()
-    write = RecordWriter._write_csv
+    opened = RecordWriter._opened
 
-    def filling(writer: RecordWriter, some: Any) -> None:
-        write(writer, list(some)[:100])
-        raise OSError(28, "No space left on device")
+    class Filling(io.RawIOBase):
+        """Takes half of what it is given, and then nothing more."""
+
+        def __init__(self, writer: RecordWriter) -> None:
+            self.below = opened(writer)
+
+        def write(self, content: Any) -> int:
+            self.below.write(content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
 
     save(source, rows)
     with monkeypatch.context() as patch:
-        patch.setattr(RecordWriter, "_write", filling, raising=False)
-        patch.setattr(RecordWriter, "_write_csv", filling)
+        patch.setattr(RecordWriter, "_opened", lambda writer: Filling(writer))
         assert "No space left on device" in the_line(run(source, *options))
     assert state.read_bytes() == before
     assert run(source, *options).exit_code == 0
@@ -202,15 +213,76 @@ def test_an_output_that_became_shorter_is_refused(tmp_path: Path) -> None:
     assert "the file is shorter than the" in the_line(run(source, *options))
 
 
-def test_a_parquet_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.parquet"
+def test_an_arrow_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path) -> None:
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.arrow"
     options = ["--method", "ops", "--state", state]
     assert run(source, *options, "--out", out).exit_code == 0
     before = out.read_bytes()
     line = the_line(run(source, *options, "--out", out))
-    assert "the first 300 rows were learned before, and a Parquet file cannot be continued" in line
+    assert "the first 300 rows were learned before, and a file of Arrow cannot be continued" in line
     assert out.read_bytes() == before
+
+
+def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
+    """Also without going on: the rows of the last checkpoint, and those of whole row groups since."""
+    source, state, out = save(tmp_path / "in.csv", made(20_000)), tmp_path / "state.json", tmp_path / "out.parquet"
+    with started(source, "--out", out, "--state", state) as process:
+        while process.poll() is None and not (state.exists() and weight(state) >= 1_000):
+            time.sleep(0.001)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(out.read_bytes()[: checkpoints.load(state)[1].outputs["out"].size])
+    assert len(read(copy)) == weight(state) >= 1_000
+    assert run(source, "--method", "ops", "--out", out, "--state", state).exit_code == 0
+    assert read(out) == whole(tmp_path, source, "whole.parquet")
+
+
+@pytest.mark.parametrize("bad", [5, 290])
+def test_an_interrupt_among_rows_that_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: int
+) -> None:
+    """The state counts the rows before it and no other, whichever part of a batch they are in."""
+    rows = made(300)
+    rows[bad]["click"] = "?"
+    source, state = save(tmp_path / "in.csv", rows), tmp_path / "state.json"
+    calibrator = streamcal.OnlinePlatt()
+    job = Run(calibrator, str(source), Columns("score", "click"), skip=True, out=str(tmp_path / "out.csv"))
+    job.keep = partial(checkpoints.save, calibrator, state)
+    step = job.evaluation.step
+
+    def interrupting(*observation: Any) -> Any:
+        if calibrator.n == bad - 3:
+            job.interrupt()
+        return step(*observation)
+
+    monkeypatch.setattr(job.evaluation, "step", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        job.execute()
+    assert weight(state) == checkpoints.load(state)[1].inputs[0].rows == len(read(tmp_path / "out.csv")) == bad - 2
+    options = ["--method", "ops", "--state", state, "--out", tmp_path / "out.csv", "--on-error", "skip"]
+    assert run(source, *options).exit_code == 0
+    assert read(tmp_path / "out.csv") == whole(tmp_path, source, "whole.csv", "--on-error", "skip")
+    assert weight(state) == 299
+
+
+def test_a_parquet_output_of_a_pipe_goes_on(tmp_path: Path) -> None:
+    rows = made(300)
+    state, out = tmp_path / "state.json", tmp_path / "out.parquet"
+    for part in (rows[:100], rows[100:]):
+        assert run("-", "--method", "ops", "--out", out, "--state", state, stdin=as_csv(part)).exit_code == 0
+    assert read(out) == whole(tmp_path, save(tmp_path / "in.csv", rows), "whole.parquet")
+
+
+def test_a_parquet_output_is_not_continued_with_other_columns(tmp_path: Path) -> None:
+    state, out = tmp_path / "state.json", tmp_path / "out.parquet"
+    options = ["--method", "ops", "--out", out, "--state", state]
+    assert run("-", *options, stdin=as_csv(made(100))).exit_code == 0
+    before = read(out)
+    other = as_csv([{"score": 0.5, "click": 1}] * 100)
+    assert "the rows have other columns than those in the file" in the_line(run("-", *options, stdin=other))
+    assert read(out) == before
+    assert weight(state) == 100
 
 
 def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:
@@ -249,9 +321,24 @@ def test_the_checkpoint_is_part_of_the_state_and_checked(tmp_path: Path) -> None
     assert run(source, "--method", "ops", "--state", state).exit_code == 0
     assert streamcal.load(state).n == 300
     saved = json.loads(state.read_text())
-    saved["run"]["inputs"][0][1] = 10
+    saved["run"]["files"][0][1] = 10
     state.write_text(json.dumps(saved))
     assert "does not match its checksum" in the_line(run(source, "--method", "ops", "--state", state))
+
+
+def test_a_state_of_an_earlier_version_is_refused_or_learned_again(tmp_path: Path) -> None:
+    """Its checksums are of other texts: without a word, the file would be learned twice."""
+    source, state = save(tmp_path / "in.csv", made()), tmp_path / "state.json"
+    calibrator = streamcal.OnlinePlatt()
+    calibrator.learn_one(0.5, True)
+    former = {"inputs": [["in.csv", 1, 123, 123]], "outputs": []}
+    state.write_text(json.dumps(signed({**calibrator.state_dict(), "run": former})))
+    assert "the state was saved by an earlier version" in the_line(run(source, "--method", "ops", "--state", state))
+    assert weight(state) == 1
+    assert run(source, "--method", "ops", "--state", state, "--again").exit_code == 0
+    assert weight(state) == 301
+    assert run(source, "--method", "ops", "--state", state).exit_code == 0
+    assert weight(state) == 301
 
 
 def test_positions_of_files_that_begin_alike(tmp_path: Path) -> None:
@@ -262,8 +349,9 @@ def test_positions_of_files_that_begin_alike(tmp_path: Path) -> None:
 
     def position_after(number: int) -> Position:
         here = Position("in.csv")
-        for i, row in enumerate(read(source)[:number], 1):
-            here.advance(i, [row[name] for name in columns])
+        with RecordReader(source, batch_rows=7) as reader:
+            for batch in reader:
+                here.advance(batch.take(slice(max(number - here.rows, 0))), columns)
         return here
 
     ten, thirty = position_after(10), position_after(30)

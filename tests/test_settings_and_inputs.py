@@ -244,6 +244,21 @@ def test_an_argument_that_a_setting_has_not_is_named():
         parse("Logit(**{'lo': 1})")
 
 
+@pytest.mark.parametrize("ends", [(-16, 16), (-800, 800), (-1e-9, 1e-9), (36, 37), (-37, -36), (-745, -744), (0, 5)])
+def test_clamped_log_odds_are_counted_at_the_edge_of_every_bound(ends):
+    """The count begins with a quick look, which may overlook none."""
+    scale = Logit(*ends)
+    middles = np.clip([sigmoid(ends[0]), sigmoid(ends[1]), 0.0, 0.5, 1.0], 0.0, 1.0)
+    near = [np.clip(middles * (1.0 + k * 2.0**-53), 0.0, 1.0) for k in range(-5, 6)]
+    rare = [1.0 - sigmoid(-ends[1]) * (1.0 + k * 2.0**-53) for k in range(-5, 6)]
+    scores = np.concatenate([*near, rare, [5e-324, 1e-323, 1.0 - 2.0**-53]])
+    for score in scores.tolist():
+        assert scale.count_clamped(np.array([score])) == scale.clamps(score)
+    assert scale.count_clamped(scores) == sum(map(scale.clamps, scores.tolist()))
+    with pytest.raises(InputError, match=r"scores\[1\]"):
+        scale.require(np.array([0.5, 1.5]))
+
+
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=REGISTRY)
 def test_what_is_clamped_on_learning_is_counted(method):
     """One by one and in bulk, but not on predicting, not at weight 0, and in a merge for both."""

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from streamcal.stream import atomic
 from streamcal.stream.atomic import atomic_write
-from streamcal.stream.reading import RecordReader
+from streamcal.stream.reading import BATCH_ROWS, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.writing import RecordWriter
 
@@ -32,8 +32,8 @@ def read(path: Path | str, **options: Any) -> tuple[list[int], list[dict[str, An
     numbers, rows = [], []
     with RecordReader(path, **options) as reader:
         for chunk in reader:
-            assert len(chunk.numbers) == len(chunk.rows) <= options.get("chunk_rows", 4096)
-            numbers += chunk.numbers
+            assert len(chunk.numbers) == len(chunk.rows) <= options.get("batch_rows", BATCH_ROWS)
+            numbers += chunk.numbers.tolist()
             rows += chunk.rows
     return numbers, rows
 
@@ -139,7 +139,7 @@ def test_parquet_types_are_kept(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"score": arrow.array([0.5, 0.25], arrow.float32()), "k": arrow.array([1, None], arrow.int8())}
     parquet.write_table(arrow.table(columns), tmp_path / "in.parquet")
-    with RecordReader(tmp_path / "in.parquet", chunk_rows=1) as reader:
+    with RecordReader(tmp_path / "in.parquet", batch_rows=1) as reader:
         names = [*reader.names, "calibrated"]
         with RecordWriter(tmp_path / "out.parquet", names, types=reader.types) as writer:
             for chunk in reader:

@@ -37,7 +37,8 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold
 
 import streamcal
-from streamcal import Probability
+from benchmarks.papers import save
+from streamcal import Logit, Probability
 from streamcal.regression import (
     RBF,
     ConformalPredictive,
@@ -96,7 +97,8 @@ METHODS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
     "e-logistic": lambda k, support: EmpiricalDensity("logistic", k, support=support),
     "e-beta": lambda k, support: EmpiricalDensity("beta", k, support=support),
     "GPC, paper": paper_gpc,
-    "GPC": lambda k, support: GaussianProcessCDF(k, support=support),
+    # on the scale that was the default when the page was computed
+    "GPC": lambda k, support: GaussianProcessCDF(k, support=support, scale=Logit(-8.0, 8.0)),
 }
 #: Others of streamcal, at one K where they have thresholds.
 OTHERS: dict[str, Callable[[int, Support], DistributionCalibrator]] = {
@@ -347,7 +349,7 @@ def draw_densities(file: Path, rows: int = TOY_ROWS) -> None:
             axis.pcolormesh(x, t, found[name], vmin=0.0, vmax=0.5, cmap="Greys", shading="nearest")
             axis.set_title(name if name not in ("base", "truth") else {"base": base, "truth": "truth and data"}[name])
         row[0].plot(train.x[:, 0], train.y, ".", color="goldenrod", markersize=2)
-    figure.savefig(file, dpi=80)
+    save(figure, file, dpi=80)
 
 
 def draw_reliability(file: Path | None, rows: int = TOY_ROWS) -> dict[tuple[str, str], float]:
@@ -374,7 +376,7 @@ def draw_reliability(file: Path | None, rows: int = TOY_ROWS) -> dict[tuple[str,
             mean, share, weight = (np.concatenate(column) for column in zip(*lines, strict=True))
             distances[base, name] = float(np.average(np.abs(mean - share), weights=weight))
     if file is not None:
-        figure.savefig(file, dpi=80)
+        save(figure, file, dpi=80)
     return distances
 
 
@@ -414,7 +416,7 @@ def draw_figure_6(file: Path, results: AllResults) -> None:
     axes[0, 0].legend(fontsize="small")
     figure.supxlabel("number of thresholds")
     figure.supylabel("log-likelihood")
-    figure.savefig(file, dpi=70)
+    save(figure, file, dpi=70)
 
 
 def table_6(results: AllResults, base: str) -> str:
@@ -514,7 +516,7 @@ that the comparison is with the statements of the text.
 | base, averaged | the average of the three forecasts of models trained on two thirds |
 | e-logistic, e-beta | `EmpiricalDensity("logistic")`: unregularised logistic regression on the mass; and with `Beta` |
 | GPC, paper | `GaussianProcessCDF` as in §5: inputs q(t) and t, prior mean 0, averaged over the posterior |
-| GPC | `GaussianProcessCDF` by default: log-odds of q(t), whose prior mean is the base forecast; the mode |
+| GPC | `GaussianProcessCDF(scale=Logit(-8, 8))`, once the default: of log-odds, with the base as prior mean; the mode |
 
 Calibrators learn on a third of each training set, in turn, and the three calibrated densities are averaged. The
 support extends beyond the training outcomes by half of their range on both sides; K thresholds are K segments of it.

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
@@ -30,9 +29,10 @@ from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM, Format
-from streamcal.stream.records import PARSED_AS_PROBABILITY
-from streamcal.stream.run import KEEP_EVERY, Columns, Run, same_file
+from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
+from streamcal.stream.run import KEEP_EVERY, Run, same_file
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
@@ -50,6 +50,8 @@ TALLIES = {
 }
 USAGE_ERROR = 2
 INTERRUPTED = 130
+#: Characters of a message; of a longer one the middle is left out.
+LONGEST_MESSAGE = 2_000
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
 
@@ -91,7 +93,7 @@ def _span(text: str) -> Span:
     try:
         return Span(float(number.removesuffix(number[-1:]) if unit else number) * UNITS.get(unit, 1.0), unit)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number, nor a time such as 90s, 5m, 24h, 7d or 2w") from None
+        raise typer.BadParameter(f"{shown(text)} is not a number, nor a time such as 90s, 5m, 24h, 7d or 2w") from None
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -99,7 +101,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in words:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(words)}")
+            raise typer.BadParameter(f"{shown(text)} is not one of {', '.join(words)}")
         return text
 
     return read
@@ -109,7 +111,9 @@ def _scale(text: str) -> str:
     """The value of `--scale`, checked."""
     if text not in PARSED_AS_PROBABILITY and _margin(text) is None:
         names = ", ".join(sorted(PARSED_AS_PROBABILITY))
-        raise typer.BadParameter(f"{text!r} is not one of {names}, margin, or margin with bounds as in margin:-8,8")
+        raise typer.BadParameter(
+            f"{shown(text)} is not one of {names}, margin, or margin with bounds as in margin:-8,8"
+        )
     return text
 
 
@@ -128,8 +132,8 @@ def _margin(text: str) -> Interval | None:
 def _delimiter(text: str) -> str:
     """The value of an option that is one character, or "tab"."""
     character = "\t" if text in ("tab", "\\t") else text
-    if len(character) != 1 or character in '"\r\n':
-        raise typer.BadParameter(f"{text!r} is not one character, nor the word tab")
+    if len(character) != 1 or not character.isascii() or character in '"\r\n':
+        raise typer.BadParameter(f"{shown(text)} is not one character of ASCII, nor the word tab")
     return character
 
 
@@ -160,7 +164,9 @@ class Choice:
 def run(
     stream: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="CSV or JSON Lines (also .gz, .bz2, .zst), Parquet, or - for stdin."),
+        typer.Argument(
+            metavar="STREAM", help="CSV or JSON Lines (also .gz, .bz2, .zst, .lz4), Parquet, Arrow, or - for stdin."
+        ),
     ],
     score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
@@ -394,13 +400,36 @@ def demo(
 
 def main() -> None:
     """The entry point of the console script."""
-    app(prog_name="streamcal")
+    try:
+        app(prog_name="streamcal")
+    except OSError as error:  # of standard output or standard error; errors of files have been told
+        with suppress(OSError):
+            typer.echo(_line(f"standard output cannot be written: {error.strerror or error}"), err=True)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                os.dup2(nowhere, stream.fileno())  # what is still held for it is lost without another error
+        raise SystemExit(USAGE_ERROR) from None
 
 
 def fail(message: str) -> NoReturn:
     """Exit with code 2 and one line on standard error."""
-    typer.echo(f"streamcal: {' '.join(message.splitlines())}", err=True)
+    typer.echo(_line(message), err=True)
     raise typer.Exit(USAGE_ERROR)
+
+
+def _line(message: str) -> str:
+    """A message as one line of bounded length that a terminal shows as it is.
+
+    Examples
+    --------
+    >>> _line("a\\x1b[31m.csv:\\ncannot be read")
+    'streamcal: a\\\\x1b[31m.csv: cannot be read'
+    """
+    message = " ".join(message.splitlines())
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} … {message[-LONGEST_MESSAGE // 2 :]}"
+    return "streamcal: " + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
 
 
 @contextmanager
@@ -418,6 +447,12 @@ def failing() -> Iterator[None]:
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
     """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda rows, share: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
@@ -426,8 +461,7 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None, rows=0)
 
         def tell(rows: int, share: float | None) -> None:
@@ -475,7 +509,7 @@ def _choice(
 ) -> Choice:
     """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
-        fail(f"--method {method!r} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
+        fail(f"--method {shown(method)} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
     parameters = _parameters(settings)
     by = "time" if timed else "count"
     for option, span in (("--window", window), ("--half-life", half_life)):
@@ -504,13 +538,13 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
         if not (key and equals and value):
-            fail(f"--set {setting!r} is not of the form KEY=VALUE")
+            fail(f"--set {shown(setting)} is not of the form KEY=VALUE")
         if key in parameters:
             fail(f"--set {key} is given twice")
         try:
             parameters[key] = parse(value)
         except (ValueError, TypeError) as error:
-            fail(f"--set {setting!r}: {error}")
+            fail(f"--set {shown(setting)}: {error}")
     return parameters
 
 
@@ -573,8 +607,8 @@ def _held(calibrator: Calibrator, state: Path | None) -> str:
 
 def _shares_terminal(stream: str, *outputs: str | None) -> bool:
     """Whether input or output uses the terminal where a progress bar would be drawn."""
-    typed = stream == STANDARD_STREAM and sys.stdin.isatty()
-    return typed or (STANDARD_STREAM in outputs and sys.stdout.isatty())
+    typed = stream == STANDARD_STREAM and sys.stdin is not None and sys.stdin.isatty()
+    return typed or (STANDARD_STREAM in outputs and sys.stdout is not None and sys.stdout.isatty())
 
 
 def _title(stream: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
@@ -17,6 +19,7 @@ from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.statistics.base import Piece
 
 
 class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
@@ -76,6 +79,50 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
                     self._changed(1)
                 return
         self._learn(*self._checked(score, y, w, t))
+
+    #: Whether `_stream` has a compiled loop.
+    streams: bool = False
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        found = self._streamed_columns(1, scores, y, w, t)
+        return None if found is None else found[0]
+
+    def _streamed_columns(
+        self,
+        number: int,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        """What the compiled loop says of each observation before it is learned: so many columns, shape (number, n).
+
+        None, and nothing is learned, where there is no compiled loop. Where nothing is held, the score is predicted.
+        """
+        if not self.streams or self._timed or self.refresh_every > 1:
+            return None
+        x, labels, weights, _, clamped = self._checked_many(scores, y, w, t)
+        pieces = self._memory.pieces(x, labels, weights)
+        if pieces is None:
+            return None
+        found = np.empty((number, len(x)))
+        for piece in pieces:
+            self._stream(x[piece.rows], labels[piece.rows], piece, found[:, piece.rows])
+        self._note(clamped)
+        nothing = np.isnan(found[0])
+        if nothing.any():
+            found[0, nothing] = self.scale.probabilities(x[nothing])
+        return found
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
+        raise NotImplementedError
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

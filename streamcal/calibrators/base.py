@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
-from streamcal.learners.learner import Learner
+from streamcal.learners.learner import Learner, in_turn
 from streamcal.maps.base import CalibrationMap
-from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight, none_is_zero
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import (
+    check_batch,
+    check_label,
+    check_score,
+    check_scores,
+    check_weight,
+    none_is_zero,
+)
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 
@@ -46,6 +55,70 @@ class Calibrator(Learner):
         """Remove an earlier `learn_one` with the same arguments, exactly."""
         self._unlearn(*self._checked(score, y, w, t))
 
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        scores, y : array-like of shape (n,)
+            Scores and labels.
+        w : array-like of shape (n,) or None
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,) or None
+            Times; each prediction is as of the time of its own observation.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            What `predict_one(scores[i], t[i])` says before `learn_one(scores[i], y[i], w[i], t[i])`, to the last bit;
+            the state afterwards is that of this loop. With a pandas `Series` of scores, a Series.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> from streamcal import HistogramBinning
+        >>> HistogramBinning(1).predict_learn_many([0.5, 0.25, 0.75], [1, 0, 1]).tolist()
+        [0.5, 1.0, 0.5]
+        """
+        found = self._streamed(scores, y, w, t)
+        if found is None:
+            rows = self._rows(scores, y, w, t)
+            found = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
+        return like(scores, found)
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        """What `predict_learn_many` returns, by a compiled loop; None, and nothing is learned, where there is none."""
+        return None
+
+    def _rows(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> Iterable[tuple[Any, ...]]:
+        """The arguments of `learn_one` for each observation; all of them are checked now."""
+        _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
+        self._require_times(times[weights > 0.0])
+        at = [None] * len(times) if t is None else times.tolist()
+        return zip(check_scores(scores).tolist(), (labels > 0.0).tolist(), weights.tolist(), at, strict=True)
+
     @abstractmethod
     def predict_one(self, score: float, t: Time | None = None) -> float:
         """The probability of a positive label at `score`, as of time `t`. The state does not change."""
@@ -77,5 +150,6 @@ class Calibrator(Learner):
         """Coordinates, labels, weights and times, and how many scores are clamped; or an `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
         times = self._times(t, len(s))
+        x = self.scale.coordinates(s)
         clamped = self.scale.count_clamped(s if none_is_zero(weights) else s[weights > 0.0])
-        return self.scale.coordinates(s), labels, weights, times, clamped
+        return x, labels, weights, times, clamped

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE, BernsteinSums, Curve
+from streamcal.kernels.bernstein_stream import BernsteinStream
 from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
@@ -14,9 +17,10 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import Time
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
 from streamcal.states import ensure, flag, listed, numbers, row, whole
+from streamcal.statistics.base import Piece
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 
 
@@ -91,6 +95,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self._fitted = False  # whether the coefficients are those of an earlier version at least
         self._failed_for = -1  # the last version whose fit has failed
         self._steady = self._memory.steady
+        self.streams = self._osqp is None
+        self._loop = BernsteinStream(self._sums, self._kernel, self._curve)
 
     def new_statistic(self) -> BernsteinMoments:
         self.scale.require_bounds("a Bernstein polynomial")
@@ -113,6 +119,27 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
                 if not self._keep():
                     return self.scale.probability(x)
         return self._curve.at(x)
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        loop, version, p = self._loop, self._memory.version, found[0]
+        self._watch(self._sums)
+        loop.solved, loop.fitted = self._fitted_for == version, self._fitted
+        start, failed = 0, self._failed_for == version
+        while (stop := start + self._run(x, y, piece, p, start, start > 0)) < len(x):  # there the solver has failed
+            if not failed or (piece.w[start:stop] > 0.0).any():
+                self._count_unsolved()
+            start, failed = stop, True
+            p[stop] = self._curve.at(x[stop]) if loop.fitted else self.scale.probability(x[stop])
+        if failed and not (piece.w[start:] > 0.0).any():
+            self._failed_for = version + 1
+        self._fitted, self._fitted_for = loop.fitted, version + 1 if loop.solved else -1
+
+    def _run(self, x: FloatArray, y: FloatArray, piece: Piece, p: FloatArray, start: int, predicted: bool) -> int:
+        """Have the kernel go on at row `start` of a piece, which may have been predicted; how many rows it has done."""
+        learned = np.count_nonzero(piece.w[:start] > 0.0)
+        leaving = (column[max(learned - piece.room, 0) :] for column in piece.leaving)
+        room = max(piece.room - learned, 0)
+        return self._loop.run(x[start:], y[start:], piece.w[start:], *leaving, room, predicted, p[start:])
 
     def solve(self, statistic: BernsteinMoments, start: ScaledMap | None) -> BernsteinMap:
         sums = statistic.sums
@@ -144,13 +171,17 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
 
     def _fit(self, sums: BernsteinSums) -> None:
         """Solve for the coefficients by the kernel itself: a `Solution` would cost more than the solve."""
-        if sums is not self._watched:
-            self._kernel.watch(sums.moments, sums.cross)
-            self._watched = sums
+        self._watch(sums)
         status = self._kernel.solve_watched(sums.weight)
         self._require(status == SOLVED, STATUS[status])
         self._fitted = sums is self._sums
         self._fitted_for = self._memory.version if self._fitted else -1
+
+    def _watch(self, sums: BernsteinSums) -> None:
+        """Have the kernel solve for these sums."""
+        if sums is not self._watched:
+            self._kernel.watch(sums.moments, sums.cross)
+            self._watched = sums
 
     def _start_state(self) -> Any:
         """The active set from which the kernel starts, its coefficients, and whether these are of the sums held."""

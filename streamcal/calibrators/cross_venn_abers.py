@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.calibrators.venn_abers import positive_weight
+from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import CapabilityError, InputError, RetractionError
 from streamcal.kernels.fast_path import fast_observation
+from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
 from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
@@ -273,6 +274,53 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         """The merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
         one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
         return like_both(scores, (np.minimum(one, other), np.maximum(one, other)))
+
+    # -- predicting and learning ---------------------------------------------------------------------------------
+
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        fold: int | npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations: scores of shape (n,), used for every fold when predicting.
+
+        `fold` is one for all, or an array of n. See `Calibrator.predict_learn_many`.
+        """
+        found = in_turn(self.predict_one, self._learn_in_fold, self._rows_in_folds(scores, y, w, t, fold))
+        return like(scores, np.array(found, dtype=np.float64))
+
+    def predict_interval_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        fold: int | npt.ArrayLike | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`predict_learn_many` with the merged pairs: (probabilities, lower, upper), three arrays of shape (n,)."""
+        rows = self._rows_in_folds(scores, y, w, t, fold)
+        return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self._learn_in_fold, rows))
+
+    def _rows_in_folds(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+        fold: int | npt.ArrayLike | None,
+    ) -> Iterable[tuple[Any, ...]]:
+        """The arguments of `learn_one` for each observation, its fold the last."""
+        rows = list(self._rows(scores, y, w, t))
+        folds = [None] * len(rows) if fold is None else check_folds(fold, self.folds, len(rows)).tolist()
+        return [(*row, own) for row, own in zip(rows, folds, strict=True)]
+
+    def _learn_in_fold(self, score: float, y: Label, w: float, t: Time | None, fold: int | None) -> None:
+        self.learn_one(score, y, w, t, fold=fold)
 
     def fold_intervals_one(
         self, scores: float | Sequence[float], w: float = 1.0, t: Time | None = None

@@ -69,18 +69,11 @@ class HedgedOPS(CalibeatenOPS):
     def __init__(self, bins: int = 10, *, seed: int = 0) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
             raise InputError(f"seed={seed!r} is not possible; give a whole number from 0 to 2**64 - 1")
-        super().__init__(bins)
+        super().__init__(bins, lambda size: Hedger(size, seed))
         self.seed = seed
-        self._hedger = Hedger(bins, seed)
-
-    def _forecast(self, i: int) -> float:
-        return self._hedger.forecast(i)
-
-    def _learn_bin(self, i: int, y: float, w: float) -> None:
-        self._hedger.learn(i, y, w)
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "hedger": list(self._hedger.state())}
+        return {**super()._state(), "hedger": list(self._forecaster.state())}
 
     def _state_fields(self) -> dict[str, Reader]:
         weights = numbers(self.bins, self.bins, least=0.0, most=HEAVIEST)
@@ -91,4 +84,4 @@ class HedgedOPS(CalibeatenOPS):
         ensure((positive <= weight).all(), "a positive weight is above the weight")
         ensure(((weight == 0.0) | (weight >= SMALLEST_WEIGHT)).all(), "a weight is not possible")
         super()._load(**fields)
-        self._hedger.load(*hedger)
+        self._forecaster.load(*hedger)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.types import FloatArray, Time
 from streamcal.statistics.totals import Totals
 
 
@@ -36,6 +42,23 @@ class Identity(AdditiveCalibrator[Totals]):
 
     def new_statistic(self) -> Totals:
         return Totals()
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray:
+        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
+        if isinstance(self.forgetting, Forever):
+            self._learn_many(x, labels, weights, times, clamped)
+        else:  # where the sums of a batch differ from those of a loop in what they have held meanwhile
+            self._require_times(times[weights > 0.0])
+            for row in zip(x.tolist(), labels.tolist(), weights.tolist(), times.tolist(), strict=True):
+                self._learn(*row)
+            self._note(clamped)
+        return np.array(self.scale.probabilities(x))
 
     def solve(self, statistic: Totals, start: ScaledMap | None) -> ScaledMap:
         return IdentityMap(self.scale)

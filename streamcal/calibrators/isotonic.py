@@ -13,6 +13,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -54,6 +55,7 @@ class Isotonic(TreeCalibrator):
     name = "isotonic"
     summary = "monotone least squares, exact and incremental"
     reads_statistic = True
+    streams = True
 
     def __init__(
         self,
@@ -72,6 +74,9 @@ class Isotonic(TreeCalibrator):
             value = self._isotonic(score)
             return self.scale.probability(score) if math.isnan(value) else value
         return super().predict_one(score, t)
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CoordinateMap:
         return HeldFit(self.scale, statistic)

@@ -8,9 +8,8 @@ from streamcal.calibrators.online_platt import NEWTON_GAMMA, RADIUS, newton_stat
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.sigmoids import BetaMap
-from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
-from streamcal.parameters.types import Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader
 
 #: A₀ = 25·I: the authors' 1/(γD)² with D = 2, where online Platt scaling has D = 1.
@@ -60,7 +59,7 @@ class OnlineBeta(SequentialCalibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         p = self._newton.predict_fast(score)
-        return p if p == p else self._newton.predict(self.scale.coordinate(check_score(score)))
+        return p if p == p else super().predict_one(score, t)
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         if not self._newton.learn_fast(score, y, w):
@@ -69,8 +68,14 @@ class OnlineBeta(SequentialCalibrator):
     def map(self) -> BetaMap:
         return BetaMap(self.scale, *self._newton.parameters())
 
+    def _predict(self, x: float) -> float:
+        return self._newton.predict(x)
+
     def _step(self, x: float, y: float, w: float) -> None:
         self._newton.step(x, y, w)
+
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        self._newton.stream(scores, y, w, predictions)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "newton": list(self._newton.state())}

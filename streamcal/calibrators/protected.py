@@ -11,9 +11,8 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.fixed_share import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
 
 #: Cox's calibrators σ(α + β·logit s): every α with every β, the score itself first. The paper's choice.
@@ -90,15 +89,18 @@ class Protected(SequentialCalibrator):
     def n(self) -> float:
         return self._jumper.weight
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        return float(self._jumper.predict(self.scale.coordinate(check_score(score))))
-
     def map(self) -> SigmoidMixtureMap:
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         return SigmoidMixtureMap(self.scale, self._jumper.weights(), slopes, offsets)
 
+    def _predict(self, x: float) -> float:
+        return self._jumper.predict(x)
+
     def _step(self, x: float, y: float, w: float) -> None:
         self._jumper.step(x, y, w)
+
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        self._jumper.stream(self.scale.coordinates(scores), y, w, predictions)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "jumper": list(self._jumper.state())}

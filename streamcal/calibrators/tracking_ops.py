@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamcal.calibrators.calibeating import CalibeatenOPS
+from streamcal.kernels.hedging import Shares
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Reader, ensure, numbers
 
@@ -58,19 +59,11 @@ class TrackingOPS(CalibeatenOPS):
     summary = "online Platt scaling, then the share of positives in each bin of its forecasts"
 
     def __init__(self, bins: int = 10) -> None:
-        super().__init__(bins)
-        self._weight = [1.0] * bins
-        self._positive = [(i + 0.5) / bins for i in range(bins)]
-
-    def _forecast(self, i: int) -> float:
-        return self._positive[i] / self._weight[i]
-
-    def _learn_bin(self, i: int, y: float, w: float) -> None:
-        self._weight[i] += w
-        self._positive[i] += w * y
+        super().__init__(bins, Shares)
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "weight": list(self._weight), "positive": list(self._positive)}
+        weight, positive = self._forecaster.state()
+        return {**super()._state(), "weight": weight, "positive": positive}
 
     def _state_fields(self) -> dict[str, Reader]:
         held = {"weight": numbers(self.bins, least=1.0, most=HEAVIEST), "positive": numbers(self.bins, least=0.0)}
@@ -79,4 +72,4 @@ class TrackingOPS(CalibeatenOPS):
     def _load(self, *, weight: FloatArray, positive: FloatArray, **fields: Any) -> None:
         ensure((positive <= weight).all(), "a positive weight is above the weight")
         super()._load(**fields)
-        self._weight, self._positive = weight.tolist(), positive.tolist()
+        self._forecaster.load(weight, positive)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.table import TreeCalibrator
 from streamcal.errors import InputError
+from streamcal.learners.learner import in_turn
 from streamcal.maps.base import CoordinateMap, ScaledMap
-from streamcal.maps.intervals import IntervalMap
-from streamcal.maps.points import POINTS
-from streamcal.parameters.columns import like_both
+from streamcal.maps.intervals import IntervalMap, point_at, points_at
+from streamcal.maps.points import POINTS, SCORED_POINTS
+from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
-from streamcal.parameters.scales import Probability, Scale
+from streamcal.parameters.scales import Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree
 
 
@@ -30,9 +33,10 @@ class VennAbers(TreeCalibrator):
 
     Parameters
     ----------
-    point : {"log-minimax", "brier-minimax", "self-consistent"}
-        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2 or p₀/(1−p₁+p₀). Rare events need another method, such as `Auto`: the minimax
-        points over-predict them, and "self-consistent", whose total is right, gives some of them probability 0.
+    point : {"log-minimax", "brier-minimax", "self-consistent", "score-prior"}
+        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2, p₀/(1−p₁+p₀), or the last with one event's worth of prior at the score
+        (`streamcal.maps.points.score_prior`). For rare events give "score-prior", which needs scores that are
+        probabilities: the minimax points over-predict them, and "self-consistent" gives some of them probability 0.
     scale, forgetting, prior
         See `AdditiveCalibrator`; for margins use `Interval()`.
     resolution : int or None
@@ -66,22 +70,29 @@ class VennAbers(TreeCalibrator):
     summary = "exact incremental inductive Venn-Abers predictor, with its interval"
     has_interval = True
     reads_statistic = True
+    streams = True
     by_ratios = False  # a test object has the weight of one present observation
     is_fit = False
 
     def __init__(
         self,
-        point: Literal["log-minimax", "brier-minimax", "self-consistent"] = "log-minimax",
+        point: Literal["log-minimax", "brier-minimax", "self-consistent", "score-prior"] = "log-minimax",
         *,
         scale: Scale = Probability(),
         forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
         resolution: int | None = None,
     ) -> None:
-        if point not in POINTS:
-            raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
+        if point not in POINTS and point not in SCORED_POINTS:
+            known = ", ".join(map(repr, (*POINTS, *SCORED_POINTS)))
+            raise InputError(f"point={point!r} is not possible; give one of {known}")
+        if point in SCORED_POINTS and not isinstance(scale, (Probability, Logit)):
+            raise InputError(
+                f"point={point!r} needs scores that are probabilities: Probability() or Logit(), not {scale!r}"
+            )
         self.point = point
-        self._point = POINTS[point]
+        self._point = POINTS.get(point)
+        self._scored_point = SCORED_POINTS.get(point)
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
         # The fast path of predictions: under these policies the tree that is held is always the one to be read.
         self._fast_interval = (
@@ -89,7 +100,14 @@ class VennAbers(TreeCalibrator):
         )
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        return float(self._point(*self.predict_interval_one(score, t=t)))
+        return self._reduced(score, self.predict_interval_one(score, t=t))
+
+    def _reduced(self, score: float, interval: tuple[float, float]) -> float:
+        """The point of the interval at a score."""
+        if self._point is not None:
+            return float(self._point(*interval))
+        assert self._scored_point is not None
+        return float(self._scored_point(*interval, self.scale.probability(self.scale.coordinate(check_score(score)))))
 
     def predict_interval_one(self, score: float, w: float = 1.0, t: Time | None = None) -> tuple[float, float]:
         """The multiprobability (p₀, p₁), for a test object of weight `w` > 0 in units of the present."""
@@ -103,7 +121,7 @@ class VennAbers(TreeCalibrator):
     def predict_with_interval_one(self, score: float, t: Time | None = None) -> tuple[float, tuple[float, float]]:
         """`predict_one` and `predict_interval_one` for one search of the tree."""
         interval = self.predict_interval_one(score, t=t)
-        return float(self._point(*interval)), interval
+        return self._reduced(score, interval), interval
 
     def predict_interval_many(
         self, scores: npt.ArrayLike, w: float = 1.0, t: Time | None = None
@@ -111,6 +129,44 @@ class VennAbers(TreeCalibrator):
         """The multiprobabilities of an array of scores: two arrays of shape (n,)."""
         x = self.scale.coordinates(check_scores(scores))
         return like_both(scores, self._present(t).intervals(x, positive_weight(w)))
+
+    def predict_interval_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,).
+
+        Examples
+        --------
+        >>> p, lower, upper = VennAbers().predict_interval_learn_many([0.2, 0.8, 0.5], [0, 1, 1])
+        >>> lower.tolist(), upper.tolist()
+        ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+        """
+        found = self._streamed_columns(2, scores, y, w, t)
+        if found is None:
+            rows = self._rows(scores, y, w, t)
+            return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
+        return like(scores, self._points(scores, found)), *like_both(scores, (found[0], found[1]))
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray | None:
+        found = self._streamed_columns(2, scores, y, w, t)
+        return None if found is None else self._points(scores, found)
+
+    def _points(self, scores: npt.ArrayLike, intervals: FloatArray) -> FloatArray:
+        """The points of the intervals at these scores, shape (2, n)."""
+        return points_at(self.point, self.scale, self.scale.coordinates(check_scores(scores)), *intervals)
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, *found)
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))
@@ -134,18 +190,24 @@ class HeldIntervals(CoordinateMap):
     def __init__(self, scale: Scale, tree: ScoreTree, point: str) -> None:
         super().__init__(scale)
         self._tree = tree
-        self._point = POINTS[point]
+        self._point = point
 
     def at(self, x: float) -> float:
-        return float(self._point(*self.interval_at(x)))
+        return point_at(self._point, self.scale, x, *self.interval_at(x))
 
     def at_many(self, x: FloatArray) -> FloatArray:
-        points: FloatArray = self._point(*self._tree.intervals(x, 1.0))
-        return points
+        return points_at(self._point, self.scale, x, *self._tree.intervals(x, 1.0))
 
     def interval_at(self, x: float) -> tuple[float, float]:
         """The multiprobability (p₀, p₁)."""
         return self._tree.interval(x, 1.0)
+
+
+def predicted_with_intervals(scores: Any, found: list[Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Pairs (p, (lower, upper)) as three arrays of shape (n,), as the caller had the scores."""
+    columns = np.array([(p, *ends) for p, ends in found], dtype=np.float64).reshape(-1, 3).T
+    p, lower, upper = (like(scores, np.ascontiguousarray(column)) for column in columns)
+    return p, lower, upper
 
 
 def positive_weight(w: float) -> float:

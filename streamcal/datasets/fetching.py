@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 TIMEOUT = 30.0
 #: Bytes between two updates of the progress bar; the largest download has 13 MB.
 CHUNK = 1 << 16
+#: Bytes that a download, and what is packed in it, may have: five times the largest. A zip file can unpack to a
+#: thousand times its size.
+LARGEST = 1 << 27
 #: Compression level of gzip: 9 makes the largest file an eighth smaller in fifteen times the time.
 LEVEL = 6
 #: Bytes of an unknown file's header shown in an error.
@@ -129,6 +132,7 @@ def _download(name: str) -> bytes:
         content = bytearray()
         while chunk := response.read(CHUNK):
             content += chunk
+            _refuse_above(len(content), name)
             bar.advance(task, len(chunk))
     return bytes(content)
 
@@ -138,7 +142,9 @@ def _checked(name: str, content: bytes) -> bytes:
     source = SOURCES[name]
     try:
         for member in source.members:
-            content = zipfile.ZipFile(io.BytesIO(content)).read(member)
+            with zipfile.ZipFile(io.BytesIO(content)).open(member) as packed:
+                content = packed.read(LARGEST + 1)
+            _refuse_above(len(content), name)
         text = _as_csv(source.rows(content.decode("utf-8")))
     except (zipfile.BadZipFile, zlib.error, KeyError, UnicodeDecodeError, csv.Error) as error:
         raise StreamcalError(f"what {source.url} gives is not {name}: {error}") from error
@@ -150,6 +156,12 @@ def _checked(name: str, content: bytes) -> bytes:
             f"sha256 {found} instead of {source.sha256}"
         )
     return text
+
+
+def _refuse_above(size: int, name: str) -> None:
+    """`StreamcalError` for more than `LARGEST` bytes."""
+    if size > LARGEST:
+        raise StreamcalError(f"what {SOURCES[name].url} gives is not {name}: it has more than {LARGEST:,} bytes")
 
 
 def _as_csv(rows: Iterable[list[str]]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -18,9 +18,9 @@ from streamcal.fusion.missing import (
     coordinates_present,
 )
 from streamcal.learners.additive import AdditiveLearner, require
-from streamcal.learners.learner import Learner
+from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Held
-from streamcal.parameters.columns import like
+from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
@@ -176,6 +176,60 @@ class Fusion(Learner):
     def unlearn_one(self, scores: Scores, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
         self._unlearn(*self._checked(scores, y, w, t))
+
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n, M)
+            Scores, a column a score.
+        y : array-like of shape (n,)
+            Labels.
+        w : array-like of shape (n,) or None
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,) or None
+            Times; each prediction is as of the time of its own observation.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            What `predict_one(scores[i], t[i])` says before `learn_one(scores[i], y[i], w[i], t[i])`, to the last bit;
+            the state afterwards is that of this loop. With a pandas `DataFrame` of scores, a Series.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> from streamcal.fusion import BernsteinFusion
+        >>> fused = BernsteinFusion(1)
+        >>> fused.predict_learn_many([[0.2, 0.4], [0.3, 0.3]], [0, 0]).round(6).tolist()
+        [0.3, 0.0]
+        """
+        found = in_turn(self.predict_one, self.learn_one, self._rows(scores, y, w, t))
+        return like(scores, np.array(found, dtype=np.float64))
+
+    def _rows(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> Iterable[tuple[Any, ...]]:
+        """The arguments of `learn_one` for each observation; all of them are checked now."""
+        _, labels, weights, times, _ = self._checked_many(scores, y, w, t)
+        self._require_times(times[weights > 0.0])
+        at = [None] * len(times) if t is None else times.tolist()
+        return zip(as_objects(scores).tolist(), labels.tolist(), weights.tolist(), at, strict=True)
 
     @abstractmethod
     def _checked(self, scores: Scores, y: Label, w: float, t: Time | None) -> tuple[Any, float, float, float, int]:

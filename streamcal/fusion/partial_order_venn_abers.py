@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.calibrators.venn_abers import positive_weight
+from streamcal.calibrators.venn_abers import positive_weight, predicted_with_intervals
 from streamcal.errors import InputError
 from streamcal.fusion.base import AdditiveFusion, FusionMap, Scores, coordinate, coordinates_of
 from streamcal.fusion.missing import Missing
+from streamcal.learners.learner import in_turn
 from streamcal.maps.points import POINTS
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -118,6 +120,21 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         map = cast(PartialOrderMap, self._map_at(t))
         x = coordinates_of(self._scales, scores, self._takes_missing)
         return like_both(scores, map.intervals_at(x, positive_weight(w)))
+
+    def predict_with_interval_one(self, scores: Scores, t: Time | None = None) -> tuple[float, tuple[float, float]]:
+        """`predict_one` and `predict_interval_one`."""
+        return self.predict_one(scores, t), self.predict_interval_one(scores, t=t)
+
+    def predict_interval_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
+        rows = self._rows(scores, y, w, t)
+        return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         return PartialOrderMap(self._scales, statistic, self.point)

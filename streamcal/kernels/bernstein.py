@@ -69,6 +69,7 @@ def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _evaluate(c: cython.const[cython.double][::1], n: cython.Py_ssize_t, u: cython.double) -> cython.double:
     """Horner's rule in the smaller of u/v and v/u, the value measured from the nearer end of the curve.
@@ -130,10 +131,6 @@ class Curve:
     The array is read at every evaluation, so that the curve follows a solver that writes its solutions to the array.
     """
 
-    _coefficients: cython.const[cython.double][::1]
-    _lo: cython.double
-    _width: cython.double
-
     def __init__(
         self, coefficients: cython.const[cython.double][::1], lo: cython.double = 0.0, hi: cython.double = 1.0
     ):
@@ -142,6 +139,9 @@ class Curve:
         self._coefficients = coefficients
         self._lo, self._width = lo, hi - lo
 
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
     def at(self, x: cython.double) -> cython.double:
         """The value at x, lo <= x <= hi. O(n)."""
         n: cython.Py_ssize_t = self._coefficients.shape[0] - 1
@@ -150,6 +150,7 @@ class Curve:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _fill_powers(
     rising: cython.double[::1], falling: cython.double[::1], m: cython.Py_ssize_t, u: cython.double
@@ -168,6 +169,7 @@ def _fill_powers(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _fill_terms(
     terms: cython.double[::1],
@@ -195,26 +197,8 @@ class BernsteinSums:
 
     Every sum is kept in two parts (`streamcal.kernels.compensated`), `low` being the second ones, so that a retraction
     leaves no more than 2^−100 of `peak` behind. Adding alone reads and changes the first parts as plain sums would be.
+    Fields and C signatures are in `bernstein.pxd`.
     """
-
-    degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    lo = cython.declare(cython.double, visibility="readonly")
-    hi = cython.declare(cython.double, visibility="readonly")
-    moments = cython.declare(object, visibility="readonly")
-    cross = cython.declare(object, visibility="readonly")
-    weight = cython.declare(cython.double, visibility="readonly")
-    positive = cython.declare(cython.double, visibility="readonly")
-    count = cython.declare(cython.longlong, visibility="readonly")
-    peak = cython.declare(cython.double, visibility="readonly")
-    _moments: cython.double[::1]
-    _cross: cython.double[::1]
-    _totals: cython.double[::1]  # weight and positive
-    _moments_low: cython.double[::1]
-    _cross_low: cython.double[::1]
-    _totals_low: cython.double[::1]
-    _terms: cython.double[::1]
-    _rising: cython.double[::1]
-    _falling: cython.double[::1]
 
     def __init__(self, degree: cython.Py_ssize_t, lo: cython.double = 0.0, hi: cython.double = 1.0):
         if not 1 <= degree <= MAX_DEGREE:
@@ -234,7 +218,7 @@ class BernsteinSums:
         self.count = 0
 
     @cython.cfunc
-    @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _add(self, u: cython.double, w: cython.double, positive: cython.double, count: cython.longlong) -> cython.void:
         n: cython.Py_ssize_t = self.degree
@@ -250,25 +234,34 @@ class BernsteinSums:
         self.peak = max(self.peak, self.weight)
         self.count += count
 
-    def update_one(self, x: cython.double, y: cython.double, w: cython.double):
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def update_one(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """Add an observation at the coordinate x with the label y and the weight w."""
         self._add((x - self.lo) / (self.hi - self.lo), w, w * y, 1)
 
     @cython.ccall
-    def update(self, u: cython.double, w: cython.double, positive: cython.double):
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def update(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
         """Add weight w at u, `positive` of it (0 <= positive <= w) with label 1."""
         self._add(u, w, positive, 1)
 
     @cython.ccall
-    def revert(self, u: cython.double, w: cython.double, positive: cython.double):
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def revert(self, u: cython.double, w: cython.double, positive: cython.double) -> cython.void:
         """Remove an earlier `update` with the same arguments, up to rounding; without observations all sums are 0."""
         if self.count == 1:
-            self.reset()
+            with cython.gil:
+                self.reset()
         else:
             self._add(u, -w, -positive, -1)
             self._settle()
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _settle(self) -> cython.void:
         """Round both parts of every sum to the first."""

@@ -10,6 +10,7 @@ import cython
 
 
 @cython.ccall
+@cython.nogil
 @cython.exceptval(check=False)
 def add_terms(
     sums: cython.double[::1], low: cython.double[::1], terms: cython.double[::1], number: cython.Py_ssize_t
@@ -28,6 +29,7 @@ def add_terms(
 
 
 @cython.ccall
+@cython.nogil
 @cython.exceptval(check=False)
 def settle(sums: cython.double[::1], low: cython.double[::1]) -> cython.void:
     """Round sums + low to `sums`, and leave the rest in `low`: needed where a sum has become much smaller."""

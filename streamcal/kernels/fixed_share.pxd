@@ -14,17 +14,24 @@ cdef class FixedShare:
     cdef double[::1] _gains  # of the step being made
 
     cpdef double mean(self, const double[::1] z) noexcept
+    cpdef double mean_of(self, const double[::1] e) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
     cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
-    cdef double _pay(self, Py_ssize_t row) noexcept
-    cdef void _weigh(self) noexcept
+    cdef double _pay(self, Py_ssize_t row) noexcept nogil
+    cdef void _weigh(self) noexcept nogil
 
 @cython.final
 cdef class Jumper(FixedShare):
     cdef readonly double weight  # learned
     cdef const double[::1] _slopes
     cdef const double[::1] _offsets
+    cdef double[::1] _z  # of the calibrators where it has looked last
+    cdef double[::1] _e
 
-    cpdef double predict(self, double x) noexcept
-    cpdef step(self, double x, double y, double w)
+    cpdef double predict(self, double x) noexcept nogil
+    cpdef void step(self, double x, double y, double w) noexcept nogil
+    cdef void _look(self, double x) noexcept nogil
+    cdef double _mean(self) noexcept nogil
+    cdef double _log_of(self, Py_ssize_t k, double y) noexcept nogil
+    cdef void _learn(self, double y, double w) noexcept nogil

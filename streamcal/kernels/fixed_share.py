@@ -15,13 +15,10 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.logistic import log_sigmoid, sigmoid
-
-    exp, log, nan = math.exp, math.log, math.nan
+    exp, log, log1p, nan = math.exp, math.log, math.log1p, math.nan
 else:
     from cython.cimports.libc.math import NAN as nan
-    from cython.cimports.libc.math import exp, log
-    from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
+    from cython.cimports.libc.math import exp, log, log1p
 
 import numpy as np
 
@@ -72,13 +69,22 @@ class FixedShare:
         k: cython.Py_ssize_t
         if z.shape[0] != self.size:
             return nan
-        e: cython.double
+        for k in range(self.size):
+            self._gains[k] = exp(-z[k])
+        return self.mean_of(self._gains)
+
+    def mean_of(self, e):
+        """The same, of the odds against each forecast, exp(−z)."""
+        k: cython.Py_ssize_t
+        if e.shape[0] != self.size:
+            return nan
+        p: cython.double
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            e = exp(-z[k])
-            positive += self._weights[k] * (1.0 / (1.0 + e))
-            negative += self._weights[k] * (e / (1.0 + e))
+            p = 1.0 / (1.0 + e[k])
+            positive += self._weights[k] * p
+            negative += self._weights[k] * (e[k] * p)
         return log(positive) - log(negative)
 
     def assess(self, gains, of_rows):
@@ -90,10 +96,12 @@ class FixedShare:
         k: cython.Py_ssize_t
         total: cython.double
         self._require_sizes(gains.shape[0], of_rows.shape[0])
+        for k in range(self.size):
+            self._gains[k] = exp(gains[k])
         for j in range(self.rows):
             total = 0.0
             for k in range(self.size):
-                total += self._shares[j, k] * exp(gains[k])
+                total += self._shares[j, k] * self._gains[k]
             of_rows[j] = log(total)
 
     def learn(self, gains, of_rows, w):
@@ -107,8 +115,9 @@ class FixedShare:
         for k in range(self.size):
             best = max(best, gains[k])
         for j in range(self.rows):
-            for k in range(self.size):
-                self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
+            if j == 0 or self._learning_rates[j] != self._learning_rates[j - 1]:
+                for k in range(self.size):
+                    self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
             self._pay(j)
             self._log_wealth[j] += self._row_rate * w * of_rows[j]
         largest = self._log_wealth[0]
@@ -198,28 +207,49 @@ class Jumper(FixedShare):
         FixedShare.__init__(self, rates, np.ones(len(rates)), np.full(len(slopes), 1.0 / len(slopes)), 1.0, passive)
         self._slopes = np.array(slopes, dtype=np.float64)
         self._offsets = np.array(offsets, dtype=np.float64)
+        self._z, self._e = np.zeros(self.size), np.zeros(self.size)
         start = np.zeros((self.rows, self.size))
         start[:, 0] = 1.0
         self.load(start, np.zeros(self.rows), 0.0)
 
     def predict(self, x):
         """Σ weightₖ fₖ(x)."""
+        self._look(x)
+        return self._mean()
+
+    def _look(self, x):
+        """Set the log-odds of each calibrator at x, and exp of minus their size: the one exponential of each."""
+        k: cython.Py_ssize_t
+        for k in range(self.size):
+            self._z[k] = self._slopes[k] * x + self._offsets[k]
+            self._e[k] = exp(-abs(self._z[k]))
+
+    def _mean(self):
+        """The prediction where `_look` has looked."""
         k: cython.Py_ssize_t
         p: cython.double = 0.0
         for k in range(self.size):
-            p += self._weights[k] * sigmoid(self._slopes[k] * x + self._offsets[k])
+            p += self._weights[k] * ((1.0 if self._z[k] >= 0.0 else self._e[k]) / (1.0 + self._e[k]))
         return p if p < 1.0 else 1.0
+
+    def _log_of(self, k, y):
+        """The log-probability of the label y under a calibrator where `_look` has looked."""
+        z: cython.double = self._z[k] if y > 0.0 else -self._z[k]
+        return (0.0 if z >= 0.0 else z) - log1p(self._e[k])
 
     def step(self, x, y, w):
         """One step on the label y at x, with weight w; then the jump."""
+        self._look(x)
+        self._learn(y, w)
+
+    def _learn(self, y, w):
+        """The step where `_look` has looked."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        z: cython.double
-        score: cython.double = log_sigmoid(x if y > 0.0 else -x)
+        score: cython.double = self._log_of(0, y)
         best: cython.double = 0.0  # the log gain of the score relative to itself
         for k in range(self.size):
-            z = self._slopes[k] * x + self._offsets[k]
-            self._gains[k] = w * (log_sigmoid(z if y > 0.0 else -z) - score)
+            self._gains[k] = w * (self._log_of(k, y) - score) if k else 0.0
             if self._gains[k] > best and self._shares[0, k] > 0.0:  # before the first jump only the score has weight
                 best = self._gains[k]
         for k in range(self.size):
@@ -228,6 +258,30 @@ class Jumper(FixedShare):
             self._log_wealth[j] += best + log(self._pay(j))
         self.weight += w
         self._weigh()
+
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step.
+
+        It runs without the GIL.
+        """
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = x.shape[0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            for i in range(n):
+                self._look(x[i])
+                if predicts:
+                    predictions[i] = self._mean()
+                if w[i] > 0.0:
+                    self._learn(y[i], w[i])
 
     def state(self):
         """[V, R, weight learned] as plain data, for `load`."""

@@ -223,18 +223,23 @@ class HullTree(Search):
 
     def revert(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Remove an earlier update. Returns 0, or 1 and no change if the tree cannot contain it."""
-        score, w, positive = self._placed(score), float(w), float(positive)
-        if not self._holds(score, w, positive, count):
-            return 1
-        self._set_change(score, -w, -positive, -count, True)
-        if self._exact and not (whole(w) and whole(positive)):
+        return 0 if self._take_back(self._placed(score), float(w), float(positive), count) else 1
+
+    @cython.cfunc
+    def _take_back(
+        self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong
+    ) -> cython.bint:
+        if not self._holds(score, w, p, count):
+            return False
+        self._set_change(score, -w, -p, -count, True)
+        if self._exact and not (whole(w) and whole(p)):
             self._set_exact(False)
         self._count -= count
         self._root = self._apply(self._root)
         if self._root is None:  # without observations no rounding error remains
             self._heaviest = 0.0
             self._set_exact(True)
-        return 0
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -663,6 +668,58 @@ class HullTree(Search):
         for i in range(len(x)):
             values[i] = self._isotonic(float(x[i]))
         return found
+
+    @cython.locals(i=cython.Py_ssize_t, number=cython.Py_ssize_t, weight=cython.double, score=cython.double)
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        unit: cython.const[cython.double][:],
+        leaving_x: cython.const[cython.double][::1],
+        leaving_y: cython.const[cython.double][::1],
+        leaving_w: cython.const[cython.double][::1],
+        room: cython.Py_ssize_t,
+        lower: cython.double[::1],
+        upper: cython.double[::1],
+    ):
+        """For each row, write `interval` with the weight `unit` and then add the row, if its weight is above 0.
+
+        Where `upper` is empty, `isotonic` is written to `lower`. Scores are those of places: on a grid, centres. After
+        each row added beyond `room`, the next of those leaving is removed.
+        """
+        n: cython.Py_ssize_t = x.shape[0]
+        intervals: cython.bint = upper.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] == unit.shape[0] == lower.shape[0] or upper.shape[0] not in (0, n):
+            raise ValueError("lengths differ")
+        number = 0
+        for i in range(n):
+            score = x[i] + 0.0
+            if not intervals:
+                lower[i] = self._isotonic(score)
+            elif self._root is None:
+                lower[i], upper[i] = 0.0, 1.0
+            else:
+                weight = min(unit[i], _HEAVIEST)
+                lower[i] = self._lower_at(score, weight)
+                upper[i] = max(lower[i], self._upper(weight))
+            if w[i] > 0.0:
+                self._add(score, float(w[i]), float(w[i]) * float(y[i]), 1)
+                number += 1
+                if number > room:
+                    self._leave(leaving_x, leaving_y, leaving_w, number - room - 1)
+
+    @cython.cfunc
+    def _leave(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][::1],
+        i: cython.Py_ssize_t,
+    ):
+        """Remove row i."""
+        if i >= x.shape[0] or not self._take_back(float(x[i]) + 0.0, float(w[i]), float(w[i]) * float(y[i]), 1):
+            raise ValueError(f"row {i} of what leaves is not held")
 
     @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count, heaviest=0.0):

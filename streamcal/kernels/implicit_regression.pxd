@@ -11,17 +11,16 @@ cdef class ForgettingRegression:
     cdef double _pace
     cdef const double[::1] _root  # √λ
     cdef const double[::1] _precision
+    cdef const double[:, ::1] _kept  # of each entry of A at a step
     cdef const double[:, ::1] _renewed  # S A₀ S
     cdef double[::1] _theta
     cdef double[:, ::1] _a
-    cdef double[:, ::1] _l
+    cdef double[:, ::1] _l  # what A is factorised into
     cdef double[::1] _f  # φ, of the step being made
     cdef double[::1] _g  # A⁻¹φ, likewise
 
     cpdef double predict(self, const double[::1] phi, double ahead) noexcept
     cpdef learn(self, const double[::1] phi, double y, double w)
-    cdef void _forget(self) noexcept
-    cdef void _solve(self) noexcept
 
 @cython.final
 cdef class Correction:

@@ -16,8 +16,13 @@ Fields and C signatures are in `implicit_regression.pxd`, for other kernels.
 import cython
 
 if not cython.compiled:
+    import math
+
     from streamcal.kernels.logistic import sigmoid
+
+    exp = math.exp
 else:
+    from cython.cimports.libc.math import exp
     from cython.cimports.streamcal.kernels.logistic import sigmoid
 
 import numpy as np
@@ -28,10 +33,14 @@ HEAVIEST = cython.declare(cython.double, 1e6)
 """Larger weights of observations are clipped to this in a regression, for numerical accuracy."""
 PIVOT = cython.declare(cython.double, 1e-9)
 """A pivot below this fraction of its diagonal is rounding error: A is at least A₀, and grows by at most 1e6 a step."""
+LARGEST_SIZE = cython.declare(cython.Py_ssize_t, 64)
+"""Coordinates of a regression, at most."""
 STEPS = cython.declare(cython.int, 100)
 """Newton steps towards the root of an equation, halvings of its bracket where they do not shrink; 5 as a rule."""
-ROUNDING = cython.declare(cython.double, 1e-12)
-"""The iteration ends at a step as small as this, relative to the root if that is large."""
+ROUNDING = cython.declare(cython.double, 1e-15)
+"""The iteration ends where what a Newton step leaves is as small as this, relative to the root if that is large."""
+CURVED = cython.declare(cython.double, 0.05)
+"""Half of the largest second derivative of σ, rounded up: .0963/2."""
 
 
 def clamped(z):
@@ -49,6 +58,7 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
     high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
     excess: cython.double
     step: cython.double
+    left: cython.double  # a bound on the distance from the root
     last: cython.double = 2.0 * (high - low)
     for _ in range(STEPS):
         p = sigmoid(m)
@@ -58,13 +68,126 @@ def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.do
         else:
             low = m
         step = -excess / (1.0 + c * p * (1.0 - p))
+        left = CURVED * c * step * step  # by Taylor: the derivative is at least 1
         if not low <= m + step <= high or abs(step) > 0.5 * last:
             step = 0.5 * (low + high) - m
+            left = abs(step)
         m += step
         last = abs(step)
-        if last <= ROUNDING * max(1.0, abs(m)):
+        if left <= ROUNDING * max(1.0, abs(m)):
             break
     return m
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _variance(z: cython.double) -> cython.double:
+    """σ(z)(1 − σ(z))."""
+    e: cython.double = exp(-abs(z))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+# Arrays are passed to these functions rather than read from fields: the compiler then knows that they do not move.
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _decay(
+    a: cython.double[:, ::1], kept: cython.const[cython.double][:, ::1], renewed: cython.const[cython.double][:, ::1]
+) -> cython.void:
+    """A ← ΛAΛ + SA₀S."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    for j in range(a.shape[0]):
+        for k in range(a.shape[0]):
+            a[j, k] = kept[j, k] * a[j, k] + renewed[j, k]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _move(
+    theta: cython.double[::1],
+    a: cython.double[:, ::1],
+    trends: cython.Py_ssize_t,
+    d: cython.Py_ssize_t,
+    pace: cython.double,
+) -> cython.void:
+    """Move the first coordinates by their velocities, which come after d others, and A with them."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    for k in range(trends):
+        theta[k] += pace * theta[d + k]
+    for k in range(trends):
+        for j in range(a.shape[0]):
+            a[j, d + k] -= pace * a[j, k]
+    for k in range(trends):
+        for j in range(a.shape[0]):
+            a[d + k, j] -= pace * a[k, j]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _solve(
+    a: cython.const[cython.double][:, ::1],
+    f: cython.const[cython.double][::1],
+    l: cython.double[:, ::1],  # noqa: E741
+    g: cython.double[::1],
+) -> cython.void:
+    """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of D Lᵀ are stored in `l`, with 1/D before them. O(size³/6).
+
+    Each row takes what the rows before it give, four at a time, in `row`.
+    """
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    n: cython.Py_ssize_t = a.shape[0]
+    row = cython.declare(cython.double[64])  # `LARGEST_SIZE`
+    one: cython.double
+    p0: cython.double
+    p1: cython.double
+    p2: cython.double
+    p3: cython.double
+    for i in range(n):
+        for j in range(i, n):
+            row[j] = a[i, j]
+        one = f[i] if i < f.shape[0] else 0.0
+        for k in range(0, i - 3, 4):
+            p0 = l[k, 1 + i] * l[k, 0]
+            p1 = l[k + 1, 1 + i] * l[k + 1, 0]
+            p2 = l[k + 2, 1 + i] * l[k + 2, 0]
+            p3 = l[k + 3, 1 + i] * l[k + 3, 0]
+            for j in range(i, n):
+                row[j] = row[j] - p0 * l[k, 1 + j] - p1 * l[k + 1, 1 + j] - p2 * l[k + 2, 1 + j] - p3 * l[k + 3, 1 + j]
+            one = one - p0 * g[k] - p1 * g[k + 1] - p2 * g[k + 2] - p3 * g[k + 3]
+        for k in range(i - i % 4, i):
+            p0 = l[k, 1 + i] * l[k, 0]
+            for j in range(i, n):
+                row[j] -= p0 * l[k, 1 + j]
+            one -= p0 * g[k]
+        row[i] = max(row[i], PIVOT * a[i, i])
+        for j in range(i, n):
+            l[i, 1 + j] = row[j]
+        l[i, 0] = 1.0 / row[i]
+        g[i] = one
+    for i in range(n - 1, -1, -1):
+        one = g[i]
+        for k in range(i + 1, n):
+            one -= l[i, 1 + k] * g[k]
+        g[i] = one * l[i, 0]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _curve(a: cython.double[:, ::1], f: cython.const[cython.double][::1], h: cython.double) -> cython.void:
+    """A ← A + h·φφᵀ."""
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    one: cython.double
+    for j in range(f.shape[0]):
+        one = h * f[j]
+        for k in range(f.shape[0]):
+            a[j, k] += one * f[k]
 
 
 @cython.cclass
@@ -93,6 +216,8 @@ class ForgettingRegression:
 
     def __init__(self, places, keep, precision, start, trends: cython.Py_ssize_t = 0, pace: cython.double = 0.0):
         self.size = len(keep)
+        if self.size > LARGEST_SIZE:
+            raise ValueError(f"a regression of {self.size} coordinates is larger than {LARGEST_SIZE}")
         self._features = len(places)
         self._places = np.array(places, dtype=np.intp)
         self._trends = trends
@@ -101,7 +226,7 @@ class ForgettingRegression:
         self._precision = np.array(precision, dtype=np.float64)
         self._theta = np.array(start, dtype=np.float64)
         self._begin(np.diag(self._precision))
-        self._l = np.zeros((self.size, self.size))
+        self._l = np.zeros((self.size, 1 + self.size))
         self._f = np.zeros(self._features)
         self._g = np.zeros(self.size)
 
@@ -117,90 +242,31 @@ class ForgettingRegression:
 
     def learn(self, phi, y, w):
         """One step on the label y at these features, of weight w."""
-        j: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        a: cython.double[:, ::1] = self._a
-        f: cython.double[::1] = self._f
-        g: cython.double[::1] = self._g
-        z: cython.double = self.predict(phi, 0.0)
+        z: cython.double
         m: cython.double
         v: cython.double = 0.0
-        h: cython.double
         w = min(w, HEAVIEST)
         for k in range(self._features):
-            f[k] = phi[self._places[k]]
-        self._forget()
-        self._solve()
+            self._f[k] = phi[self._places[k]]
+        _decay(self._a, self._kept, self._renewed)
+        if self._trends > 0:
+            _move(self._theta, self._a, self._trends, self._features, self._pace)
+        _solve(self._a, self._f, self._l, self._g)
+        z = self.predict(phi, 0.0)
         for k in range(self._features):
-            v += f[k] * g[k]
+            v += self._f[k] * self._g[k]
         if v <= 0.0:  # only if every feature is 0
             return
-        if self._trends > 0:
-            z = self.predict(phi, 0.0)  # coordinates with a velocity have moved
         m = _implicit(z, v * w, y)
         for k in range(self.size):
-            self._theta[k] += g[k] * ((m - z) / v)
-        h = w * sigmoid(m) * sigmoid(-m)
-        for j in range(self._features):
-            z = h * f[j]
-            for k in range(self._features):
-                a[j, k] += z * f[k]
-
-    def _forget(self):
-        """Decay A towards A₀, and move the coordinates that have a velocity."""
-        j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        n: cython.Py_ssize_t = self.size
-        d: cython.Py_ssize_t = self._features
-        a: cython.double[:, ::1] = self._a
-        root: cython.const[cython.double][::1] = self._root
-        renewed: cython.const[cython.double][:, ::1] = self._renewed
-        one: cython.double
-        for j in range(n):
-            one = root[j]
-            for k in range(n):
-                a[j, k] = one * root[k] * a[j, k] + renewed[j, k]
-        for k in range(self._trends):
-            self._theta[k] += self._pace * self._theta[d + k]
-        for k in range(self._trends):
-            for j in range(n):
-                a[j, d + k] -= self._pace * a[j, k]
-        for k in range(self._trends):
-            for j in range(n):
-                a[d + k, j] -= self._pace * a[k, j]
-
-    def _solve(self):
-        """g ← A⁻¹(f, 0) by A = L D Lᵀ; the rows of Lᵀ and the pivots D are stored in `_l`. O(size³/6), row by row."""
-        i: cython.Py_ssize_t
-        j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        n: cython.Py_ssize_t = self.size
-        a: cython.double[:, ::1] = self._a
-        l: cython.double[:, ::1] = self._l  # noqa: E741
-        g: cython.double[::1] = self._g
-        one: cython.double
-        pivot: cython.double
-        for i in range(n):
-            for j in range(i, n):
-                l[i, j] = a[i, j]
-            g[i] = self._f[i] if i < self._features else 0.0
-        for k in range(n):
-            l[k, k] = max(l[k, k], PIVOT * a[k, k])
-            pivot = 1.0 / l[k, k]
-            for i in range(k + 1, n):
-                one = l[k, i] * pivot
-                for j in range(i, n):
-                    l[i, j] -= one * l[k, j]
-                g[i] -= one * g[k]
-        for i in range(n - 1, -1, -1):
-            one = g[i]
-            for k in range(i + 1, n):
-                one -= l[i, k] * g[k]
-            g[i] = one / l[i, i]
+            self._theta[k] += self._g[k] * ((m - z) / v)
+        _curve(self._a, self._f, w * _variance(m))
 
     def _begin(self, prior):
         """Set A₀, and A to A₀."""
         fade = np.sqrt(1.0 - np.square(self._root))
+        self._kept = np.outer(self._root, self._root)
         self._renewed = prior * np.outer(fade, fade)
         self._a = prior
 
@@ -282,6 +348,8 @@ class Correction:
         part: cython.double
         v: cython.double
         m: cython.double
+        h: cython.double
+        step: cython.double
         w = min(w, HEAVIEST)
         z += self.at(x)
         for k in range(first, last + 1):
@@ -289,10 +357,12 @@ class Correction:
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
         m = _implicit(z, v * w, y)
+        h = w * _variance(m)
+        step = (m - z) / v
         for k in range(first, last + 1):
             part = self._kernel(k, x)
-            self._curve[k] += part / self._curvature[k] * ((m - z) / v)
-            self._curvature[k] += part * w * sigmoid(m) * sigmoid(-m)
+            self._curve[k] += part / self._curvature[k] * step
+            self._curvature[k] += part * h
 
     def state(self):
         """[the curve, its curvature] as plain data, for `load`."""

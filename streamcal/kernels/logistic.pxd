@@ -1,3 +1,3 @@
-cpdef double logit(double p) noexcept
-cpdef double sigmoid(double z) noexcept
-cpdef double log_sigmoid(double z) noexcept
+cpdef double logit(double p) noexcept nogil
+cpdef double sigmoid(double z) noexcept nogil
+cpdef double log_sigmoid(double z) noexcept nogil

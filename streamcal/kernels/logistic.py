@@ -15,6 +15,7 @@ import numpy as np
 
 
 @cython.ccall
+@cython.nogil
 @cython.exceptval(check=False)
 def logit(p: cython.double) -> cython.double:
     """log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
@@ -26,6 +27,7 @@ def logit(p: cython.double) -> cython.double:
 
 
 @cython.ccall
+@cython.nogil
 @cython.exceptval(check=False)
 def sigmoid(z: cython.double) -> cython.double:
     """1 / (1 + exp(−z)), without overflow."""
@@ -37,6 +39,7 @@ def sigmoid(z: cython.double) -> cython.double:
 
 
 @cython.ccall
+@cython.nogil
 @cython.exceptval(check=False)
 def log_sigmoid(z: cython.double) -> cython.double:
     """log(1 / (1 + exp(−z))), without overflow or cancellation."""

@@ -14,14 +14,12 @@ if not cython.compiled:
 
     from streamcal.kernels.fixed_share import FixedShare
     from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
-    from streamcal.kernels.logistic import log_sigmoid
 
-    nan = math.nan
+    exp, log1p = math.exp, math.log1p
 else:
-    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.libc.math import exp, log1p
     from cython.cimports.streamcal.kernels.fixed_share import FixedShare
     from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
-    from cython.cimports.streamcal.kernels.logistic import log_sigmoid
 
 import numpy as np
 
@@ -120,9 +118,15 @@ class Mixture:
     _by_forecast: Correction
     _corrected: FixedShare
     _unit: cython.double
-    _features: cython.double[:, ::1]  # of the stack, at the left knot and at the right one; so are the next two
-    _second: cython.double[:, ::1]  # the components of the second mixture
+    # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
+    _first: cython.double[:, ::1]
+    _second: cython.double[:, ::1]
     _third: cython.double[:, ::1]
+    _first_odds: cython.double[:, ::1]
+    _second_odds: cython.double[:, ::1]
+    _third_odds: cython.double[:, ::1]
+    _features: cython.double[:, ::1]
+    _knot: cython.Py_ssize_t
 
     def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
         self._experts = experts
@@ -136,73 +140,87 @@ class Mixture:
             raise ValueError("the mixtures are of two and of three forecasts upon the first, and of as many rows")
         if stack.size != experts.size + 2:
             raise ValueError(f"expected a stack on {experts.size + 2} features, not {stack.size}")
+        self._first, self._second, self._third = (np.zeros((2, size)) for size in (experts.size, 2, 3))
+        self._first_odds, self._second_odds, self._third_odds = (np.ones((2, size)) for size in (experts.size, 2, 3))
         self._features = np.zeros((2, experts.size + 2))
-        self._second = np.zeros((2, 2))
-        self._third = np.zeros((2, 3))
+        self._knot = 0
+
+    @cython.ccall
+    def show(
+        self,
+        left: cython.const[cython.double][::1],
+        right: cython.const[cython.double][::1],
+        knot: cython.Py_ssize_t,
+    ):
+        """Take the log-odds of the experts at a knot and at the next, each of shape (K,), for `at` and `assess`.
+
+        `ValueError` if there are more or fewer. To be called again after `learn`.
+        """
+        if not left.shape[0] == right.shape[0] == self._experts.size:
+            raise ValueError(f"expected {self._experts.size} forecasts, not {left.shape[0]} and {right.shape[0]}")
+        self._knot = knot
+        self._fill(0, left)
+        self._fill(1, right)
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _fill(
-        self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t
-    ) -> cython.void:
-        """Set the features of the stack, and the components of the second and third mixture, at a knot."""
+    def _fill(self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1]) -> cython.void:
+        """Set the components of all mixtures, and the features of the stack, at a knot."""
         k: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
-        middle: cython.double = self._experts.mean(z)
+        middle: cython.double
+        for k in range(count):
+            self._first[side, k] = z[k]
+        _odds(self._first[side], self._first_odds[side])
+        middle = self._experts.mean_of(self._first_odds[side])
         self._features[side, 0] = middle
         for k in range(count):
             self._features[side, 1 + k] = z[k] - middle
         self._features[side, count + 1] = 1.0
         self._second[side, FIRST_MIXTURE] = middle
         self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0))
-        middle = clamped(self._stacked.mean(self._second[side]))
+        _odds(self._second[side], self._second_odds[side])
+        middle = clamped(self._stacked.mean_of(self._second_odds[side]))
         self._third[side, SECOND_MIXTURE] = middle
-        self._third[side, BY_SCORE] = clamped(middle + self._by_score.at(knot / self._unit - LARGEST))
+        self._third[side, BY_SCORE] = clamped(middle + self._by_score.at((self._knot + side) / self._unit - LARGEST))
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle))
+        _odds(self._third[side], self._third_odds[side])
 
     @cython.ccall
     @cython.exceptval(check=False)
-    def blend(self, z: cython.const[cython.double][::1], knot: cython.Py_ssize_t) -> cython.double:
-        """The log-odds of the third mixture at a knot, those of the experts being z, shape (K,); else NaN."""
-        if z.shape[0] != self._experts.size:
-            return nan
-        self._fill(0, z, knot)
-        return self._corrected.mean(self._third[0])
+    def at(self, share: cython.double) -> cython.double:
+        """The log-odds of the third mixture at the fraction `share` between the two knots."""
+        left: cython.double = self._corrected.mean_of(self._third_odds[0])
+        if share == 0.0:
+            return left
+        return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
 
     @cython.ccall
     def assess(
-        self,
-        left: cython.const[cython.double][::1],
-        right: cython.const[cython.double][::1],
-        knot: cython.Py_ssize_t,
-        share: cython.double,
-        y: cython.double,
-        w: cython.double,
+        self, share: cython.double, y: cython.double, w: cython.double, spent: Assessment | None = None
     ) -> Assessment:
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
 
-        The score is at the fraction `share` between two knots; `left` and `right` are the log-odds of the experts at
-        these knots. The loss at the score is the mean of the losses there, with weights 1 − `share` and `share`.
+        The score is at the fraction `share` between the two knots. The loss at the score is the mean of the losses
+        there, with weights 1 − `share` and `share`. An assessment that was learned, `spent`, is written over.
         """
         k: cython.Py_ssize_t
-        if not left.shape[0] == right.shape[0] == self._experts.size:
-            raise ValueError(f"expected {self._experts.size} forecasts, not {left.shape[0]} and {right.shape[0]}")
-        found: Assessment = Assessment(self._experts.size, self._experts.rows)
-        self._fill(0, left, knot)
-        self._fill(1, right, knot + 1)
+        found: Assessment = Assessment(self._experts.size, self._experts.rows) if spent is None else spent
+        if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
+            raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         found.y = y
         found.w = w
-        found.place = knot + share
+        found.place = self._knot + share
         found.second = self._third[0, SECOND_MIXTURE] + share * (
             self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
         )
         for k in range(self._stack.size):
             found.features[k] = self._features[0, k] + share * (self._features[1, k] - self._features[0, k])
-        _gain(left, right, share, y, found.experts)
+        _gain(self._first, self._first_odds, share, y, found.experts)
         self._experts.assess(found.experts, found.expert_rows)
-        _gain(self._second[0], self._second[1], share, y, found.stacked)
+        _gain(self._second, self._second_odds, share, y, found.stacked)
         self._stacked.assess(found.stacked, found.stacked_rows)
-        _gain(self._third[0], self._third[1], share, y, found.corrected)
+        _gain(self._third, self._third_odds, share, y, found.corrected)
         self._corrected.assess(found.corrected, found.corrected_rows)
         return found
 
@@ -248,15 +266,29 @@ class Mixture:
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def _odds(z: cython.const[cython.double][::1], out: cython.double[::1]) -> cython.void:
+    """Set `out` to exp(−z)."""
+    k: cython.Py_ssize_t
+    for k in range(z.shape[0]):
+        out[k] = exp(-z[k])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def _gain(
-    left: cython.const[cython.double][::1],
-    right: cython.const[cython.double][::1],
+    z: cython.const[cython.double][:, ::1],
+    odds: cython.const[cython.double][:, ::1],
     share: cython.double,
     y: cython.double,
     out: cython.double[::1],
 ) -> cython.void:
-    """Set `out` to the log-probabilities of y under the forecasts, linear between the two knots."""
+    """Set `out` to the log-probabilities of y under the forecasts, linear between the two knots.
+
+    log σ(z) = −log(1 + exp(−z)), and log σ(−z) = log σ(z) − z; z lies within ±16, where neither loses more than 1e-15.
+    """
     k: cython.Py_ssize_t
-    sign: cython.double = 1.0 if y > 0.0 else -1.0
-    for k in range(left.shape[0]):
-        out[k] = (1.0 - share) * log_sigmoid(sign * left[k]) + share * log_sigmoid(sign * right[k])
+    negative: cython.double = 1.0 if y <= 0.0 else 0.0
+    for k in range(out.shape[0]):
+        out[k] = -(1.0 - share) * (log1p(odds[0, k]) + negative * z[0, k])
+        if share > 0.0:
+            out[k] -= share * (log1p(odds[1, k]) + negative * z[1, k])

@@ -58,6 +58,7 @@ ACCEPTED_RESIDUAL = cython.declare(cython.double, 1e-8)
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _accumulate_gram(
     sums: cython.double[::1], scaled: cython.double[::1], binomial: cython.double[::1], m: cython.Py_ssize_t
@@ -74,6 +75,7 @@ def _accumulate_gram(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _add_row(
     y: cython.double[::1], a: cython.double, matrix: cython.double[::1], j: cython.Py_ssize_t, m: cython.Py_ssize_t
@@ -85,6 +87,7 @@ def _add_row(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _eliminate(
     factor: cython.double[::1], i: cython.Py_ssize_t, size: cython.Py_ssize_t, m: cython.Py_ssize_t
@@ -101,6 +104,7 @@ def _eliminate(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _substitute(
     x: cython.double[::1], factor: cython.double[::1], size: cython.Py_ssize_t, m: cython.Py_ssize_t
@@ -120,6 +124,7 @@ def _substitute(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _sum_rows(
     hessian: cython.double[::1],
@@ -142,38 +147,9 @@ class MonotoneQP:
     """Solver for one degree. `solve` returns a status; the solution is in `coefficients`, its KKT residual in `kkt`.
 
     A solve that fails leaves the coefficients of the last solution (0 before the first) as they are. Between solves the
-    kernel keeps the active set (`active_set`), a warm start that does not change the solution.
+    kernel keeps the active set (`active_set`), a warm start that does not change the solution. Fields and C signatures
+    are in `monotone_qp.pxd`.
     """
-
-    degree = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    ridge = cython.declare(cython.double, visibility="readonly")
-    coefficients = cython.declare(object, visibility="readonly")
-    kkt = cython.declare(cython.double, visibility="readonly")
-    iterations = cython.declare(cython.int, visibility="readonly")
-    _moments: cython.const[cython.double][::1]
-    _cross: cython.const[cython.double][::1]
-    _m: cython.Py_ssize_t  # n + 1
-    _size: cython.Py_ssize_t  # of F
-    _full: cython.bint
-    _multiplier: cython.double  # λ
-    _smallest: cython.double  # pivot of the factor, as a fraction of its diagonal
-    _c: cython.double[::1]
-    _d: cython.double[::1]
-    _g: cython.double[::1]
-    _slope: cython.double[::1]
-    _target: cython.double[::1]  # minimum over F, its entries in the order of F
-    _residual: cython.double[::1]
-    _unit: cython.double[::1]  # H_FF⁻¹ 1
-    _scaled: cython.double[::1]
-    _binomial: cython.double[::1]
-    _inverse: cython.double[::1]
-    _sums: cython.double[::1]  # the matrices lie flat, row after row
-    _hessian: cython.double[::1]
-    _factor: cython.double[::1]
-    _free: cython.Py_ssize_t[::1]  # F
-    _is_free: cython.char[::1]
-    _known: cython.char[::1]  # rows of H formed in this solve
-    _barred: cython.char[::1]  # dropped without progress since then: may not re-enter at once
 
     def __init__(self, degree: cython.Py_ssize_t, ridge: cython.double = RIDGE):
         if not 1 <= degree <= MAX_DEGREE:
@@ -230,6 +206,9 @@ class MonotoneQP:
             )
         self._moments, self._cross = moments, cross
 
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
     def solve_watched(self, weight: cython.double) -> cython.int:
         """`solve` for the current content of the arrays given to `watch`."""
         m = self._m
@@ -252,6 +231,8 @@ class MonotoneQP:
         return self._solve_from_active_set()
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _give_up(self, status: cython.int) -> cython.int:
         """No solution: the coefficients stay those of the last one, and the next solve is a cold start."""
         for j in range(self._m):
@@ -262,6 +243,8 @@ class MonotoneQP:
         return status
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _solve_from_active_set(self) -> cython.int:
         """Iterate, once more from the empty set if that does not converge, and write the coefficients if it does."""
         status = self._iterate()
@@ -279,6 +262,8 @@ class MonotoneQP:
         return status
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _iterate(self) -> cython.int:
         self.iterations = 0
         self._shrink_to_feasible()
@@ -292,6 +277,7 @@ class MonotoneQP:
         return _SOLVED
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _shrink_to_feasible(self) -> cython.void:
         """Drop from F the negative variables, and hold Σd = 1 if the sum exceeds 1, until neither happens."""
@@ -314,6 +300,7 @@ class MonotoneQP:
             self._d[self._free[k]] = self._target[k]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _price(self) -> cython.Py_ssize_t:
         """Slope and KKT residual at d. Returns the index that enters F, −1 to release Σd = 1, or −2 at the optimum."""
@@ -342,6 +329,7 @@ class MonotoneQP:
         return best
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _exchange(self, entering: cython.Py_ssize_t) -> cython.void:
         """Add an index to F (or, with −1, release Σd = 1), then move to the minimum on F.
@@ -389,6 +377,7 @@ class MonotoneQP:
                 self._barred[j] = 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _solve_on_free(self) -> cython.void:
         """The minimum over F, with Σd = 1 if full, into `_target` and `_multiplier`; drops dependent columns."""
@@ -410,6 +399,7 @@ class MonotoneQP:
             self._correct(self._measure_residual())
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _know_rows(self) -> cython.void:
         """Compute the rows of H that F needs and this solve has not computed yet."""
@@ -422,6 +412,7 @@ class MonotoneQP:
         _sum_rows(self._hessian, self._sums, self._free, self._size, self._m)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _factorise(self) -> cython.bint:
         """List F and factor H_FF; False if an index depends on those before it, and has been dropped from F."""
@@ -450,6 +441,7 @@ class MonotoneQP:
         return True
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _correct(self, missing: cython.double) -> cython.void:
         """Add to `_target` the solution of H_FF x = `_residual`, with Σx = missing if full."""
@@ -466,6 +458,7 @@ class MonotoneQP:
             self._target[k] += self._residual[k] - excess * self._unit[k]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _measure_residual(self) -> cython.double:
         """`_residual` = g − λ − H_FF target; returns 1 − Σ target."""

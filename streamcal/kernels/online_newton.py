@@ -31,22 +31,26 @@ BISECTIONS = cython.declare(cython.int, 2200)
 bracket contains no further double: usually within 100, but after heavy weights the initial bracket is wide."""
 
 
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def log_odds(s: cython.double, limit: cython.double) -> cython.double:
+    """The log-odds of a score in [0, 1], clamped to ±limit."""
+    x: cython.double
+    if s <= 0.0:
+        return -limit
+    if s >= 1.0:
+        return limit
+    x = log(s) - log1p(-s)
+    return -limit if x < -limit else limit if x > limit else x
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _fast_score(score: object, limit: cython.double) -> cython.double:
     """The log-odds of a float in [0, 1], clamped to ±limit; NaN for anything else."""
-    s: cython.double
-    x: cython.double
-    if not fast_score(score, 0.0, 1.0):
-        return nan
-    s = score
-    if s == 0.0:
-        return -limit
-    if s == 1.0:
-        return limit
-    x = log(s) - log1p(-s)
-    return -limit if x < -limit else limit if x > limit else x
+    return log_odds(score, limit) if fast_score(score, 0.0, 1.0) else nan
 
 
 @cython.cfunc
@@ -67,6 +71,7 @@ def _fast_observation(score: object, y: object, w: object, limit: cython.double)
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _set_features(size: cython.Py_ssize_t, x: cython.double, z: cython.p_double) -> cython.void:
     """Set z at the log-odds x of a score s.
@@ -86,6 +91,7 @@ def _set_features(size: cython.Py_ssize_t, x: cython.double, z: cython.p_double)
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_double) -> cython.double:
     """σ(θ·z)."""
@@ -102,6 +108,7 @@ def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_dou
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, v: cython.p_double) -> cython.void:  # noqa: E741
     """A ← A + v vᵀ; v is overwritten."""
@@ -124,6 +131,7 @@ def _add_outer(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, 
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _add_identity(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_double, c: cython.double) -> cython.void:  # noqa: E741
     """A ← A + c·I."""
@@ -140,6 +148,7 @@ def _add_identity(size: cython.Py_ssize_t, d: cython.p_double, l: cython.p_doubl
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _solve(
     size: cython.Py_ssize_t,
@@ -167,6 +176,7 @@ def _solve(
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _squared_norm(size: cython.Py_ssize_t, v: cython.p_double) -> cython.double:
     """v·v."""
@@ -200,19 +210,9 @@ class OnlineNewton:
     Notes
     -----
     O(1). `predict_fast` and `learn_fast` are the fast path: they take unchecked arguments, and return NaN or False,
-    without a change, for types and values that need the full checks.
+    without a change, for types and values that need the full checks. `stream` runs without the GIL. Fields and C
+    signatures are in `online_newton.pxd`.
     """
-
-    weight = cython.declare(cython.double, visibility="readonly")
-    _size: cython.Py_ssize_t
-    _gamma: cython.double
-    _initial: cython.double
-    _radius: cython.double
-    _discount: cython.double
-    _limit: cython.double
-    _theta: cython.double[3]
-    _d: cython.double[3]
-    _l: cython.double[3]
 
     def __init__(
         self,
@@ -249,36 +249,53 @@ class OnlineNewton:
         return True
 
     @cython.ccall
+    @cython.nogil
     @cython.exceptval(check=False)
     def predict(self, x: cython.double) -> cython.double:
         """σ(θ·z) at the log-odds x."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
+        return self._forecast(x, z)
+
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """One step on the label y at the log-odds x, of weight w."""
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        p: cython.double = self._forecast(x, z)
+        self._learn(z, p, y, w)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _forecast(self, x: cython.double, z: cython.p_double) -> cython.double:
+        """Set z, and return σ(θ·z)."""
         if self._size == 2:
             _set_features(2, x, z)
             return _sigmoid_of(2, self._theta, z)
         _set_features(3, x, z)
         return _sigmoid_of(3, self._theta, z)
 
-    @cython.ccall
-    def step(self, x: cython.double, y: cython.double, w: cython.double):
-        """One step on the label y at the log-odds x, of weight w."""
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _learn(self, z: cython.p_double, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """One step on the label y at z, where p was forecast."""
         if self._size == 2:
-            self._step(2, x, y, w)
+            self._step(2, z, w * (p - y), w)
         else:
-            self._step(3, x, y, w)
+            self._step(3, z, w * (p - y), w)
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
-    def _step(self, size: cython.Py_ssize_t, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+    def _step(self, size: cython.Py_ssize_t, z: cython.p_double, error: cython.double, w: cython.double) -> cython.void:
+        """One step of weight w, of the gradient error·z."""
         k: cython.Py_ssize_t
-        z: cython.double[3] = [0.0, 0.0, 0.0]
         g: cython.double[3] = [0.0, 0.0, 0.0]
         target: cython.double[3] = [0.0, 0.0, 0.0]
-        error: cython.double
         damping: cython.double
-        _set_features(size, x, z)
-        error = w * (_sigmoid_of(size, self._theta, z) - y)
         self.weight = self._discount * self.weight + w
         if self._discount < 1.0:
             for k in range(size):
@@ -298,6 +315,7 @@ class OnlineNewton:
             self._project(target)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _project(self, z: cython.p_double) -> cython.void:
         """Set θ to the point of the ball nearest to z in the norm of A: θ = z − λ (A + λI)⁻¹ z with |θ| = radius.
@@ -325,6 +343,7 @@ class OnlineNewton:
                 self._theta[k] = self._theta[k] * (self._radius / norm)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _pull(self, z: cython.p_double, multiplier: cython.double) -> cython.double:
         """Set θ to z − λ (A + λI)⁻¹ z; returns |θ|."""
@@ -339,6 +358,7 @@ class OnlineNewton:
         return sqrt(_squared_norm(self._size, self._theta))
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _trace(self) -> cython.double:
         """The sum of the diagonal of A, above its largest eigenvalue."""
@@ -352,6 +372,36 @@ class OnlineNewton:
                 entry = self._l[i * (i - 1) // 2 + j]
                 total += entry * entry * self._d[j]
         return total
+
+    def stream(
+        self,
+        scores: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `step` for each score in [0, 1]; none of weight 0.
+
+        The log-odds of the next score are computed before the step, whose operations wait for one another.
+        """
+        i: cython.Py_ssize_t
+        x: cython.double
+        p: cython.double
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        n: cython.Py_ssize_t = scores.shape[0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            x = log_odds(scores[0], self._limit) if n > 0 else 0.0
+            for i in range(n):
+                p = self._forecast(x, z)
+                if i + 1 < n:
+                    x = log_odds(scores[i + 1], self._limit)
+                if predicts:
+                    predictions[i] = p
+                if w[i] > 0.0:
+                    self._learn(z, p, y[i], w[i])
 
     def parameters(self):
         """θ, as a tuple."""

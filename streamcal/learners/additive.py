@@ -141,7 +141,7 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         if not none_is_zero(w):
             kept = w > 0.0
             x, y, w, t = x[kept], y[kept], w[kept], t[kept]
-        self._memory.require_times(t)  # before a first part is learned
+        self._require_times(t)  # before a first part is learned
         for part in self._refreshing.parts(len(x)):
             self._memory.learn_many(x[part], y[part], w[part], t[part])
             self._changed(len(x[part]))
@@ -163,6 +163,9 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
         self._changed(other._memory.count)
         self._note(other._noted)
         self._unsolved += other._unsolved
+
+    def _require_times(self, t: FloatArray) -> None:
+        self._memory.require_times(t)
 
     def _changed(self, number: int) -> None:
         """Count changed observations; the map is refreshed after every r-th."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -27,8 +28,8 @@ class Learner(ABC):
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
     class for methods of one score; `streamcal.fusion`, `.multiclass` and `.regression` have their own base classes.
     Each of these contracts declares the public methods with its kind of observation (`learn_one`, `learn_many`,
-    `unlearn_one`) and checks their arguments; what then happens to a checked observation is defined here, by
-    `AdditiveLearner` and by `SequentialLearner`.
+    `predict_learn_many`, `unlearn_one`) and checks their arguments; what then happens to a checked observation is
+    defined here, by `AdditiveLearner` and by `SequentialLearner`.
     """
 
     #: Its name in the lists of methods.
@@ -100,6 +101,20 @@ class Learner(ABC):
     @abstractmethod
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         """The times as an array of shape (size,), or an `InputError`."""
+
+    def _require_times(self, t: FloatArray) -> None:
+        """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
+        return None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """An error within leaves the learner as it was. O(size of the state): where no check sees all errors before."""
+        before = self._written()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = type(self)._from_written(before).__dict__
+            raise
 
     def merge(self, other: Self) -> None:
         """Add everything `other` has learned, as if both streams had been one; `other` is not changed."""
@@ -247,6 +262,15 @@ class Learner(ABC):
             reason = error if isinstance(error, StateError) else repr(error)
             raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
         return calibrator
+
+
+def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """What `predict(x, t)` says of each row before `learn(x, y, w, t)`; rows have been checked, (x, y, w, t) each."""
+    found = []
+    for row in rows:
+        found.append(predict(row[0], row[3]))
+        learn(*row)
+    return found
 
 
 def _fields(value: Any) -> dict[str, Any]:

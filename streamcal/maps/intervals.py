@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.maps.points import MERGES, POINTS
+from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, SCORED_POINTS, score_prior
+from streamcal.maps.portable import steps
 from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
@@ -22,7 +25,8 @@ from streamcal.statistics.grid import Grid
 
 class IntervalMap(RoundedMap):
     """Venn-Abers intervals: at and right of knots[i] the lower end is lower[i], at and left of it the upper end is
-    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that merges the two into one probability.
+    upper[i] (paper 003, §2, the vectors F⁰ and F¹). `point` names the rule that merges the two into one probability. A
+    rule that needs the score takes it as it is, also where a grid rounds the score for the interval.
     """
 
     kind = "interval"
@@ -42,7 +46,6 @@ class IntervalMap(RoundedMap):
         self.lower = frozen(np.concatenate(([0.0], lower)))
         self.upper = frozen(np.concatenate((upper, [1.0])))
         self.point = point
-        self._point = POINTS[point]
 
     def interval_at(self, x: float) -> tuple[float, float]:
         """The pair (p₀, p₁) at a coordinate."""
@@ -50,16 +53,21 @@ class IntervalMap(RoundedMap):
         return float(self.lower[bisect_right(self.knots, x)]), float(self.upper[bisect_left(self.knots, x)])
 
     def at(self, x: float) -> float:
-        low, high = self.interval_at(x)
-        return float(self._point(np.array([low]), np.array([high]))[0])
+        return point_at(self.point, self.scale, x, *self.interval_at(x))
+
+    def at_many(self, x: FloatArray) -> FloatArray:
+        return points_at(self.point, self.scale, x, *self.intervals_at(x)) if self._scored else super().at_many(x)
+
+    @property
+    def _scored(self) -> bool:
+        return self.point in SCORED_POINTS
 
     def intervals_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The pairs (p₀, p₁) at an array of coordinates."""
         return self._pairs_at(x if self.grid is None else self.grid.rounds(x))
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        values: FloatArray = self._point(*self._pairs_at(x))
-        return values
+        return points_at(self.point, self.scale, x, *self._pairs_at(x))
 
     def _pairs_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = self.lower[np.searchsorted(self.knots, x, side="right")]
@@ -69,14 +77,42 @@ class IntervalMap(RoundedMap):
         return self
 
     def _content(self) -> dict[str, Any]:
-        return {"point": self.point, **self._ends()}
+        ends = {"least": self._score_at(-math.inf), "greatest": self._score_at(math.inf)} if self._scored else {}
+        return {"point": self.point, **ends, **self._ends()}
+
+    def _score_at(self, x: float) -> float:
+        """The score, as a probability, at the coordinate nearest to x."""
+        nearest = min(max(x, self.scale.lo), self.scale.hi)
+        return min(max(self.scale.probability(nearest), LEAST_SCORE), 1.0 - LEAST_SCORE)
 
     def _scale_written(self) -> Scale:
         return scale_of_scores(self.scale)
 
     def _pieces(self) -> Pieces:
         """The pieces of the merged probability."""
-        return steps_of_points(self.scale, [self], lambda lower, upper: self._point(*lower, *upper))._pieces()
+        if not self._scored:
+            return steps_of_points(
+                self.scale, [self], lambda lower, upper: POINTS[self.point](*lower, *upper)
+            )._pieces()
+        ends = [steps_of_points(self.scale, [self], lambda *ends, which=which: ends[which][0]) for which in (0, 1)]
+        closed = [end._closed_left() for end in ends]
+        cuts = np.unique(np.concatenate([own for own, _ in closed]))
+        lower, upper = [steps(np.append(-math.inf, cuts), *end).tolist() for end in closed]
+        return cuts, [partial(self._piece, *pair) for pair in zip(lower, upper, strict=True)]
+
+    def _piece(self, lower: float, upper: float, x: str) -> str:
+        """SQL for `score_prior` where the interval is (lower, upper)."""
+        s, width, rest = self.scale.sql_probability(x), upper - lower, 1.0 - upper + lower
+        low, high = max(lower, LEAST_SCORE), min(upper, 1.0 - LEAST_SCORE)
+        p0, p1, d, other = map(sql.literal, (lower, upper, width, rest))
+        small = f"{p1} / ({other} + {d} / {s})"
+        large = f"({p0} * (1e0 - {s}) + {d} * {s}) / ({other} * (1e0 - {s}) + {d})"
+        inside = (
+            small if high <= 0.5 else large if low >= 0.5 else f"CASE WHEN {s} < 5e-1 THEN {small} ELSE {large} END"
+        )
+        below, above = (sql.literal(score_prior(lower, upper, end)) for end in (low, high))
+        outside = f"WHEN {s} <= {sql.literal(low)} THEN {below} WHEN {s} >= {sql.literal(high)} THEN {above}"
+        return f"CASE {outside} ELSE {inside} END"
 
     def _ends(self) -> dict[str, Any]:
         """Lower and upper ends as step functions."""
@@ -143,6 +179,19 @@ class CrossIntervalMap(ScaledMap):
     def _pieces(self) -> Pieces:
         """The pieces for one score used in every fold; as many steps as all folds have together."""
         return steps_of_points(self.scale, [self.folds[k] for k in self._holding], self._merge)._pieces()
+
+
+def point_at(point: str, scale: Scale, x: float, lower: float, upper: float) -> float:
+    """The point of the pair at a coordinate."""
+    scored = SCORED_POINTS.get(point)
+    return float(POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probability(x)))
+
+
+def points_at(point: str, scale: Scale, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The points of the pairs at an array of coordinates."""
+    scored = SCORED_POINTS.get(point)
+    values: FloatArray = POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probabilities(x))
+    return values
 
 
 def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:

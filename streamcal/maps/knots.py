@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from streamcal.kernels.cubic import values_at
 from streamcal.kernels.logistic import sigmoid, sigmoids
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
-from streamcal.maps.portable import cubic, cubics, lines
+from streamcal.maps.portable import cubic, lines
 from streamcal.maps.steps import RoundedMap
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -112,7 +113,7 @@ class CubicMap(RoundedMap):
         return min(max(cubic(t, low, high, float(self.rises[i - 1]), float(self.falls[i - 1])), low), high)
 
     def _values_at(self, x: FloatArray) -> FloatArray:
-        return cubics(x, self.knots, self.values, self.rises, self.falls)
+        return values_at(x, self.knots, self.values, self.rises, self.falls)
 
     def _content(self) -> dict[str, Any]:
         names = ("knots", "values", "rises", "falls")

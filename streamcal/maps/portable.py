@@ -271,6 +271,15 @@ def interval(x: Array, content: dict[str, Any]) -> tuple[Array, Array]:
     return steps(x, lower["cuts"], lower["values"]), steps(x, upper["cuts"], upper["values"])
 
 
+def interval_point(x: Array, content: dict[str, Any]) -> Array:
+    """The probability merged from one pair."""
+    lower, upper = interval(x, content)
+    if content["point"] != SCORE_PRIOR:
+        return _point(content["point"], [lower], [upper])
+    middle = np.clip(np.clip(x, content["least"], content["greatest"]), lower, upper)
+    return _score_prior(lower, upper, middle, np.maximum(np.minimum(middle, 1.0 - middle), TINY))
+
+
 def cross_interval(x: Array, content: dict[str, Any]) -> Array:
     """The probability merged from the folds' pairs; x of shape (n,), or (n, K) with one column per fold."""
     folds = content["folds"]
@@ -300,7 +309,7 @@ KINDS: dict[str, Callable[[Array, dict[str, Any], dict[str, Any]], Array]] = {
     "lines": lambda x, map, scale: lines(x, map["knots"], map["values"]),
     "log-odds-lines": lambda x, map, scale: sigmoid(lines(x, map["knots"], map["log_odds"])),
     "cubics": lambda x, map, scale: cubics(x, map["knots"], map["values"], map["rises"], map["falls"]),
-    "interval": lambda x, map, scale: _point(map["point"], *[[end] for end in interval(x, map)]),
+    "interval": lambda x, map, scale: interval_point(x, map),
     "cross-interval": lambda x, map, scale: cross_interval(x, map),
 }
 
@@ -323,10 +332,22 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
         each = [high + 0.5 * (low * low - high * high) for low, high in zip(lower, upper, strict=True)]
         return sum(each[1:], start=each[0]) / len(each)
     if rule != "self-consistent":
-        raise ValueError(f"the point is {rule!r}; known are log-minimax, brier-minimax and self-consistent")
+        raise ValueError(
+            f"the point is {rule!r}; known are log-minimax, brier-minimax, self-consistent, and {SCORE_PRIOR} for one"
+        )
     low, high = (sum(ends[1:], start=ends[0]) / len(ends) for ends in (lower, upper))
     vacuous = 1.0 - high + low == 0.0
     return (low + 0.5 * vacuous) / (1.0 - high + low + vacuous)
+
+
+#: The rule that needs the score, and its least divisor.
+SCORE_PRIOR, TINY = "score-prior", 1e-300
+
+
+def _score_prior(lower: Value, upper: Value, middle: Value, rarer: Value) -> Value:
+    """The rule for one pair, at the score clipped to it, `rarer` being min(middle, 1 − middle)."""
+    width = upper - lower
+    return (lower * rarer + width * middle) / ((1.0 - upper + lower) * rarer + width)
 
 
 # -- at one coordinate -------------------------------------------------------------------------------------------
@@ -474,11 +495,22 @@ def _share_one(left: float, right: float, x: float) -> float:
 
 def _interval_steps(content: dict[str, Any], scale: dict[str, Any]) -> Callable[[float], float]:
     """The probability merged from intervals, for one score in all folds, as one step function."""
+    if content["point"] == SCORE_PRIOR:
+        lower, upper = (partial(_step_one, *_lists(content[end], "cuts", "values")) for end in ("lower", "upper"))
+        return partial(_score_prior_one, lower, upper, content["least"], content["greatest"])
     folds = content.get("folds", [content])
     cuts = np.unique(np.concatenate([fold[end]["cuts"] for fold in folds for end in ("lower", "upper")]))
     values = KINDS[content["kind"]](np.append(-math.inf, cuts), content, scale)
     _ensure(bool(((values >= -ROUNDING) & (values <= 1.0 + ROUNDING)).all()), "an interval has no probability")
     return partial(_step_one, cuts.tolist(), values.tolist())
+
+
+def _score_prior_one(
+    lower: Callable[[float], float], upper: Callable[[float], float], least: float, greatest: float, x: float
+) -> float:
+    low, high = lower(x), upper(x)
+    middle = min(max(min(max(x, least), greatest), low), high)
+    return _score_prior(low, high, middle, max(min(middle, 1.0 - middle), TINY))
 
 
 def _lists(content: dict[str, Any], *names: str) -> tuple[Any, ...]:
@@ -572,6 +604,10 @@ def _check_map(data: dict[str, Any]) -> None:
         _ensure(isinstance(folds, list) and len(folds) > 0, "there are no folds")
         for end in (fold[name] for fold in folds for name in ("lower", "upper")):
             _check_content("steps", end)
+    if data.get("point") == SCORE_PRIOR:
+        _ensure(data["kind"] == "interval" and scale["kind"] == "probability", f"{SCORE_PRIOR} needs a probability")
+        least, greatest = _numbers([data["least"], data["greatest"]], "least", 1.0)
+        _ensure(bool(0.0 < least <= greatest < 1.0), "the least and greatest score are in no order")
 
 
 def _check_content(kind: str, content: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.kernels.hedging import bin_of
 from streamcal.kernels.logistic import sigmoid, sigmoids
 from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
 from streamcal.maps.portable import steps
@@ -160,8 +161,3 @@ def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:
     """The map that has values[i] in cell i of the grid."""
     first = np.flatnonzero(np.diff(values))
     return StepMap(scale, grid.edges[first], np.append(values[:1], values[first + 1]))
-
-
-def bin_of(p: float, bins: int) -> int:
-    """The index i of the bin [i/bins, (i + 1)/bins) that contains p; the last bin includes 1."""
-    return min(int(p * bins), bins - 1)

@@ -7,15 +7,17 @@ intervals all weights are rescaled by a power of two.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
-from streamcal.memories.memory import Coordinate, Held, Memory, coordinates, never_learned, require_jumps
+from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned, require_jumps
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import MOST, Fields, ensure, maybe, number, unread, whole
+from streamcal.statistics.base import Piece
 from streamcal.statistics.held import SMALLEST_HELD
 
 #: The stored weight of a new observation grows from 1 to 2^RESCALE_HALF_LIVES; then all weights are rescaled, exactly.
@@ -147,6 +149,32 @@ class CountDecay(_DecayingMemory[Held]):
         self._advance(self._clock + 1.0)
         self.statistic.update(x, y, w * self._growth(self._clock))
         self.version += 1
+
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
+        return self._pieces(x, y, w)
+
+    def _pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece]:
+        """Pieces that end with the prediction before weights are rescaled; that row is learned by `learn`."""
+        nothing, start = np.empty(0), 0
+        while start < len(x):
+            learned = w[start : start + PIECE] > 0.0
+            clocks = self._clock + np.cumsum(learned)
+            exponents = (clocks - self._landmark) / self._half_life - self._halvings
+            rescaled = np.flatnonzero(learned & (exponents >= RESCALE_HALF_LIVES))
+            before = int(rescaled[0]) if len(rescaled) else len(clocks)
+            size = min(before + 1, len(clocks))
+            # by the function that `_growth` uses, whose last place may be another than that of NumPy's
+            growths = np.array([self._growth(self._clock), *map(math.exp2, exponents[:before].tolist())])
+            stored = np.zeros(size)
+            stored[:before] = w[start : start + before] * growths[1:]
+            rows = slice(start, start + size)
+            yield Piece(rows, stored, growths[:size], (nothing, nothing, nothing), PIECE)
+            if before:
+                self._clock = float(clocks[before - 1])
+            self.version += 1
+            start += size
+            if before < size:
+                self.learn(float(x[start - 1]), float(y[start - 1]), float(w[start - 1]), 0.0)
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         # In pieces no longer than the interval between two rescalings, so that no weight underflows.

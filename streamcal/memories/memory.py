@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, record, unread, whole
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Piece, Statistic
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
 #: (of texts and numbers) where an observation has its own labels. Memories only compare and hash coordinates.
@@ -30,6 +30,10 @@ OUTWEIGHING = 1e6
 #: The same for the lightest observation held, whose score may be that of the one that leaves: in the sums of that score
 #: what is left of it may have a relative error of 1e-6.
 OUTWEIGHING_ONE = 1e10
+
+
+#: The most rows of a batch that a compiled loop takes at once: it may hold the GIL for as long.
+PIECE = 4096
 
 
 class Memory(Generic[Held]):
@@ -125,6 +129,22 @@ class Memory(Generic[Held]):
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
         """`Statistic.fast_update` if learning is no more than an update; the caller increments `version`."""
         return self.statistic.fast_update(lo, hi) if type(self).learn is Memory.learn else None
+
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
+        """The rows in pieces, each of which the caller learns in the statistic before it asks for the next one.
+
+        The state after the last one is that of a loop of `learn`, to the last bit, in which rows of weight 0 are left
+        out. None where there has to be a loop: under a policy by time, and where a window may have to sum anew what is
+        left beside an observation that outweighs it. After each piece `version` rises by 1, before anything else.
+        """
+        return self._pieces(x, y, w) if type(self).learn is Memory.learn else None
+
+    def _pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece]:
+        nothing = np.empty(0)
+        for start in range(0, len(x), PIECE):
+            rows = slice(start, min(start + PIECE, len(x)))
+            yield Piece(rows, w[rows], np.broadcast_to(1.0, w[rows].shape), (nothing, nothing, nothing), PIECE)
+            self.version += 1
 
     def learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Learn observations, in order."""

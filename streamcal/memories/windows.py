@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from sortedcontainers import SortedList
 
 from streamcal.errors import MergeError, RetractionError
 from streamcal.memories.memory import (
+    OUTWEIGHING,
     OUTWEIGHING_ONE,
+    PIECE,
     Coordinate,
     Held,
     Memory,
@@ -25,6 +30,10 @@ from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Fields, ensure, listed, maybe, number, row, unread, whole
+from streamcal.statistics.base import Piece
+
+#: Sums of whole numbers below this are exact, in every statistic that has exact ones.
+WHOLE = 2.0**50
 
 
 class _Window(Memory[Held]):
@@ -85,6 +94,57 @@ class CountWindow(_Window[Held]):
         while self._live > self._size:
             self._drop_oldest(entry[2])
         self.version += 1
+
+    def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
+        learned = np.flatnonzero(w > 0.0)
+        added = x[learned], y[learned], w[learned]
+        number = max(self._live + len(learned) - self._size, 0)
+        held = columns(islice((entry for entry in self._buffer if entry is not None), number), 3)
+        leaving = tuple(np.concatenate(both)[:number] for both in zip(held, added, strict=True))
+        lightest = min(self._lightest, added[2].min(initial=math.inf))
+        if leaving[2].max(initial=0.0) > OUTWEIGHING * lightest:
+            return None
+        return self._pieces_of(len(x), w, learned, added, leaving)
+
+    def _pieces_of(
+        self,
+        size: int,
+        w: FloatArray,
+        learned: npt.NDArray[np.intp],
+        added: tuple[FloatArray, ...],
+        leaving: tuple[FloatArray, ...],
+    ) -> Iterator[Piece]:
+        """Pieces that end where the statistic has to be summed anew; `learned` are the places of rows of weight > 0."""
+        whole = bool((added[2] == np.floor(added[2])).all()) and self.statistic.n + added[2].sum() < WHOLE
+        start = number = gone = 0
+        while start < size:
+            room = self._size - self._live
+            until_rebuilt = self._size - self._evicted
+            if until_rebuilt <= 0:
+                until_rebuilt = PIECE if whole and not self.statistic.drifts else 1
+            last = number + min(room + until_rebuilt, PIECE)
+            stop = size if last > len(learned) else int(learned[last - 1]) + 1
+            last = min(last, len(learned))
+            drops = max(last - number - room, 0)
+            left = cast(Any, tuple(column[gone : gone + drops] for column in leaving))
+            yield Piece(slice(start, stop), w[start:stop], np.broadcast_to(1.0, stop - start), left, room)
+            self._took([column[number:last].tolist() for column in added], drops)
+            start, number, gone = stop, last, gone + drops
+
+    def _took(self, entries: list[list[float]], drops: int) -> None:
+        """Note that the statistic has learned these observations, and that so many of the oldest have left it."""
+        self._buffer.extend(zip(*entries, strict=True))
+        self._live += len(entries[2]) - drops
+        self._lightest = min(self._lightest, min(entries[2], default=math.inf))
+        self._places = None
+        for _ in range(drops):
+            while self._buffer.popleft() is None:
+                self._first += 1
+        self._first += drops
+        self._evicted += drops
+        self.version += 1
+        if drops and self._evicted >= self._size and self.statistic.drifts:
+            self._rebuild()
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         if self._places is None:

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.kernels.measures import log_losses
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
-from streamcal.parameters.types import Label
+from streamcal.parameters.types import FloatArray, Label
+
+#: Forecasts from which on sums are made by column: below, a loop is as fast.
+MANY = 256
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Probabilities, labels (0.0 or 1.0) and weights above 0, arrays of one length that have been checked."""
+
+    p: FloatArray
+    y: FloatArray
+    w: FloatArray
+
+    @classmethod
+    def of(cls, p: FloatArray, y: FloatArray, w: FloatArray) -> Self:
+        """Those of weight above 0."""
+        counted = w > 0.0
+        if counted.all():
+            return cls(np.ascontiguousarray(p), np.ascontiguousarray(y), w)
+        return cls(p[counted], y[counted], w[counted])
+
+    @cached_property
+    def log_losses(self) -> tuple[FloatArray, FloatArray]:
+        """−log p and −log(1 − p), infinite where the probability is 0."""
+        positive, negative = log_losses(self.p)
+        return positive, negative
 
 
 class Summed(ABC):
@@ -99,8 +128,8 @@ class Metric(Summed):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), about a microsecond for the metrics that keep a few sums; `update_many` O(n), a
-    loop of `update`.
+    Cost: `update` and `revert` O(1), about a microsecond for the metrics that keep a few sums; `update_many` O(n), for
+    `LogLoss`, `Brier`, `EqualMassECE` and `CalibrationRatio` 2 to 50 ns an observation, for others a loop of `update`.
     """
 
     def update(self, p: float, y: Label, w: float = 1.0) -> None:
@@ -130,7 +159,7 @@ class Metric(Summed):
             self._add(p, y, w, 1)
 
     def update_many(self, p: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike | None = None) -> None:
-        """Add n observations: the same state as a loop of `update`.
+        """Add n observations: the same state as a loop of `update`, but for the rounding of sums.
 
         Parameters
         ----------
@@ -150,8 +179,23 @@ class Metric(Summed):
         outside = (probabilities < 0.0) | (probabilities > 1.0)
         if outside.any():
             check_probability(float(probabilities[np.argmax(outside)]))
-        for probability, label, weight in zip(probabilities.tolist(), labels.tolist(), weights.tolist(), strict=True):
-            self.update_checked(probability, label, weight)
+        self.update_forecasts(Forecasts.of(probabilities, labels, weights))
+
+    def update_forecasts(self, forecasts: Forecasts) -> None:
+        """`update_many` for forecasts that are checked already, which several metrics may share."""
+        count = len(forecasts.p)
+        if count >= MANY:
+            self._add_many(forecasts)
+            self._count += count
+            self._weight += float(forecasts.w.sum())
+        else:
+            for row in zip(forecasts.p.tolist(), forecasts.y.tolist(), forecasts.w.tolist(), strict=True):
+                self.update_checked(*row)
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        """Add checked observations to the sums."""
+        for p, y, w in zip(forecasts.p.tolist(), forecasts.y.tolist(), forecasts.w.tolist(), strict=True):
+            self._add(p, y, w, 1)
 
     def revert(self, p: float, y: Label, w: float = 1.0) -> None:
         """Remove one earlier `update` with the same arguments.

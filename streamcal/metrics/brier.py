@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from streamcal.metrics.base import Metric
+import numpy as np
+
+from streamcal.metrics.base import Forecasts, Metric
 
 
 class Brier(Metric):
@@ -40,6 +42,10 @@ class Brier(Metric):
 
     def _add(self, p: float, y: float, w: float, sign: int) -> None:
         self._sum += sign * w * (p - y) * (p - y)
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        errors = forecasts.p - forecasts.y
+        self._sum += float(np.sum(forecasts.w * errors * errors))
 
     def _absorb(self, other: Self) -> None:
         self._sum += other._sum

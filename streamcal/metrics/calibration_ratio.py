@@ -6,8 +6,10 @@ import math
 from statistics import NormalDist
 from typing import Self
 
+import numpy as np
+
 from streamcal.errors import InputError
-from streamcal.metrics.base import Metric
+from streamcal.metrics.base import Forecasts, Metric
 from streamcal.metrics.reliability import wilson_interval
 
 
@@ -88,6 +90,13 @@ class CalibrationRatio(Metric):
         if y:
             self._positive += sign * w
             self._positives += sign
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        weights = forecasts.w
+        self._predicted += float(np.sum(weights * forecasts.p))
+        self._squares += float(np.sum(weights * weights))
+        self._positive += float(np.sum(weights * forecasts.y))
+        self._positives += int(np.count_nonzero(forecasts.y))
 
     def _absorb(self, other: Self) -> None:
         self._predicted += other._predicted

@@ -6,7 +6,7 @@ import math
 from typing import Any, Self
 
 from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Metric
+from streamcal.metrics.base import Forecasts, Metric
 from streamcal.metrics.cells import ProbabilityCells
 from streamcal.metrics.reliability import ReliabilityData, equal_mass, reliability_data
 
@@ -134,6 +134,9 @@ class EqualMassECE(Metric):
             self._cells.add(p, y, w)
         elif not self._cells.take(p, y, w):
             raise RetractionError(f"no observation near probability {p!r} is held that could be reverted")
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        self._cells.add_many(forecasts.p, *forecasts.log_losses, forecasts.y, forecasts.w)
 
     def _absorb(self, other: Self) -> None:
         self._cells.merge(other._cells)

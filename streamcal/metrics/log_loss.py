@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
+import numpy as np
+
 from streamcal.errors import InputError
-from streamcal.metrics.base import Metric
+from streamcal.metrics.base import Forecasts, Metric
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
 #: clipped, it has a loss that this constant determines and not the model: 13.8 nats. Typical click and conversion
@@ -74,6 +76,11 @@ class LogLoss(Metric):
         if p == 1.0 - y:
             self._infinite += sign
         self._sum += sign * w * capped_log_loss(p, y, self._cap)
+
+    def _add_many(self, forecasts: Forecasts) -> None:
+        losses = np.where(forecasts.y > 0.0, *forecasts.log_losses)
+        self._infinite += int(np.count_nonzero(np.isinf(losses)))
+        self._sum += float(np.sum(forecasts.w * np.minimum(losses, self._cap)))
 
     def _absorb(self, other: Self) -> None:
         self._sum += other._sum

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, MergeError
-from streamcal.metrics.base import check_probability
+from streamcal.kernels.measures import add_differences
+from streamcal.metrics.base import MANY, Forecasts, check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.inputs import check_batch, check_label
-from streamcal.parameters.types import Label
+from streamcal.parameters.types import FloatArray, Label
 
 #: The sum of squared deviations, in nats², at which the interval is tightest: 100,000 differences of deviation 0.1. It
 #: has to be fixed before the data. With the default clip, intervals at sums a hundred times larger or smaller are less
@@ -154,7 +155,7 @@ class LogLossDifference:
         self._squares += deviation * deviation
 
     def update_many(self, p: npt.ArrayLike, q: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Add n outcomes in their order: the same state as a loop of `update`.
+        """Add n outcomes in their order: the same state as a loop of `update`, but for the rounding of logarithms.
 
         Parameters
         ----------
@@ -174,8 +175,27 @@ class LogLossDifference:
             outside = (probabilities < 0.0) | (probabilities > 1.0)
             if outside.any():
                 check_probability(float(probabilities[np.argmax(outside)]))
-        for row in zip(first.tolist(), second.tolist(), labels.tolist(), strict=True):
-            self.update_checked(*row)
+        ones = np.ones(len(labels))
+        self.update_forecasts(Forecasts(first, labels, ones), Forecasts(second, labels, ones))
+
+    def update_forecasts(self, first: Forecasts, second: Forecasts) -> None:
+        """`update_many` for forecasts of the same labels that are checked already, which other metrics may share."""
+        if len(first.p) < MANY:
+            for row in zip(first.p.tolist(), second.p.tolist(), first.y.tolist(), strict=True):
+                self.update_checked(*row)
+            return
+        came, missed = zip(self._both_losses(first), self._both_losses(second), strict=True)
+        sums = np.array([self._count, self._sum, self._squares, self._largest])
+        add_differences(sums, came[0] - came[1], missed[0] - missed[1])
+        self._count, self._sum, self._squares = int(sums[0]), float(sums[1]), float(sums[2])
+        if self.adaptive:
+            self._largest = float(sums[3])
+
+    def _both_losses(self, forecasts: Forecasts) -> tuple[FloatArray, FloatArray]:
+        """The capped losses for the labels that came, and for the others."""
+        positive, negative = (np.minimum(losses, self._cap) for losses in forecasts.log_losses)
+        one = forecasts.y > 0.0
+        return np.where(one, positive, negative), np.where(one, negative, positive)
 
     def merge(self, other: Self) -> None:
         """Add all that `other` holds; `other` is not changed.
@@ -225,13 +245,28 @@ def adaptive_boundary(v: float, c: float, alpha: float) -> float:
 
 
 def _crossing(increasing: Callable[[float], float], level: float, start: float) -> float:
-    """The s > 0 at which a function reaches a level; `start` > 0 is of its order, or below."""
-    from scipy.optimize import brentq  # not at the top: importing it takes longer than most runs that end with it
+    """The s > 0 at which a function reaches a level; `start` > 0 is of its order, or below.
 
+    By regula falsi in the variant of Illinois: SciPy's solver is as fast, and importing it takes longer than most runs
+    that end with it.
+    """
     high = start
     while increasing(high) < level:
         high *= 2.0
-    return float(brentq(lambda s: increasing(s) - level, 0.0, high, xtol=1e-12, rtol=1e-12))
+    low, below, above = 0.0, increasing(0.0) - level, increasing(high) - level
+    side = 0
+    while high - low > 1e-12 * high:
+        s = (low * above - high * below) / (above - below)
+        if not low < s < high:  # as near as rounding allows
+            return low if -below < above else high
+        found = increasing(s) - level
+        if found < 0.0:
+            low, below = s, found
+            above, side = above * 0.5 if side < 0 else above, -1
+        else:
+            high, above = s, found
+            below, side = below * 0.5 if side > 0 else below, 1
+    return high
 
 
 def log_mixture(s: float, v: float, c: float, rho: float) -> float:

@@ -4,19 +4,21 @@ methods."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
 from streamcal.learners.additive import AdditiveLearner
-from streamcal.learners.learner import Learner
+from streamcal.learners.learner import Learner, in_turn
 from streamcal.multiclass.labels import (
     ClassLabel,
     ClassScores,
     check_class,
     read_batch,
+    read_labels,
     read_scores,
     read_table,
     shares,
@@ -24,7 +26,7 @@ from streamcal.multiclass.labels import (
 )
 from streamcal.multiclass.observations import coordinate, coordinates
 from streamcal.parameters.columns import like
-from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.inputs import check_scores_matrix, check_weight
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray, Time
 
@@ -122,6 +124,73 @@ class MulticlassCalibrator(Learner):
         """Remove an earlier `learn_one` with the same arguments, exactly."""
         self._unlearn(*self._checked(scores, y, w, t))
 
+    def predict_learn_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        P : array-like of shape (n, K)
+            Scores, with a column for each of `labels`.
+        y : sequence of length n
+            The labels that occurred.
+        w : array-like of shape (n,) or None
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,) or None
+            Times; each prediction is as of the time of its own observation.
+        labels : sequence of length K
+            The labels of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            What `predict_one` says of each row before `learn_one` learns it, to the last bit, in the columns of the
+            labels; the state afterwards is that of this loop. With a pandas `DataFrame`, a DataFrame.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> from streamcal.multiclass import OnlineVectorScaling
+        >>> P = [[0.25, 0.75], [0.5, 0.5]]
+        >>> OnlineVectorScaling().predict_learn_many(P, ["a", "b"], labels=["a", "b"]).shape
+        (2, 2)
+        """
+        found = in_turn(self.predict_one, self._learn_checked, self._rows(P, y, w, t, labels))
+        return rows_like(P, found, labels)
+
+    def _rows(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+        labels: Sequence[ClassLabel],
+    ) -> Iterable[tuple[Any, ...]]:
+        """The arguments of `learn_one` and those of `_learn` for each observation; all of them are checked now."""
+        batch = read_batch(P, y, w, labels, self.sums_to_one)  # whose messages name the row
+        times = self._times(t, len(batch.outcome))
+        self._require_times(times[batch.weights > 0.0])
+        given = read_labels(labels)
+        named = [dict(zip(given, row, strict=True)) for row in check_scores_matrix(P, len(given)).tolist()]
+        at = [None] * len(times) if t is None else times.tolist()
+        came = [batch.labels[column] for column in batch.outcome]
+        columns = named, came, batch.weights.tolist(), at
+        return [(*row, self._checked(*row)) for row in zip(*columns, strict=True)]
+
+    def _learn_checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None, checked: Any) -> None:
+        self._learn(*checked)
+
     def _checked(self, scores: ClassScores, y: ClassLabel, w: float, t: Time | None) -> tuple[Any, float, float, float]:
         """Coordinate, place of the label in it, weight and time; or an `InputError`."""
         read, label = read_scores(scores, self.sums_to_one), check_class(y)
@@ -162,3 +231,9 @@ class AdditiveMulticlassCalibrator(AdditiveLearner[Any, MulticlassMap], Multicla
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         """The map as of `t`, or an object with the same predictions that exists already."""
         return self._map_at(t)
+
+
+def rows_like(P: Any, found: Sequence[Mapping[ClassLabel, float]], labels: Sequence[ClassLabel]) -> FloatArray:
+    """Predictions by label as rows of shape (n, K), as the caller had the scores."""
+    table = np.array([[row[label] for label in labels] for row in found], dtype=np.float64)
+    return like(P, table.reshape(-1, len(labels)), list(labels))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,28 +15,14 @@ from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.states import LARGEST_START, ensure, listed, numbers, row
-from streamcal.statistics.class_table import ClassPoints, ClassTable
+from streamcal.statistics.class_table import LOG_FLOOR, ClassPoints, ClassTable, log_scores, log_scores_many
+from streamcal.statistics.vector_table import check_limit
 
-#: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
-#: infinite feature. Click rates are far above.
-LOG_FLOOR = -LOGIT_LIMIT
-
-
-def log_scores(scores: Sequence[float]) -> list[float]:
-    """ln of the scores divided by their sum, at least LOG_FLOOR."""
-    total = math.fsum(scores)
-    return [max(math.log(score / total), LOG_FLOOR) if score > 0.0 else LOG_FLOOR for score in scores]
-
-
-def log_scores_many(scores: FloatArray) -> FloatArray:
-    """`log_scores` of each row."""
-    shares = scores / scores.sum(axis=1, keepdims=True)
-    logs: FloatArray = np.log(np.maximum(shares, math.exp(LOG_FLOOR)))
-    return np.maximum(logs, LOG_FLOOR)
+#: Distinct score vectors that are kept as they are: a solve for a few classes takes some ten milliseconds.
+LIMIT = 2_000
 
 
 def softmax(z: Sequence[float]) -> list[float]:
@@ -109,25 +96,46 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
     prior : float
         Strength ≥ 0 of a normal prior around the identity, in observations of the present: ½·prior·‖δ‖² is added to the
         sum of the log losses, where δ is the difference of the parameters from those of the identity.
+    limit : int or None
+        The largest number of distinct score vectors that are kept, at least 64. None keeps all of them: memory and the
+        time of a solve then grow with the stream. See Notes.
     forgetting, refresh_every
         See `streamcal.learners.additive.AdditiveLearner`.
 
     Notes
     -----
-    With 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near the
-    identity with few observations, and with many the prior is negligible. A label that an observation does not name has
-    the score 0 in it, also in observations learned before the label was known. In addition a ridge of 1e-9 per unit of
-    weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
+    *Limit*: up to there the fit is exact. Beyond, vectors are kept in nested cells, the finest of which no more than
+    the limit are in use (`ClassTable`): the fit is that to the mean ln s of each cell with the outcomes in it. Which
+    cells these are does not depend on the order, and merging is concatenation. Log loss beside that of the exact fit,
+    with the default limit: on 16,000 cover types (seven classes) higher by .00002 nats at most for temperature and
+    vector scaling, by .0015 and .0021 for the matrices; on 6,000 synthetic scores that fill the simplex by less than
+    .0001 at K = 3 and 4, by .007 to .009 at 7, .010 to .015 at 10 and .012 to .019 at 20, where calibration gains .2 to
+    .5. With many classes give a larger limit, or use `OnlineVectorScaling`.
+
+    *Prior*: with 1, each parameter has a standard normal prior, as in ridge regression with C = 1: the map stays near
+    the identity with few observations, and with many the prior is negligible. A label that an observation does not name
+    has the score 0 in it, also in observations learned before the label was known. In addition a ridge of 1e-9 per unit
+    of weight makes the solution finite and unique where classes are perfectly separated or parameters are redundant.
     """
 
     sums_to_one = True
 
-    def __init__(self, *, prior: float = 1.0, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
+    added = MappingProxyType({"limit": None})
+
+    def __init__(
+        self,
+        *,
+        prior: float = 1.0,
+        limit: int | None = LIMIT,
+        forgetting: Forgetting = Forever(),
+        refresh_every: int = 1,
+    ) -> None:
         self.prior = nonnegative(prior, "prior")
+        self.limit = check_limit(limit)
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
 
     def new_statistic(self) -> ClassTable:
-        return ClassTable()
+        return ClassTable(self.limit)
 
     def empty_map(self) -> MulticlassMap:
         return VectorSharesMap()
@@ -141,10 +149,9 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
         place = {name: i for i, name in enumerate(names)}
         parts = []
         for part in points:
-            logs = log_scores_many(part.scores)
-            features, read = self._features(list(part.labels), logs)
+            features, read = self._features(list(part.labels), part.logs)
             places = np.array([[place[name] for name in own] for own in read], dtype=np.intp)
-            parts.append(Part(features, places, logs, part.weights))
+            parts.append(Part(features, places, part.logs, part.weights))
         penalty = self._priors(labels) / statistic.n + self._penalty(labels)
         earlier = {} if start is None else start.solution
         initial = np.array([earlier.get(name, 0.0) for name in names])
@@ -195,20 +202,20 @@ class SoftmaxScaling(AdditiveMulticlassCalibrator):
 
 
 def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
-    """All observations of a table with all of its labels: scores and weights are 0 where a label is not named.
+    """All observations of a table with all of its labels: shares and weights are 0 where a label is not named.
 
     So the observations learned before a label was known count against it.
     """
     labels = in_order(dict.fromkeys(label for part in points for label in part.labels))
     place = {label: column for column, label in enumerate(labels)}
-    size = sum(len(part.scores) for part in points)
-    scores, weights = np.zeros((size, len(labels))), np.zeros((size, len(labels)))
+    size = sum(len(part.logs) for part in points)
+    logs, weights = np.full((size, len(labels)), LOG_FLOOR), np.zeros((size, len(labels)))
     start = 0
     for part in points:
-        rows, columns = slice(start, start + len(part.scores)), [place[label] for label in part.labels]
-        scores[rows, columns], weights[rows, columns] = part.scores, part.weights
+        rows, columns = slice(start, start + len(part.logs)), [place[label] for label in part.labels]
+        logs[rows, columns], weights[rows, columns] = part.logs, part.weights
         start = rows.stop
-    return ClassPoints(tuple(labels), scores, weights)
+    return ClassPoints(tuple(labels), logs, weights)
 
 
 def nonnegative(value: float, name: str) -> float:

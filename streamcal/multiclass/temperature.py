@@ -21,14 +21,14 @@ class TemperatureScaling(SoftmaxScaling):
 
     Parameters
     ----------
-    prior, forgetting, refresh_every
+    prior, limit, forgetting, refresh_every
         See `SoftmaxScaling`; the prior is on 1/T − 1.
 
     Notes
     -----
     The softmax of an observation is over the labels that it names. Scores must sum to one, up to 0.01; ln s is limited
-    to −16 from below. Cost: an observation O(K), a prediction after it O(k·K²) for k distinct score vectors held, by
-    Newton steps from the previous solution; memory O(k·K).
+    to −16 from below. Cost: an observation O(K), a prediction after it O(k·K²) for k ≤ `limit` distinct score vectors
+    held, by Newton steps from the previous solution; memory O(k·K).
 
     References
     ----------

@@ -19,14 +19,14 @@ class VectorScaling(SoftmaxScaling):
 
     Parameters
     ----------
-    prior, forgetting, refresh_every
+    prior, limit, forgetting, refresh_every
         See `SoftmaxScaling`; the prior is on a − 1 and b.
 
     Notes
     -----
     Slopes are not constrained to be positive. Scores must sum to one, up to 0.01; ln s is limited to −16 from below.
-    Cost: an observation O(K), a prediction after it O(k·K²) for k distinct score vectors held, by Newton steps from the
-    previous solution: with many of them use a window, and `refresh_every`. Memory O(k·K).
+    Cost: an observation O(K), a prediction after it O(k·K²) for k ≤ `limit` distinct score vectors held, by Newton
+    steps from the previous solution, some 10 ms at K = 4 and 100 ms at K = 50. Memory O(k·K).
 
     References
     ----------

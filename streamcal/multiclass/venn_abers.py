@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
+
+import numpy.typing as npt
 
 from streamcal.calibrators.venn_abers import VennAbers
 from streamcal.errors import InputError
+from streamcal.learners.learner import in_turn
+from streamcal.multiclass.base import rows_like
 from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Strategy, Subproblem, coupled
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.types import Time
+from streamcal.parameters.types import FloatArray, Time
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}
 
@@ -108,3 +113,23 @@ class MulticlassVennAbers(BinarySubproblems):
             label: (coupled([low for low, _ in pairs]), coupled([high for _, high in pairs]))
             for label, pairs in ends.items()
         }
+
+    def predict_interval_learn_many(
+        self,
+        P: npt.ArrayLike,
+        y: Sequence[ClassLabel] | npt.NDArray[Any],
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+        *,
+        labels: Sequence[ClassLabel],
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`predict_learn_many` with the intervals: (probabilities, lower, upper), three arrays of shape (n, K)."""
+        found = in_turn(self._predict_with_interval_one, self._learn_checked, self._rows(P, y, w, t, labels))
+        p, lower, upper = (rows_like(P, [row[k] for row in found], labels) for k in range(3))
+        return p, lower, upper
+
+    def _predict_with_interval_one(self, scores: ClassScores, t: Time | None) -> tuple[dict[ClassLabel, float], ...]:
+        """Probabilities, and lower and upper ends, by label."""
+        ends = self.predict_interval_one(scores, t)
+        lower, upper = ({label: pair[k] for label, pair in ends.items()} for k in (0, 1))
+        return self.predict_one(scores, t), lower, upper

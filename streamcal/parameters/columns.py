@@ -62,7 +62,7 @@ def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> 
     >>> like([0.25], np.array([0.5]))
     array([0.5])
     """
-    if type(given) in PLAIN or _library(given) != "pandas" or not hasattr(given, "iloc"):
+    if type(given) in PLAIN or library_of(given) != "pandas" or not hasattr(given, "iloc"):
         return result
     pandas: Any = sys.modules["pandas"]
     if result.ndim == 1:
@@ -76,7 +76,7 @@ def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArr
     return like(given, lower), like(given, upper)
 
 
-def _library(values: Any) -> str | None:
+def library_of(values: Any) -> str | None:
     """The library of the class of an object, or of one that it inherits from, if it is one of those known here."""
     for cls in type(values).__mro__:
         library = cls.__module__.partition(".")[0]
@@ -89,7 +89,7 @@ def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
     """Where a masked array is masked, or a column or table is null; None for anything else."""
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.getmaskarray(values)
-    library = _library(values)
+    library = library_of(values)
     if library == "pandas" and hasattr(values, "isna"):
         return np.asarray(values.isna(), dtype=np.bool_)
     if library in ("polars", "pyarrow"):

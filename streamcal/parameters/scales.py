@@ -105,6 +105,10 @@ class Scale(Setting):
         """How many of the scores are clamped to a bound."""
         return 0
 
+    def require(self, scores: FloatArray) -> None:
+        """`InputError` unless all scores can be on this scale."""
+        self.coordinates(scores)
+
     # -- elsewhere -----------------------------------------------------------------------------------------------
 
     def portable(self) -> dict[str, Any]:
@@ -264,15 +268,22 @@ class Logit(Scale):
 
     def coordinates(self, scores: FloatArray) -> FloatArray:
         _check_probabilities(scores)
-        clipped: FloatArray = np.clip(logits(scores), self.lo, self.hi)
-        return clipped
+        x: FloatArray = logits(scores)
+        return np.clip(x, self.lo, self.hi, out=x)
 
     def clamps(self, score: float) -> bool:
         return not self.lo <= logit(score) <= self.hi
 
     def count_clamped(self, scores: FloatArray) -> int:
-        z = logits(scores)
+        # first a quick look, by bounds within those of the scores that are not clamped
+        near = (scores <= 1.001 * sigmoid(self.lo)) | (scores >= 1.0 - 1.001 * sigmoid(-self.hi))
+        if not near.any():
+            return 0
+        z = logits(scores[near])
         return int(np.count_nonzero((z < self.lo) | (z > self.hi)))
+
+    def require(self, scores: FloatArray) -> None:
+        _check_probabilities(scores)
 
     def _sql(self, column: str) -> str:
         return f"(LN({column}) - LN(1e0 - {column}))"

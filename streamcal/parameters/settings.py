@@ -65,13 +65,15 @@ def parse(text: str) -> Any:
     """
     try:
         node = ast.parse(text, mode="eval").body
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return _built(node, text)
     except SyntaxError:
         return text
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _built(node, text)
+    except (MemoryError, RecursionError):  # of Python's parser, which has no other words for it
+        raise ValueError("the value has too many signs or brackets inside one another") from None
     try:
         return _literal(node)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

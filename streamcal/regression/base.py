@@ -13,7 +13,7 @@ from typing import Any
 import numpy.typing as npt
 
 from streamcal.learners.additive import AdditiveLearner
-from streamcal.learners.learner import Learner
+from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Coordinate, Held
 from streamcal.parameters.inputs import check_outcome, check_outcomes, check_weight
 from streamcal.parameters.showing import Shown
@@ -70,6 +70,54 @@ class DistributionCalibrator(Learner):
         On an error nothing is learned.
         """
         self._learn_many(*self._checked_many(distributions, y, w, t))
+
+    def predict_learn_many(
+        self,
+        distributions: Sequence[Distribution],
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> list[CalibratedDistribution]:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        distributions : sequence of length n
+            Predictive distributions.
+        y : array-like of shape (n,)
+            Outcomes.
+        w : array-like of shape (n,) or None
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,) or None
+            Times; each prediction is as of the time of its own observation.
+
+        Returns
+        -------
+        list of CalibratedDistribution
+            What `predict_one(distributions[i], t[i])` says before `learn_one(distributions[i], y[i], w[i], t[i])`; the
+            state afterwards is that of this loop.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row, and for a distribution that cannot be calibrated; then nothing is learned.
+
+        Examples
+        --------
+        >>> from streamcal.regression import Normal, QuantileRecalibration
+        >>> cal = QuantileRecalibration()
+        >>> found = cal.predict_learn_many([Normal(0.0, 1.0), Normal(1.0, 1.0)], [0.5, 2.0])
+        >>> len(found), cal.n
+        (2, 2.0)
+        """
+        given = check_distributions(distributions)
+        _, _, weights, times, _ = self._checked_many(given, y, w, t)
+        self._require_times(times[weights > 0.0])
+        outcomes, _ = check_outcomes(y, w)
+        at = [None] * len(times) if t is None else times.tolist()
+        rows = zip(given, outcomes.tolist(), weights.tolist(), at, strict=True)
+        with self._all_or_nothing():  # a cdf may be wrong where only a prediction looks at it
+            return in_turn(self.predict_one, self.learn_one, rows)
 
     def unlearn_one(self, distribution: Distribution, y: float, w: float = 1.0, t: Time | None = None) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""

@@ -44,7 +44,8 @@ class Composition(SequentialLearner, DistributionCalibrator):
         (default): `ScaleRecalibration` under ``Decay(20)``, and `QuantileRecalibration` with 64 cells and a
         pseudo-weight of 1 under ``Decay(300)``: a scale that follows drift, then the shape that is left, in fixed
         memory. It repairs forecasts that are 20 times too narrow, or 5 times too wide. Where nothing drifts, longer
-        half-lives have a likelihood that is higher by 0.03 nats.
+        half-lives have a likelihood that is higher by 0.03 nats. Where errors of one sign follow one another, take
+        ``Composition((Composition(), AdaptiveConformal(0.9, rate=0.1)))`` for the level that matters: see Notes.
 
     Raises
     ------
@@ -56,6 +57,10 @@ class Composition(SequentialLearner, DistributionCalibrator):
     It depends on the order of the observations, whatever its stages are: what a later stage has learned are forecasts
     as issued, which were functions of all that had been learned until then. So it neither merges nor unlearns. A stage
     that does can be taken out of it and merged on its own.
+
+    With `AdaptiveConformal` as the last stage its guarantee holds for the composition: the share of outcomes in the
+    interval of its level tends to that level, whatever the base, the drift and the stages before it do, since it holds
+    for every sequence of forecasts. `docs/regression.md` has the coverage on streams that drift.
 
     Cost: the sum of those of the stages, each of which solves at every observation.
 
@@ -123,10 +128,9 @@ class Composition(SequentialLearner, DistributionCalibrator):
             self._learn_at(x, y, w, None if math.isnan(t) else t)
 
     def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
-        learned = type(self)._from_written(self._written())  # so that nothing is learned where a row is refused
-        for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
-            learned._learn(*row)
-        self._stages, self._totals = learned._stages, learned._totals
+        with self._all_or_nothing():  # a later stage may refuse what an earlier one issues
+            for row in zip(x, y.tolist(), w.tolist(), t.tolist(), strict=True):
+                self._learn(*row)
 
     def _step(self, x: Any, y: float, w: float) -> None:
         self._learn_at(x, y, w, None)

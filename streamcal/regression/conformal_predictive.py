@@ -8,9 +8,9 @@ import numpy as np
 
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_outcome
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import Time
 from streamcal.regression.distributions import Distribution
-from streamcal.regression.pit_calibrator import PITCalibrator, Weights
+from streamcal.regression.pit_calibrator import Levels, PITCalibrator
 from streamcal.regression.reading import pit_interval
 from streamcal.statistics.pits import PITs
 
@@ -44,8 +44,7 @@ class ConformalPredictive(PITCalibrator):
     The conformity score is the PIT, which is a function of (y − mean)/sd for normal distributions and gives the same
     ranks; its quantiles are therefore those of a difficulty-normalised system, with the sd as the difficulty. For
     outcomes that are atoms of their distributions, observations count in the bounds by the share of their interval of
-    levels; the theorem is of distributions without atoms. Cost: that of `PITCalibrator`; bounds O(log k) after the
-    first.
+    levels; the theorem is of distributions without atoms. Cost: that of `PITCalibrator`; bounds are as its cdf.
 
     References
     ----------
@@ -73,43 +72,22 @@ class ConformalPredictive(PITCalibrator):
         scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
         super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
-        self._ranks: Ranks | None = None
-        self._ranks_for: tuple[int, float] = (-1, 1.0)
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:
         """(Q(y, 0), Q(y, 1)), as of time `t`: every conformal P(Y ≤ y) lies between them."""
-        statistic = self._present(t)
-        if self._ranks is None or self._ranks_for != (self._source.version, statistic.unit):
-            self._ranks = Ranks(*statistic.weights())
-            self._ranks_for = self._source.version, statistic.unit
-        return self.bounds(statistic, distribution, check_outcome(y), self._ranks)
+        return self.bounds(self._present(t), distribution, check_outcome(y))
 
-    def bounds(
-        self, statistic: PITs, distribution: Distribution, y: float, ranks: Ranks | None = None
-    ) -> tuple[float, float]:
-        """The bounds among the PITs of a statistic; `ranks` are those of its points, or made here."""
+    def bounds(self, statistic: PITs, distribution: Distribution, y: float) -> tuple[float, float]:
+        """The bounds among the PITs of a statistic."""
         low, high = pit_interval(distribution, y, self._normal)
-        ranks = Ranks(*statistic.weights()) if ranks is None else ranks
-        less, no_more = ranks.around(*((low, high) if low < high else [self._rounded(high)] * 2))
+        first, last = (low, high) if low < high else [self._rounded(high)] * 2
+        order = statistic.order()
+        less, no_more = order.around(float(np.nextafter(first, -np.inf)))[2], order.around(last)[2]
         if statistic.has_intervals:
             below, upto = statistic.interval_weight_below(np.array([self._rounded(low), self._rounded(high)])).tolist()
             less, no_more = less + below, no_more + upto
         total = statistic.n + 1.0
         return less / total, (no_more + 1.0) / total
 
-    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
-        total = weights.total + 1.0
-        return weights.below / total, (weights.above + 1.0) / total
-
-
-class Ranks:
-    """The cumulative weights of the PITs held, ascending. Made in O(k), once after a change; a rank is O(log k)."""
-
-    def __init__(self, held: FloatArray, weight: FloatArray) -> None:
-        self._held = held
-        self._below = np.concatenate(([0.0], np.cumsum(weight)))
-
-    def around(self, low: float, high: float) -> tuple[float, float]:
-        """The weight below `low`, and that up to `high`."""
-        first, last = np.searchsorted(self._held, low), np.searchsorted(self._held, high, side="right")
-        return float(self._below[first]), float(self._below[last])
+    def _levels(self) -> Levels:
+        return Levels(0.0, 1.0)

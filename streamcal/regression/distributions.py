@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -240,6 +240,14 @@ class Piecewise(CalibratedDistribution):
         x.flags.writeable = c.flags.writeable = False
         self._x, self._c = x, c
 
+    @classmethod
+    def _trusted(cls, knots: FloatArray, levels: FloatArray) -> Self:
+        """That of knots and levels which need no check, as float arrays of their own or read-only ones."""
+        made = object.__new__(cls)
+        knots.flags.writeable = levels.flags.writeable = False
+        made._x, made._c = knots, levels
+        return made
+
     @property
     def knots(self) -> FloatArray:
         """The knots, read-only."""
@@ -259,6 +267,8 @@ class Piecewise(CalibratedDistribution):
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         x, c = self._x, self._c
+        if t.ndim == 0:  # as below
+            return np.float64(self._cdf_of_one(float(t)))
         after = np.searchsorted(x, t, side="right")
         high = np.minimum(after, len(x) - 1)
         low = np.maximum(high - 1, 0)
@@ -266,6 +276,14 @@ class Piecewise(CalibratedDistribution):
         share = np.divide(t - x[low], x[high] - x[low], out=np.zeros(np.shape(t)), where=inside)
         value = np.minimum(c[low] + share * (c[high] - c[low]), c[high])
         return np.where(inside, value, np.where(after == 0, 0.0, 1.0))
+
+    def _cdf_of_one(self, t: float) -> float:
+        x, c = self._x, self._c
+        after = int(x.searchsorted(t, side="right"))
+        if not 0 < after < len(x):
+            return 0.0 if after == 0 else 1.0
+        (x0, x1), (c0, c1) = x[after - 1 : after + 1].tolist(), c[after - 1 : after + 1].tolist()
+        return min(c0 + (t - x0) / (x1 - x0) * (c1 - c0), c1)
 
     def _pdf(self, t: FloatArray) -> FloatArray:
         # A piece is open at its left end, as the segments (t₀, t₁] of the paper; the first one is closed there too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any, Self
@@ -133,11 +134,14 @@ class EmpiricalDensityMap(DistributionMap):
     def __init__(self, edges: FloatArray, maps: list[Any]) -> None:
         self.edges = edges
         self.maps = tuple(maps)
+        self._inner = edges[1:-1]
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        mass = masses(cdf_at(distribution, self.edges[1:-1]))
-        calibrated = [one.predict_one(p) for one, p in zip(self.maps, mass.tolist(), strict=True)]
-        return self._distribution(mass, np.array(calibrated))
+        inner = cdf_at(distribution, self._inner).tolist()
+        mass = [high - low for low, high in zip([0.0, *inner], [*inner, 1.0], strict=True)]
+        calibrated = [one.predict_one(p) for one, p in zip(self.maps, mass, strict=True)]
+        total = list(itertools.accumulate(calibrated if any(calibrated) else mass, initial=0.0))
+        return Piecewise._trusted(self.edges, np.array(total) / total[-1])
 
     def predict_many(self, distributions: Sequence[Distribution]) -> list[CalibratedDistribution]:
         mass = masses(cdfs_at(distributions, self.edges[1:-1]))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from streamcal.errors import InputError
+from streamcal.kernels.rank_tree import RankTree
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
@@ -21,26 +23,43 @@ from streamcal.regression.ramps import Ramp, ScoreRamp
 from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
 from streamcal.regression.recalibrated import IDENTITY, recalibrated
 from streamcal.statistics.grid import MOST_CELLS
-from streamcal.statistics.pits import FURTHEST, PITs
+from streamcal.statistics.pits import FURTHEST, PITs, SortedWeights
 
 #: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
 #: or ±WIDEST from 64 cells on: fine in the middle, a fixed share of the score further out, to ±40 and more.
 FINEST, WIDEST, FULL, GROWTH = 0.5, 5.25, 64, 0.3
 
 
+#: The highest place for a knot: outcomes to which no mass was predicted are at the ends, and make no knots.
+HIGHEST = float(np.nextafter(FURTHEST, 0.0))
+
+
 class Weights(NamedTuple):
-    """Knots of R, ascending, twice where it jumps; shape (m,) each.
+    """Knots of R, ascending, twice where it jumps; arrays of shape (m,), or the numbers of one knot.
 
     `low` and `high` are the levels u of the knots and 1 − u, `below` and `above` the weight held on either side, and
     `total` is all weight held.
     """
 
-    knots: FloatArray
-    low: FloatArray
-    high: FloatArray
-    below: FloatArray
-    above: FloatArray
+    knots: Any
+    low: Any
+    high: Any
+    below: Any
+    above: Any
     total: float
+
+
+class Levels(NamedTuple):
+    """R = (weight below + pseudo·u)/(total + pseudo + unseen), 1 − R = (weight above + pseudo·(1 − u) + unseen)/(…)."""
+
+    pseudo: float
+    unseen: float
+
+    def __call__(self, weights: Weights) -> tuple[Any, Any]:
+        """R and 1 − R at the knots."""
+        pseudo, unseen = self
+        whole = weights.total + pseudo + unseen
+        return (weights.below + pseudo * weights.low) / whole, (weights.above + pseudo * weights.high + unseen) / whole
 
 
 class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
@@ -77,8 +96,10 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     A PIT of 0 or 1 belongs to an outcome to which no mass was predicted, or with `scale="uniform"` a mass below
     rounding (`tally()["outside"]`). No proper cdf R(F(t)) can have mass there: it is spread over the adjacent piece.
 
-    Cost: learning O(log k) for k distinct PITs, or O(cells) for an atom; a prediction after it O(k), in compiled loops,
-    and with i distinct atoms and no cells O(i·k): give a `resolution` for counts.
+    Cost: learning O(log k) for k distinct PITs, or O(cells) for an atom. Without cells a prediction is O(1), and its
+    cdf, density and quantiles O(log k) for a number; its mean, its CRPS and arrays of many are O(k), as everything is
+    under decay, with weights that are not whole and with `scale="uniform"`; with i distinct atoms and no cells it is
+    O(i·k): give a `resolution` for counts.
     """
 
     added = MappingProxyType({"scale": "uniform"})
@@ -136,8 +157,11 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
+        levels = self._levels()
+        if self._normal and self._edges is None and not statistic.has_intervals:
+            return RecalibrationMap(RankRamp(statistic.order(), levels))
         weights = self._weights(statistic)
-        below, above = self._levels(weights)
+        below, above = levels(weights)
         if self._normal:
             return RecalibrationMap(ScoreRamp(weights.knots, below, above, self.resolution is not None))
         # Weights far apart may leave a rounding error by which one falls.
@@ -151,32 +175,21 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         inside = (x > self._ends[0]) & (x < self._ends[1])
         if self._edges is None:
             ends = statistic.ends()
-            knots = np.concatenate((x[inside], ends[(ends > self._ends[0]) & (ends < self._ends[1])]))
-            # Of equal PITs all but the first, or of a heavy one the weight above 1, are a jump.
-            ties = x[inside & (weight > 1.0)]
-            knots = np.sort(np.concatenate((np.unique(knots), ties)))
+            knots, ties = knots_of(x[inside], weight[inside], ends[(ends > self._ends[0]) & (ends < self._ends[1])])
         else:
-            ties, knots = np.empty(0), self._edges
-        upto, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-        place = np.searchsorted(x, knots, side="right")
-        below = np.concatenate(([0.0], upto))[place]
-        above = np.concatenate((after, [0.0]))[place]
-        if len(ties):
-            first = np.searchsorted(knots, ties)
-            excess = weight[np.searchsorted(x, ties)] - 1.0
-            below[first] -= excess
-            above[first] += excess
+            knots, ties = self._edges, np.empty(0)
+        below, above = weights_around(knots, ties, x, weight)
         if statistic.has_intervals:
             spread = statistic.interval_weight_below(knots)
             below, above = below + spread, above + np.maximum(statistic.interval_weight() - spread, 0.0)
         low, high = (ndtr(knots), ndtr(-knots)) if self._normal else (knots, 1.0 - knots)
         # Not that of the tree, whose last place depends on the shape that the tree has come to.
-        total = (float(upto[-1]) if len(upto) else 0.0) + statistic.interval_weight()
+        total = (float(np.cumsum(weight)[-1]) if len(weight) else 0.0) + statistic.interval_weight()
         return Weights(knots, low, high, below, above, total)
 
     @abstractmethod
-    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
-        """R and 1 − R at the knots."""
+    def _levels(self) -> Levels:
+        """From weights to R."""
 
     def empty_map(self) -> DistributionMap:
         return RecalibrationMap(IDENTITY)
@@ -192,6 +205,214 @@ class RecalibrationMap(DistributionMap):
         if self.ramp is IDENTITY and isinstance(distribution, CalibratedDistribution):
             return distribution
         return recalibrated(check_distribution(distribution), self.ramp)
+
+
+def knots_of(x: FloatArray, weight: FloatArray, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The knots of R for distinct points and ends of intervals, ascending, and which of them are there twice.
+
+    Of equal PITs all but the first, or of a heavy one the weight above 1, are a jump.
+    """
+    ties = x[weight > 1.0]
+    return np.sort(np.concatenate((np.unique(np.concatenate((x, ends))), ties))), ties
+
+
+def weights_around(
+    knots: FloatArray, ties: FloatArray, x: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The weight of points below and above each knot."""
+    upto, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
+    place = np.searchsorted(x, knots, side="right")
+    below = np.concatenate(([0.0], upto))[place]
+    above = np.concatenate((after, [0.0]))[place]
+    if len(ties):
+        first = np.searchsorted(knots, ties)
+        excess = weight[np.searchsorted(x, ties)] - 1.0
+        below[first] -= excess
+        above[first] += excess
+    return below, above
+
+
+class RankRamp(Ramp):
+    """R of points in a tree, which is read where R is asked for: O(log k) for a number.
+
+    Parameters
+    ----------
+    order : RankTree or SortedWeights
+        The points and their weights.
+    levels : Levels
+        From weights to R.
+
+    Notes
+    -----
+    For an array, and for all that needs every knot, the `ScoreRamp` of all points is made, once, in O(k). Between knots
+    R is linear in the predicted mass of the tail, as there; the two differ by rounding.
+    """
+
+    def __init__(self, order: RankTree | SortedWeights, levels: Levels) -> None:
+        self._order = order
+        self._levels = levels
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RankRamp, (SortedWeights(*self._order.to_arrays()), self._levels)
+
+    @cached_property
+    def whole(self) -> ScoreRamp:
+        """R with all of its knots."""
+        x, weight = self._order.to_arrays()
+        inside = np.abs(x) < FURTHEST
+        knots, ties = knots_of(x[inside], weight[inside], np.empty(0))
+        below, above = weights_around(knots, ties, x, weight)
+        found = self._levels(Weights(knots, ndtr(knots), ndtr(-knots), below, above, self._order.total))
+        return ScoreRamp(knots, *found, False)
+
+    @property
+    def score_knots(self) -> FloatArray:  # type: ignore[override]
+        return self.whole.score_knots
+
+    def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if np.ndim(z):
+            return self.whole.log_tails(z)
+        piece, z = self._piece(float(z)), float(z)
+        # The smaller tail, by logarithms where it ends with the piece: there it may be below the smallest float.
+        near, far = (piece.upto, piece.below) if z < 0.0 else (piece.above, piece.beyond)
+        share = piece.log_share(z)
+        with np.errstate(divide="ignore"):
+            tail = np.log(near) + share if far == 0.0 else np.log(far + (near - far) * math.exp(share))
+            rest = np.log(-np.expm1(tail))
+        return (tail, rest) if z < 0.0 else (rest, tail)
+
+    def level_at(self, z: FloatArray) -> FloatArray:
+        return self.whole.level_at(z) if np.ndim(z) else np.float64(self._tails(float(z))[0])
+
+    def log_slope(self, z: FloatArray) -> FloatArray:
+        return self.whole.log_slope(z) if np.ndim(z) else np.float64(self._slope(float(z)))
+
+    def scores(self, level: FloatArray) -> FloatArray:
+        if np.ndim(level) or self._levels.pseudo:
+            return self.whole.scores(level)
+        return np.float64(self._score(float(level), 1.0 - float(level)))
+
+    def scores_above(self, mass: FloatArray) -> FloatArray:
+        if np.ndim(mass) or self._levels.pseudo:
+            return self.whole.scores_above(mass)
+        return np.float64(self._score(1.0 - float(mass), float(mass)))
+
+    # -- one number ------------------------------------------------------------------------------------------------
+
+    def _piece(self, z: float) -> Piece:
+        """The piece of R in which z is, closed on the left."""
+        low, _, below, high, at_high, above = self._order.around(min(max(z, -FURTHEST), HIGHEST))
+        total = below + above
+        first, last = (-math.inf, 0.0, 1.0), (math.inf, 1.0, 0.0)
+        if low > -FURTHEST:
+            first = low, *self._levels(Weights(low, float(ndtr(low)), float(ndtr(-low)), below, above, total))
+        if high < FURTHEST:
+            before = min(at_high, 1.0)  # what is above it is a jump
+            around = below + before, above - before
+            last = high, *self._levels(Weights(high, float(ndtr(high)), float(ndtr(-high)), *around, total))
+        return Piece(*first, *last)
+
+    def _tails(self, z: float) -> tuple[float, float]:
+        """R and 1 − R at z, the one on its side of the middle without cancellation."""
+        piece = self._piece(z)
+        share = math.exp(piece.log_share(z))
+        if z < 0.0:
+            low = piece.below + (piece.upto - piece.below) * share
+            return low, 1.0 - low
+        high = piece.beyond + (piece.above - piece.beyond) * share
+        return 1.0 - high, high
+
+    def _slope(self, z: float) -> float:
+        """log dR/du; at a knot in the upper half that of the piece before it, in the lower half of that after it."""
+        low, at_low, *_ = self._order.around(z)
+        if low == z and at_low > 1.0 and abs(z) < FURTHEST:
+            return math.inf
+        piece = self._piece(np.nextafter(z, -math.inf) if z > 0.0 else z)
+        rise = piece.upto - piece.below if z < 0.0 else piece.above - piece.beyond
+        return -math.inf if rise <= 0.0 else math.log(rise) - piece.log_mass(z < 0.0)
+
+    def _score(self, level: float, mass: float) -> float:
+        """The smallest z with R ≥ level, which is 1 − R ≤ mass."""
+        piece = self._first_reaching(level, mass)
+        if piece.start == piece.end:
+            return piece.start
+        share = (level - piece.below) / (piece.upto - piece.below)
+        rest = (mass - piece.beyond) / (piece.above - piece.beyond)
+        return piece.score_at(min(max(share, 0.0), 1.0), min(max(rest, 0.0), 1.0))
+
+    def _first_reaching(self, level: float, mass: float) -> Piece:
+        """The first piece of R that reaches a level; a jump is a piece without width."""
+
+        def reached(low: float, high: float) -> bool:
+            return low >= level if level <= 0.5 else high <= mass
+
+        z = self._order.reaching(level * self._order.total)
+        piece = self._piece(z if z == z else 0.0)
+        # The levels are those of the weights with a pseudo-weight, or rounded: some steps to one side or the other.
+        while piece.end < math.inf and not reached(*self._after(piece.end)):
+            piece = self._piece(piece.end)
+        while piece.start > -math.inf and reached(piece.below, piece.above):
+            start = piece.start
+            piece = self._piece(float(np.nextafter(start, -math.inf)))
+            if not reached(piece.upto, piece.beyond):  # within the jump at its end
+                return Piece(start, piece.upto, piece.beyond, start, *self._after(start))
+        if piece.end < math.inf and not reached(piece.upto, piece.beyond):
+            return Piece(piece.end, piece.upto, piece.beyond, piece.end, *self._after(piece.end))
+        return piece
+
+    def _after(self, knot: float) -> tuple[float, float]:
+        """R and 1 − R at a knot, after its jump."""
+        piece = self._piece(knot)
+        return piece.below, piece.above
+
+
+class Piece(NamedTuple):
+    """A linear piece of R: R and 1 − R at both ends, which may be infinite."""
+
+    start: float
+    below: float
+    above: float
+    end: float
+    upto: float
+    beyond: float
+
+    def log_share(self, z: float) -> float:
+        """Of the predicted mass of the piece, the log share before z, for z < 0, and of that after z otherwise."""
+        if z < 0.0:
+            near, far, here = _log_mass(self.end), _log_mass(self.start), _log_mass(z)
+        else:
+            near, far, here = _log_mass(-self.start), _log_mass(-self.end), _log_mass(-z)
+        if here == far:
+            return -math.inf
+        return here - near + math.log(math.expm1(far - here) / math.expm1(far - near))
+
+    def log_mass(self, lower: bool) -> float:
+        """The logarithm of the predicted mass."""
+        near, far = (self.end, self.start) if lower else (-self.start, -self.end)
+        share = -math.expm1(_log_mass(far) - _log_mass(near))
+        return _log_mass(near) + math.log(share) if share > 0.0 else -math.inf
+
+    def score_at(self, share: float, rest: float) -> float:
+        """The score before which there is a share of the predicted mass, and after which the rest."""
+        if self.start < 0.0:
+            near, ratio = _log_mass(self.end), _ratio(self.start, self.end)
+            left = ratio + (1.0 - ratio) * share
+            z = float(ndtri_exp(near + math.log(left))) if left > 0.0 else -math.inf
+            if z <= 0.0:
+                return min(max(z, self.start), self.end)
+        near, ratio = _log_mass(-self.start), _ratio(-self.end, -self.start)
+        left = ratio + (1.0 - ratio) * rest
+        z = -float(ndtri_exp(near + math.log(left))) if left > 0.0 else math.inf
+        return min(max(z, self.start), self.end)
+
+
+def _log_mass(z: float) -> float:
+    return float(log_ndtr(z))
+
+
+def _ratio(far: float, near: float) -> float:
+    """Φ(far)/Φ(near)."""
+    return math.exp(_log_mass(far) - _log_mass(near))
 
 
 def edges_of(cells: int, normal: bool) -> FloatArray:

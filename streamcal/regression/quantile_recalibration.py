@@ -7,8 +7,7 @@ from typing import Literal
 
 from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.types import FloatArray
-from streamcal.regression.pit_calibrator import PITCalibrator, Weights
+from streamcal.regression.pit_calibrator import Levels, PITCalibrator
 
 
 class QuantileRecalibration(PITCalibrator):
@@ -65,9 +64,5 @@ class QuantileRecalibration(PITCalibrator):
         self.smoothing = smoothing
         super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
-    def _levels(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
-        whole = weights.total + self.smoothing
-        return (
-            (weights.below + self.smoothing * weights.low) / whole,
-            (weights.above + self.smoothing * weights.high) / whole,
-        )
+    def _levels(self) -> Levels:
+        return Levels(self.smoothing, 0.0)

@@ -18,6 +18,8 @@ from streamcal.parameters.types import FloatArray
 
 #: −log ½: the depth at which both tails begin.
 MIDDLE = math.log(2.0)
+#: The next depth, which is in the first piece that has a width, where a knot is in the middle itself.
+AFTER_MIDDLE = math.nextafter(MIDDLE, math.inf)
 
 
 class Ramp(Shown, ABC):
@@ -166,7 +168,7 @@ def _at_the_middle(z: FloatArray, below: FloatArray, above: FloatArray) -> tuple
     after = int(np.searchsorted(z, 0.0))
     u0, c0, a0 = (ndtr(z[after - 1]), below[after - 1], above[after - 1]) if after else (0.0, 0.0, 1.0)
     u1, c1, a1 = (ndtr(z[after]), below[after], above[after]) if after < len(z) else (1.0, 1.0, 0.0)
-    share = (0.5 - u0) / (u1 - u0)
+    share = (0.5 - u0) / (u1 - u0) if u0 < u1 else 0.5  # knots that are distinct as scores alone
     return float(c0 + share * (c1 - c0)), float(a0 + share * (a1 - a0))
 
 
@@ -215,7 +217,7 @@ class Tail:
 
     def log_slope(self, d: FloatArray) -> FloatArray:
         """log dS/dm at a depth."""
-        place, last = self._place(d, "left")
+        place, last = self._place(np.maximum(d, AFTER_MIDDLE), "left")
         beyond = np.full(np.shape(d), self._log[-1] + self.depth[-1])
         if len(self.depth) == 1:
             return beyond

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +16,16 @@ from streamcal.states import Fields, ensure, record
 
 #: Relative difference of sums of the same observations: rounding of up to a million additions and subtractions.
 AGREEMENT = 1e-9
+
+
+class Piece(NamedTuple):
+    """Rows of a batch that a compiled loop may take together, and what the memory does meanwhile."""
+
+    rows: slice
+    w: FloatArray  #: The weight stored for each row when it is learned; 0 if the loop does not learn it.
+    unit: FloatArray  #: The stored weight of an observation of weight 1 when each row is predicted.
+    leaving: tuple[FloatArray, FloatArray, FloatArray]  #: x, y, w of what leaves, one after each row learned beyond
+    room: int  #: so many.
 
 
 class Statistic(ABC):

@@ -1,15 +1,20 @@
-"""`ClassTable`: for each distinct vector of class scores, the weight of each outcome and the number of observations."""
+"""`ClassTable`: for each distinct vector of class scores, the weight of each outcome and the number of observations.
+
+Beyond a limit, vectors are kept in cells: see `ClassTable`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
+from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole
 from streamcal.statistics.base import Statistic, agree
@@ -17,6 +22,14 @@ from streamcal.statistics.held import holds
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
 _Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
+
+#: Lower limit of ln p, p = 1.1e-7: no stream resolves a rarer event, and a score of exactly 0 must not become an
+#: infinite feature. Click rates are far above.
+LOG_FLOOR = -LOGIT_LIMIT
+#: Halvings of the range of each fourth root in the finest cells.
+MOST_BITS = 12
+#: Of a saved depth: many times that of any number of labels.
+DEEPEST = 2**32
 
 #: Of a label that is a text, in characters.
 LONGEST_LABEL = 100_000
@@ -26,24 +39,54 @@ class ClassPoints(NamedTuple):
     """The distinct score vectors of one set of labels."""
 
     labels: tuple[str | float, ...]  #: the K labels, texts first
-    scores: FloatArray  #: shape (k, K)
+    logs: FloatArray  #: ln of the scores divided by their sum, at least LOG_FLOOR; or its mean in a cell; shape (k, K)
     weights: FloatArray  #: shape (k, K): weight of the observations with each outcome
 
 
+def log_scores(scores: Sequence[float]) -> list[float]:
+    """ln of the scores divided by their sum, at least LOG_FLOOR."""
+    total = math.fsum(scores)
+    return [max(math.log(score / total), LOG_FLOOR) if score > 0.0 else LOG_FLOOR for score in scores]
+
+
+def log_scores_many(scores: FloatArray) -> FloatArray:
+    """`log_scores` of each row."""
+    shares = scores / scores.sum(axis=1, keepdims=True)
+    logs: FloatArray = np.log(np.maximum(shares, math.exp(LOG_FLOOR)))
+    return np.maximum(logs, LOG_FLOOR)
+
+
 class ClassTable(Statistic):
-    """An exact table of multiclass observations.
+    """A table of multiclass observations, exact up to a limit of distinct score vectors.
 
     A coordinate is (texts, numbers, scores): the labels of the observation that are texts, those that are numbers, and
     their scores in this order. The outcome y is the index of the observed label, as a float. The contribution of an
     observation depends only on its own labels, so that labels seen later do not change what is held.
 
+    Parameters
+    ----------
+    limit : int or None
+        The largest number of distinct score vectors. Once there are more, vectors are kept in the finest nested cells
+        of which no more than the limit are in use. None keeps every vector.
+
     Notes
     -----
+    With `depth` D, one of `depths_up_to`, each of K scores is known by the first (D + K − 1 − i)//K binary digits of
+    its fourth root, i being its place: fine near 0, where logarithms differ. A cell keeps the weight of each outcome
+    and the sums of ln s, and its observations are placed at their mean ln s. Which D it is depends on what has been
+    added, not on its order, and it stays until nothing is held. There is a cell at least for each set of labels that an
+    observation named.
+
     An update costs O(K) for K labels; memory and all other operations O(k·K) for k distinct vectors.
     """
 
-    def __init__(self) -> None:
-        # x -> [weight of outcome 0, …, of outcome K − 1, count]; count ≥ 1 and no weight below 0 in every row.
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.bounded = limit is not None
+        #: Binary digits by which vectors are distinguished; None while every vector is kept.
+        self.depth: int | None = None
+        # x -> [weight of outcome 0, …, of outcome K − 1, count]; count ≥ 1 and no weight below 0 in every row. With a
+        # depth, x has the digits in place of the scores, and the row ends with the K sums of weight · ln s.
         self._rows: dict[_Coordinate, list[float]] = {}
         self._count = 0
         self._peak = 0.0  # the largest weight ever summed in a row, see `holds`
@@ -52,7 +95,7 @@ class ClassTable(Statistic):
     @property
     def n(self) -> float:
         if self._n is None:
-            self._n = math.fsum(weight for row in self._rows.values() for weight in row[:-1])
+            self._n = math.fsum(weight for x, row in self._rows.items() for weight in row[: len(x[2])])
         return self._n / self.unit
 
     @property
@@ -62,93 +105,182 @@ class ClassTable(Statistic):
     def points(self) -> list[ClassPoints]:
         """The content of the table, one entry for each set of labels."""
         parts: dict[tuple[Any, Any], tuple[list[tuple[float, ...]], list[list[float]]]] = {}
-        for (texts, named, scores), row in self._rows.items():
+        for (texts, named, place), row in self._rows.items():
             part = parts.setdefault((texts, named), ([], []))
-            part[0].append(scores)
-            part[1].append(row[:-1])
-        return [
-            ClassPoints(texts + named, np.array(scores), np.array(weights) / self.unit)
-            for (texts, named), (scores, weights) in sorted(parts.items())
-        ]
+            part[0].append(place)
+            part[1].append(row)
+        found = []
+        for (texts, named), (places, rows) in sorted(parts.items()):
+            sums, size = np.array(rows), len(texts) + len(named)
+            weights = sums[:, :size] / self.unit
+            if self.depth is None:
+                logs = log_scores_many(np.array(places))
+            else:  # sums may have rounding errors after retractions
+                weight = np.maximum(sums[:, :size].sum(axis=1, keepdims=True), LIGHTEST)
+                logs = np.clip(sums[:, size + 1 :] / weight, LOG_FLOOR, 0.0)
+            found.append(ClassPoints(texts + named, logs, weights))
+        return found
+
+    # -- changing ------------------------------------------------------------------------------------------------
 
     def update(self, x: _Coordinate, y: float, w: float) -> None:
-        self._n = None
-        row = self._rows.get(x)
-        if row is None:
-            row = self._rows[x] = [0.0] * len(x[2]) + [0]
-        row[int(y)] += w
-        row[-1] += 1
-        self._count += 1
-        self._peak = max(self._peak, math.fsum(row[:-1]))
+        self._add(*self._kept(x, _row(x, y, w), None))
+        self._keep_limit()
 
     def update_many(self, x: npt.NDArray[Any], y: FloatArray, w: FloatArray) -> None:
         for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
             self.update(*one)
 
     def revert(self, x: _Coordinate, y: float, w: float) -> None:
-        row = self._rows.get(x)
-        place = int(y)
-        if row is None or not holds((math.fsum(row[:-1]), row[place], int(row[-1])), 1.0, w, self._peak):
+        size, place = len(x[2]), int(y)
+        cell, removed = self._kept(x, _row(x, y, w), None)
+        row = self._rows.get(cell)
+        if row is None or not holds((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
         self._n = None
         self._count -= 1
-        if row[-1] == 1:
-            del self._rows[x]
+        if row[size] == 1:
+            del self._rows[cell]
+            if not self._rows:
+                self.depth = None
             return
-        row[place] = max(row[place] - w, 0.0)
-        row[-1] -= 1
+        self._rows[cell] = [one - other for one, other in zip(row, removed, strict=True)]
+        self._rows[cell][place] = max(row[place] - w, 0.0)
 
     def merge(self, other: Self) -> None:
-        self._n = None
+        depths = [table.depth for table in (self, other) if table.depth is not None]
+        if depths:
+            self._round_to(min(depths))
         for x, theirs in list(other._rows.items()):
-            row = self._rows.setdefault(x, [0.0] * len(x[2]) + [0])
-            for place, value in enumerate(theirs):
-                row[place] += value
-            self._peak = max(self._peak, math.fsum(row[:-1]))
-        self._count += other._count
+            self._add(*self._kept(x, theirs, other.depth))
         self._peak = max(self._peak, other._peak)
+        self._keep_limit()
 
     def decay(self, factor: float) -> None:
         self._n = None
         self._peak *= factor
-        for row in self._rows.values():
-            row[:-1] = [weight * factor for weight in row[:-1]]
+        for x, row in self._rows.items():
+            count = len(x[2])
+            row[:] = [value if place == count else value * factor for place, value in enumerate(row)]
 
     def prune(self, fraction: float) -> None:
         threshold = fraction * self.n / max(len(self._rows), 1)
         self._n = None
-        for x in [x for x, row in self._rows.items() if math.fsum(row[:-1]) < threshold]:
-            self._count -= int(self._rows.pop(x)[-1])
+        for x in [x for x, row in self._rows.items() if math.fsum(row[: len(x[2])]) < threshold]:
+            self._count -= int(self._rows.pop(x)[len(x[2])])
+        if not self._rows:
+            self.depth = None
+
+    def _add(self, x: _Coordinate, row: list[float]) -> None:
+        """Add a row under the coordinate of the present depth."""
+        self._n = None
+        held = self._rows.get(x)
+        self._rows[x] = held = row if held is None else [one + other for one, other in zip(held, row, strict=True)]
+        size = len(x[2])
+        self._count += int(row[size])
+        self._peak = max(self._peak, math.fsum(held[:size]))
+
+    # -- cells ---------------------------------------------------------------------------------------------------
+
+    def _kept(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
+        """A coordinate and its row at the present depth; they were at the depth `before`, which is not less."""
+        if self.depth is None or self.depth == before:
+            return x, row
+        texts, numbers, place = x
+        if before is not None:
+            return (texts, numbers, fewer_digits(place, before, self.depth)), row
+        size = len(place)
+        weight = math.fsum(row[:size])
+        return (texts, numbers, digits(place, self.depth)), [*row, *(weight * log for log in log_scores(place))]
+
+    def _keep_limit(self) -> None:
+        """Keep fewer digits until no more cells than the limit are in use; of those that do, the most, by bisection."""
+        if self.limit is None or len(self._rows) <= self.limit or self.depth == 0:
+            return
+        most = MOST_BITS * max(len(x[2]) for x in self._rows) if self.depth is None else self.depth - 1
+        depths, places = depths_up_to(most), self._places()
+        low, high = 0, len(depths) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if sum(self._cells_at(one, depths[middle]) for one in places) <= self.limit:
+                low = middle
+            else:
+                high = middle - 1
+        self._round_to(depths[low])
+
+    def _places(self) -> list[npt.NDArray[Any]]:
+        """The fourth roots of the shares, or the cells, of each set of labels; shapes (k, K)."""
+        sets: dict[tuple[Any, Any], list[tuple[float, ...]]] = {}
+        for texts, named, place in self._rows:
+            sets.setdefault((texts, named), []).append(place)
+        if self.depth is not None:
+            return [np.array(cells) for cells in sets.values()]
+        totals = [np.array([math.fsum(one) for one in rows]) for rows in sets.values()]
+        return [
+            np.sqrt(np.sqrt(np.array(rows) / total[:, np.newaxis]))
+            for rows, total in zip(sets.values(), totals, strict=True)
+        ]
+
+    def _cells_at(self, places: npt.NDArray[Any], depth: int) -> int:
+        """How many cells of a depth these are in."""
+        size = places.shape[1]
+        bits = np.array(bits_of(size, depth))
+        if self.depth is None:
+            cells = np.minimum(np.floor(np.ldexp(places, bits)), np.ldexp(1.0, bits) - 1.0)
+        else:
+            cells = places >> (np.array(bits_of(size, self.depth)) - bits)
+        return len({row.tobytes() for row in cells})
+
+    def _round_to(self, depth: int) -> None:
+        """Keep cells of this depth, which is not above the present one."""
+        rows, before = self._rows, self.depth
+        self._rows, self._count, self.depth = {}, 0, depth
+        for x, row in rows.items():
+            self._add(*self._kept(x, row, before))
 
     def _check(self) -> None:
         super()._check()
-        assert self._count == sum(row[-1] for row in self._rows.values())
-        for (texts, named, scores), (*weights, count) in self._rows.items():
-            assert len(texts) + len(named) == len(scores) == len(weights)
-            assert count >= 1, "a row without observations is dropped"
-            assert min(weights) >= 0.0
+        assert self._count == sum(row[len(x[2])] for x, row in self._rows.items())
+        assert self.limit is not None or self.depth is None
+        for (texts, named, place), row in self._rows.items():
+            size = len(place)
+            assert len(texts) + len(named) == size
+            assert len(row) == (size + 1 if self.depth is None else 2 * size + 1)
+            assert row[size] >= 1, "a row without observations is dropped"
+            assert min(row[:size]) >= 0.0
 
     def empty(self) -> Self:
-        return type(self)()
+        return type(self)(self.limit)
+
+    # -- state ---------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         rows = [[*map(list, x), *row] for x, row in self._rows.items()]
-        return {"rows": rows, "peak": self._peak}
+        return {"rows": rows, "peak": self._peak, **({} if self.depth is None else {"depth": self.depth})}
 
     def fields(self) -> Fields:
         return {"rows": listed(_at_least_five), "peak": number(0.0, HEAVIEST)}
 
-    def _load(self, rows: list[list[Any]], peak: float) -> None:
+    def optional_fields(self) -> Fields:
+        return {"depth": whole(0, DEEPEST)}
+
+    def _load(self, rows: list[list[Any]], peak: float, depth: int | None) -> None:
+        ensure(depth is None or self.limit is not None, "there are cells where there is no limit")
+        ensure(depth is None or rows, "there is nothing in the cells")
         read: dict[_Coordinate, list[float]] = {}
-        for texts, named, scores, *sums in rows:
-            x = possible_classes(texts, named, scores)
+        for texts, named, place, *sums in rows:
+            x = possible_classes(texts, named, place) if depth is None else possible_cells(texts, named, place, depth)
             ensure(x not in read, "a coordinate occurs twice")
-            weights = numbers(len(x[2]), least=0.0, most=peak)(sums[:-1])
+            size = len(x[2])
+            weights = numbers(size, least=0.0, most=peak)(sums[:size])
             ensure(weights.sum() >= LIGHTEST and weights.sum() <= peak * (1.0 + ROUNDING), "a weight is not possible")
-            read[x] = [*weights.tolist(), whole(1)(sums[-1])]
+            ensure(len(sums) == size + 1 + (0 if depth is None else size), "a row has another length")
+            logs = numbers(len(sums) - size - 1, least=LOG_FLOOR * peak * (1.0 + ROUNDING), most=ROUNDING * peak)
+            read[x] = [*weights.tolist(), whole(1)(sums[size]), *logs(sums[size + 1 :]).tolist()]
+        ensure(self.limit is None or depth == 0 or len(read) <= self.limit, "there are more rows than the limit")
         self._n = None
-        self._rows = read
-        self._count = int(sum(row[-1] for row in read.values()))
+        self._rows, self.depth = read, depth
+        self._count = int(sum(row[len(x[2])] for x, row in read.items()))
         self._peak = peak
 
     def agrees(self, other: Self) -> bool:
@@ -160,6 +292,43 @@ class ClassTable(Statistic):
         require_classes(x, y)
 
 
+def _row(x: _Coordinate, y: float, w: float) -> list[float]:
+    """The row of a single observation: weights by outcome, and the number 1."""
+    row = [0.0] * len(x[2]) + [1]
+    row[int(y)] = w
+    return row
+
+
+def depths_up_to(most: int) -> list[int]:
+    """The depths that are used: all up to 16, then eight in every doubling, so that there are few changes of depth."""
+    found = [0]
+    while found[-1] < most:
+        found.append(found[-1] + max(1, 2 ** (found[-1].bit_length() - 4)))
+    return [depth for depth in found if depth <= most]
+
+
+def bits_of(size: int, depth: int) -> list[int]:
+    """The number of binary digits of each of so many scores; the first ones have one more."""
+    return [min((depth + size - 1 - place) // size, MOST_BITS) for place in range(size)]
+
+
+def digits(scores: tuple[float, ...], depth: int) -> tuple[int, ...]:
+    """The cell of a score vector: the first binary digits of the fourth roots of its shares, as whole numbers."""
+    total = math.fsum(scores)
+    roots = [math.sqrt(math.sqrt(score / total)) for score in scores]  # rounded alike on every machine
+    return tuple(
+        min(int(math.ldexp(root, bits)), (1 << bits) - 1)
+        for root, bits in zip(roots, bits_of(len(scores), depth), strict=True)
+    )
+
+
+def fewer_digits(cell: tuple[int, ...], before: int, depth: int) -> tuple[int, ...]:
+    """The cell of depth `depth` that contains a cell of depth `before`."""
+    size = len(cell)
+    dropped = (many - few for many, few in zip(bits_of(size, before), bits_of(size, depth), strict=True))
+    return tuple(one >> number for one, number in zip(cell, dropped, strict=True))
+
+
 def _at_least_five(value: Any) -> list[Any]:
     """A row: texts, numbers, scores, at least one weight and the count."""
     found: list[Any] = listed(unread)(value)
@@ -169,14 +338,28 @@ def _at_least_five(value: Any) -> list[Any]:
 
 def possible_classes(texts: Any, named_numbers: Any, scores: Any) -> _Coordinate:
     """A saved coordinate: labels in order, texts and numbers apart, and their scores; else `StateError`."""
+    texts, named_numbers = possible_labels(texts, named_numbers)
+    read = numbers(len(texts) + len(named_numbers), least=0.0, most=1.0)(scores)
+    return texts, named_numbers, tuple(read.tolist())
+
+
+def possible_cells(texts: Any, named_numbers: Any, cell: Any, depth: int) -> _Coordinate:
+    """A saved coordinate with the cell of its scores; else `StateError`."""
+    texts, named_numbers = possible_labels(texts, named_numbers)
+    read = listed(whole(0, 1 << MOST_BITS), len(texts) + len(named_numbers))(cell)
+    ensure(all(one < 1 << bits for one, bits in zip(read, bits_of(len(read), depth), strict=True)), "a cell is beyond")
+    return texts, named_numbers, tuple(read)
+
+
+def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Saved labels in order, texts and numbers apart, of which there is one at least; else `StateError`."""
     named = listed(text(LONGEST_LABEL))(texts)
     for label in listed(unread)(named_numbers):
         ensure(isinstance(label, (int, float)) and -math.inf < label < math.inf, "a label is not possible")
     for labels in (named, named_numbers):
         ensure(all(one < other for one, other in itertools.pairwise(labels)), "labels are in no order")
-    read = numbers(len(named) + len(named_numbers), least=0.0, most=1.0)(scores)
-    ensure(len(read), "an observation has no labels")
-    return tuple(named), tuple(named_numbers), tuple(read.tolist())
+    ensure(len(named) + len(named_numbers), "an observation has no labels")
+    return tuple(named), tuple(named_numbers)
 
 
 def require_classes(x: Any, y: FloatArray) -> None:

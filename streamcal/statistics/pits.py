@@ -9,6 +9,7 @@ from scipy.special import log_ndtr, ndtr
 
 from streamcal.errors import RetractionError
 from streamcal.kernels.hull_tree import LIGHTEST
+from streamcal.kernels.rank_tree import RankTree
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -53,6 +54,36 @@ def shares_below(low: FloatArray, high: FloatArray, at: FloatArray, normal: bool
     return np.clip(inside, 0.0, 1.0)
 
 
+class SortedWeights:
+    """Scores in order with their weights: a `RankTree` as arrays."""
+
+    def __init__(self, x: FloatArray, weight: FloatArray) -> None:
+        self._x, self._weight = x, weight
+        self._upto = np.concatenate(([0.0], np.cumsum(weight)))
+        self._after = np.concatenate((np.cumsum(weight[::-1])[::-1], [0.0]))
+
+    @property
+    def total(self) -> float:
+        """The weight of all scores."""
+        return float(self._upto[-1])
+
+    def around(self, x: float) -> tuple[float, ...]:
+        """As `RankTree.around`."""
+        place = int(np.searchsorted(self._x, x, side="right"))
+        low = (self._x[place - 1], self._weight[place - 1]) if place else (np.nan, 0.0)
+        high = (self._x[place], self._weight[place]) if place < len(self._x) else (np.nan, 0.0)
+        return tuple(map(float, (*low, self._upto[place], *high, self._after[place])))
+
+    def reaching(self, weight: float) -> float:
+        """As `RankTree.reaching`."""
+        place = int(np.searchsorted(self._upto[1:], weight))
+        return float(self._x[min(place, len(self._x) - 1)]) if len(self._x) else np.nan
+
+    def to_arrays(self) -> tuple[FloatArray, FloatArray]:
+        """Scores, ascending, and their weights."""
+        return self._x, self._weight
+
+
 class PITs(Statistic):
     """Weights of PITs: points in a `ScoreTree`, and intervals over which an observation is spread uniformly.
 
@@ -87,6 +118,8 @@ class PITs(Statistic):
         self._count = 0
         self._weight = 0.0
         self._peak = 0.0
+        #: The points in an immutable tree, made when it is first asked for and then kept up with them; None before.
+        self._order: RankTree | None = None
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -106,6 +139,17 @@ class PITs(Statistic):
     def has_intervals(self) -> bool:
         """Whether an interval is held."""
         return self._count > 0
+
+    def order(self) -> RankTree | SortedWeights:
+        """The points in order, immutable: a tree, in O(k) at first and then O(1).
+
+        Under decay and with weights that are not whole, sums would depend on the shape of a tree: an array, in O(k).
+        """
+        if self.unit != 1.0 or self.points.drifts:
+            return SortedWeights(*self.weights())
+        if self._order is None:
+            self._order = RankTree(*self.points.weights())
+        return self._order
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """The points held, ascending, and their weights. O(k)."""
@@ -148,6 +192,8 @@ class PITs(Statistic):
     def update(self, x: float, y: float, w: float) -> None:
         if y == 0.0:
             self.points.update(x, 0.0, w)
+            if self._order is not None:
+                self._order = None if self.points.drifts else self._order.changed(x, w)
             return
         if self.edges is None:
             row = self._intervals.setdefault((x, y), [0.0, 0.0])
@@ -163,6 +209,7 @@ class PITs(Statistic):
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         point = y == 0.0
+        self._order = None
         self.points.update_many(x[point], y[point], w[point])
         for one in zip(x[~point].tolist(), y[~point].tolist(), w[~point].tolist(), strict=True):
             self.update(*one)
@@ -183,6 +230,8 @@ class PITs(Statistic):
     def revert(self, x: Any, y: float, w: float) -> None:
         if y == 0.0:
             self.points.revert(x, y, w)
+            if self._order is not None:
+                self._order = None if self.points.drifts else self._order.changed(x, -w)
             return
         self.require(x, y, w)
         if self.edges is None:
@@ -199,6 +248,7 @@ class PITs(Statistic):
         self._sum_up()
 
     def merge(self, other: Self) -> None:
+        self._order = None
         self.points.merge(other.points)
         self._cells = self._cells + other._cells
         for key, (weight, count) in list(other._intervals.items()):
@@ -210,6 +260,7 @@ class PITs(Statistic):
         self._peak = max(self._peak, other._peak, self._weight)
 
     def decay(self, factor: float) -> None:
+        self._order = None
         self.points.decay(factor)
         self._cells[:, 0] *= factor
         for row in self._intervals.values():
@@ -219,6 +270,7 @@ class PITs(Statistic):
         self._drop_below(LIGHTEST)
 
     def prune(self, fraction: float) -> None:
+        self._order = None
         self.points.prune(fraction)
         self._drop_below(fraction * self._weight / max(len(self._intervals), 1))
 
@@ -265,7 +317,7 @@ class PITs(Statistic):
         fresh.points._load(**points)
         if spread is not None:
             fresh._load_spread(**spread)
-        self.points, self._cells, self._intervals = fresh.points, fresh._cells, fresh._intervals
+        self.points, self._cells, self._intervals, self._order = fresh.points, fresh._cells, fresh._intervals, None
         self._count, self._weight, self._peak = fresh._count, fresh._weight, fresh._peak
 
     def _load_spread(self, rows: FloatArray, cells: FloatArray, count: int, weight: float, peak: float) -> None:
@@ -300,6 +352,10 @@ class PITs(Statistic):
     def _check(self) -> None:
         super()._check()
         self.points._check()
+        if self._order is not None:
+            self._order.check()
+            held = zip(self._order.to_arrays(), self.points.weights(), strict=True)
+            assert all(np.array_equal(one, other) for one, other in held)
         assert self._count >= 0
         assert not self._cells[self._cells[:, 1] == 0.0].any(), "a cell without intervals has no weight"
         assert self.edges is not None or self._count == sum(row[1] for row in self._intervals.values())

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
+from streamcal.kernels.centred_blocks import centred_blocks
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Fields, counts, ensure, number, numbers, require_rising, require_weights
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import not_held
 
@@ -131,14 +132,7 @@ class ScoreTree(Statistic):
         The values rise strictly, by more than `TIED_VALUES`, and with them the means.
         """
         x, weight, positive, _ = self._tree.to_arrays()
-        first, _, value = self._tree.blocks()
-        start = np.searchsorted(x, first[np.diff(value, prepend=-1.0) > TIED_VALUES * value])
-        length = np.diff(start, append=len(x))
-        total = np.add.reduceat(weight, start)
-        # divide by the weight first: then neither the product nor the sum can overflow
-        mean = np.add.reduceat(weight / np.repeat(total, length) * x, start)
-        first, last = x[start], x[start + length - 1]
-        return first, last, np.clip(mean, first, last), np.add.reduceat(positive, start) / total
+        return centred_blocks(x, weight, positive, TIED_VALUES)
 
     def centred(self, x: float, bound: float) -> float:
         """Linear between the centres of `centred_blocks`, those within `bound` of 0 and 1 being levels. O(log² k).
@@ -186,6 +180,15 @@ class ScoreTree(Statistic):
     def revert(self, x: float, y: float, w: float) -> None:
         if self._tree.revert(x, w, w * y, 1):
             raise RetractionError(not_held(x, y, w))
+
+    def stream(self, x: FloatArray, y: FloatArray, piece: Piece, lower: FloatArray, upper: FloatArray) -> None:
+        """Learn a piece of a batch, and write the intervals before each row; to `lower` the fit where `upper` is empty.
+
+        The fit is NaN where nothing is held.
+        """
+        places = (x, piece.leaving[0])
+        x, gone = places if self.grid is None else map(self.grid.rounds, places)
+        self._tree.stream(x, y, piece.w, piece.unit, gone, *piece.leaving[1:], piece.room, lower, upper)
 
     def held_at(self, x: float) -> tuple[float, float]:
         """Weight and positive weight at a coordinate. O(log k)."""

@@ -63,7 +63,9 @@ class Totals(Statistic):
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         weight = self._integers(w)  # before `_sum` is read: this may rescale it
         self._sum += weight
-        positive = weight if (y == 1.0).all() else self._integers(w * y)
+        ones = y == 1.0
+        binary = bool((ones | (y == 0.0)).all())
+        positive = self._integers(w[ones] if binary else w * y)
         self._positive += positive
         self._count += len(w)
         self._peak = max(self._peak, self._sum)

@@ -9,17 +9,19 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from zlib import crc32
+
+import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StateError
 from streamcal.states import listed, record, row, signed, text, whole
 from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, remove_left_over
+from streamcal.stream.batches import Batch
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 
@@ -42,8 +44,8 @@ class Position:
     rows : int
         The number of the last data row that was learned or skipped.
     first, digest : int
-        Checksums (CRC-32) of what was read of the first row, and of all rows: different files agree in both with a
-        probability of 2⁻³².
+        Checksums (CRC-32) of the first row, and of all rows that could be read: of their text, or of the columns in
+        use of a table. Different files agree in both with a probability of 2⁻³².
     """
 
     name: str
@@ -51,13 +53,12 @@ class Position:
     first: int = 0
     digest: int = 0
 
-    def advance(self, number: int, fields: Iterable[Any]) -> None:
-        """Count a data row, of which these fields were read."""
-        written = "\x1f".join([one if isinstance(one, str) else repr(one) for one in fields])
-        self.digest = crc32(written.encode("utf-8", "surrogatepass"), self.digest)
-        if self.rows == 0:
-            self.first = self.digest
-        self.rows = number
+    def advance(self, batch: Batch, columns: Sequence[str]) -> None:
+        """Count the rows of a batch, of which these columns are in use."""
+        if len(batch):
+            self.first = self.first or batch.take(slice(1)).digest(columns, 0)
+            self.digest = batch.digest(columns, self.digest)
+            self.rows = int(batch.numbers[-1])
 
 
 class Written(NamedTuple):
@@ -73,6 +74,8 @@ class Checkpoint:
 
     inputs: tuple[Position, ...] = ()
     outputs: dict[str, Written] = field(default_factory=dict)
+    #: Whether it was saved with positions of a kind that can no longer be compared with a file.
+    former: bool = False
 
     def inputs_then(self, position: Position, before: Position | None) -> tuple[Position, ...]:
         """The inputs after more of one was read, of which `before` was the position until now."""
@@ -83,37 +86,40 @@ class Checkpoint:
 
         Reads as many rows as the furthest position that is still possible has.
         """
-        found, here, possible = None, Position(reader.path), [one for one in self.inputs if one.rows]
+        found, here = None, Position(reader.path)
+        possible = sorted((one for one in self.inputs if one.rows), key=lambda one: one.rows)
         with contextlib.suppress(RecordError):  # what cannot be read is told by the run itself
-            for chunk in reader:
-                for number, fields in zip(chunk.numbers, chunk.rows, strict=True):
-                    found = _agreeing(possible, here, number) or found
-                    possible = [one for one in possible if one.rows >= number]
-                    if not possible:
-                        return found
-                    here.advance(number, map(fields.get, columns))
-                    possible = [one for one in possible if one.first == here.first]
-        return _agreeing(possible, here, None) or found
+            reader.require(*columns)
+            for batch in reader:
+                while len(batch) and possible and possible[0].rows <= batch.numbers[-1]:
+                    nearest = possible.pop(0)
+                    known = int(np.searchsorted(batch.numbers, nearest.rows, side="right"))
+                    here.advance(batch.take(slice(known)), columns)
+                    batch = batch.take(slice(known, None))
+                    if (nearest.first, nearest.digest) == (here.first, here.digest):
+                        found = nearest
+                here.advance(batch, columns)
+                possible = [one for one in possible if one.first == here.first or not here.first]
+                if not possible:
+                    return found
+        return next((one for one in reversed(possible) if one.digest == here.digest), found)
 
     def state(self) -> dict[str, Any]:
         """Plain data that `read` reads."""
-        inputs = [[one.name, one.rows, one.first, one.digest] for one in self.inputs]
-        return {"inputs": inputs, "outputs": [[name, *one] for name, one in self.outputs.items()]}
+        files = [[one.name, one.rows, one.first, one.digest] for one in self.inputs]
+        return {"files": files, "outputs": [[name, *one] for name, one in self.outputs.items()]}
 
     @classmethod
     def read(cls, state: Any) -> Self:
         """The checkpoint that was written by `state`; `StateError` for anything else."""
         name, crc = text(LONGEST_NAME), whole(0, LARGEST_CRC)
-        fields = {"inputs": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))}
+        files = "inputs" if isinstance(state, dict) and "inputs" in state else "files"
+        fields = {files: listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))}
         found = record(fields)(state)
-        inputs = tuple(Position(*one) for one in found["inputs"])
-        return cls(inputs, {option: Written(path, size) for option, path, size in found["outputs"]})
-
-
-def _agreeing(possible: Iterable[Position], here: Position, number: int | None) -> Position | None:
-    """The last of the positions before row `number` whose checksum is the one here."""
-    ended = [one for one in possible if number is None or one.rows < number]
-    return next((one for one in reversed(ended) if one.digest == here.digest and one.rows >= here.rows), None)
+        outputs = {option: Written(path, size) for option, path, size in found["outputs"]}
+        if files == "inputs":
+            return cls((), outputs, former=bool(found[files]))
+        return cls(tuple(Position(*one) for one in found[files]), outputs)
 
 
 def save(calibrator: Calibrator, path: Path, checkpoint: Checkpoint) -> None:

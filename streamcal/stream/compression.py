@@ -1,97 +1,100 @@
-"""Compressed files: gzip, bzip2 and, where a module for it is there, Zstandard."""
+"""Compressed files: gzip and bzip2 by Python's own modules, Zstandard and LZ4 by Arrow."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any, BinaryIO, Literal, cast
 
-from streamcal.stream.records import RecordError
+from streamcal.stream.arrow import pyarrow
 
-Compression = Literal["gzip", "bzip2", "Zstandard"]
+Compression = Literal["gzip", "bzip2", "Zstandard", "LZ4"]
 #: The compression by the last ending of a name.
-COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bzip2", ".zst": "Zstandard"}
-#: What a gzip file begins with.
-GZIP_MAGIC = b"\x1f\x8b"
-#: Bytes of a Zstandard file taken at a time; they can become some hundred times as many.
-ZSTANDARD_BLOCK = 1 << 14
+COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bzip2", ".zst": "Zstandard", ".lz4": "LZ4"}
+#: What compressed files begin with.
+MAGIC: dict[bytes, Compression] = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+}
+#: Arrow's names of those that it reads and writes here. It loses what it has read before damage: hence not the others.
+IN_ARROW = {"Zstandard": "zstd", "LZ4": "lz4"}
+#: Bytes taken from Arrow at a time, for the same reason.
+BLOCK = 1 << 16
 
 
-def opened_to_read(raw: BinaryIO, compression: Compression, file: str) -> BinaryIO:
+def recognised(begin: bytes) -> Compression | None:
+    """The compression of a file that begins with these bytes.
+
+    >>> recognised(b"BZh9"), recognised(b"score")
+    ('bzip2', None)
+    """
+    return next((compression for magic, compression in MAGIC.items() if begin.startswith(magic)), None)
+
+
+def opened_to_read(raw: BinaryIO, compression: Compression) -> BinaryIO:
     """What is compressed in `raw`, as a file; `read1` raises `EOFError`, `OSError` or `zlib.error` where it is damaged.
 
-    Raises
-    ------
-    RecordError
-        Where no module for Zstandard is installed; it names `file`.
+    Files of several streams, one after another, are read as one.
     """
     if compression == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
     if compression == "bzip2":
         return cast(BinaryIO, bz2.BZ2File(raw))
-    return cast(BinaryIO, _ZstandardReader(raw, file))
+    return cast(BinaryIO, _FromArrow(raw, IN_ARROW[compression]))
 
 
-def opened_to_write(raw: BinaryIO, compression: Compression, file: str) -> BinaryIO:
-    """A file that writes to `raw`, compressed; the same bytes for the same content. `RecordError` as above."""
+def opened_to_write(raw: BinaryIO, compression: Compression) -> BinaryIO:
+    """A file that writes to `raw`, compressed; the same bytes for the same content."""
     if compression == "gzip":  # mtime=0: the same rows give the same bytes
         return cast(BinaryIO, gzip.GzipFile("", "wb", 6, raw, mtime=0))
     if compression == "bzip2":
         return cast(BinaryIO, bz2.BZ2File(raw, "wb"))
-    module = _zstandard(file)
-    if hasattr(module, "ZstdFile"):
-        return cast(BinaryIO, module.ZstdFile(raw, "wb"))
-    return cast(BinaryIO, module.ZstdCompressor().stream_writer(raw, closefd=False))
+    return cast(BinaryIO, _ToArrow(raw, IN_ARROW[compression]))
 
 
-class _ZstandardReader:
-    """As much of a binary file as `RecordReader` needs. Unlike the streams of `zstandard` it misses a lost end."""
+class _FromArrow:
+    """As much of a binary file as `RecordReader` needs."""
 
-    def __init__(self, raw: BinaryIO, file: str) -> None:
-        module = _zstandard(file)
-        self._raw = raw
-        self._error = module.ZstdError
-        #: The decompressors of both modules have `decompress`, `eof` and `unused_data`.
-        self._new: Callable[[], Any] = module.ZstdDecompressor
-        if not hasattr(module, "ZstdFile"):
-            self._new = lambda: module.ZstdDecompressor().decompressobj()
-        self._frame: Any = None
+    def __init__(self, raw: BinaryIO, name: str) -> None:
+        self._stream = pyarrow.CompressedInputStream(raw, name)
 
-    def read1(self, _: int = -1) -> bytes:
-        """The next bytes, as many as come from a block; none at the end."""
-        while block := self._raw.read(ZSTANDARD_BLOCK):
-            if content := self._decompressed(block):
-                return content
-        if self._frame is not None and not self._frame.eof:
-            raise EOFError("the file ends before its last frame does")
-        return b""
+    def read1(self, size: int = BLOCK) -> bytes:
+        """The next bytes, at most `BLOCK`; none at the end."""
+        try:
+            return cast(bytes, self._stream.read(min(size, BLOCK)))
+        except OSError as error:
+            if error.errno is not None:  # of the file below
+                raise
+            raise EOFError(str(error)) from None
 
-    def __enter__(self) -> _ZstandardReader:
+    def __enter__(self) -> _FromArrow:
         return self
 
     def __exit__(self, *_: object) -> None:
         """The file below is closed by who opened it."""
 
-    def _decompressed(self, block: bytes) -> bytes:
-        content = b""
-        try:
-            while block:
-                if self._frame is None or self._frame.eof:
-                    self._frame = self._new()
-                content += self._frame.decompress(block)
-                block = self._frame.unused_data if self._frame.eof else b""
-        except self._error as error:
-            raise EOFError(str(error)) from None
-        return content
 
+class _ToArrow:
+    """As much of a binary file as `RecordWriter` needs: each `write` is a stream of its own."""
 
-def _zstandard(file: str) -> Any:
-    """Python's own module (3.14 or later) or `zstandard`; `RecordError` where there is neither."""
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            return import_module(name)
-        except ImportError:
-            pass
-    raise RecordError(".zst needs Python 3.14 or zstandard; install it with: pip install zstandard", file=file)
+    def __init__(self, raw: BinaryIO, name: str) -> None:
+        self._raw = raw
+        self._codec = pyarrow.Codec(name)
+        self._empty = True
+
+    def write(self, content: Any) -> None:
+        """Compress and write; at once, so that a killed process leaves whole streams."""
+        self._empty = False
+        self._raw.write(self._codec.compress(content, asbytes=True))
+
+    def flush(self) -> None:
+        self._raw.flush()
+
+    def __enter__(self) -> _ToArrow:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._empty:
+            self.write(b"")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from streamcal.stream.compression import COMPRESSIONS, Compression
 from streamcal.stream.records import RecordError
 
-Format = Literal["csv", "jsonl", "parquet"]
+Format = Literal["csv", "jsonl", "parquet", "arrow"]
 #: The name that stands for standard input or standard output.
 STANDARD_STREAM = "-"
 
@@ -19,8 +19,14 @@ _ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".arrows": "arrow",
 }
-ENDINGS_ALLOWED = ".csv, .tsv, .jsonl, .ndjson (each also with .gz, .bz2, .zst), .parquet, or a format said explicitly"
+ENDINGS_ALLOWED = (
+    ".csv, .tsv, .jsonl, .ndjson (each also with .gz, .bz2, .zst, .lz4), .parquet, .arrow, .feather, .arrows, "
+    "or a format said explicitly"
+)
 
 
 @dataclass(frozen=True)
@@ -58,20 +64,12 @@ class FileKind:
             raise RecordError("the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name)
         if found == "parquet" and (compression or name == STANDARD_STREAM):
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
+        if found == "arrow" and compression:
+            raise RecordError("Arrow cannot be read or written here", "a file without .gz", file=name)
         tabs = found == "csv" and ending.lower() == ".tsv"
         return cls(cast(Format, found), compression, "\t" if tabs else None)
 
     @property
     def on_standard_output(self) -> Format:
         """The format for rows of such a file on standard output: CSV for Parquet."""
-        return "jsonl" if self.format == "jsonl" else "csv"
-
-
-def import_pyarrow(file: str) -> tuple[Any, Any]:
-    """The modules `pyarrow` and `pyarrow.parquet`; `RecordError` naming the extra if they are not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise RecordError('Parquet needs pyarrow; install it with: pip install ".[parquet]"', file=file) from None
-    return pyarrow, pyarrow.parquet
+        return "csv" if self.format == "parquet" else self.format

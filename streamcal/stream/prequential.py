@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import StreamcalError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
-from streamcal.metrics.base import check_probability
+from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
-from streamcal.parameters.types import Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time
+
+#: Columns that the output has in addition to those of the input; the last two where the method has an interval.
+ADDED = ("calibrated", "lower", "upper")
+
+
+def added_columns(calibrator: Calibrator) -> tuple[str, ...]:
+    """The names of the columns that hold the predictions of a calibrator."""
+    return ADDED if calibrator.has_interval else ADDED[:1]
 
 
 class Prediction(NamedTuple):
@@ -49,6 +62,11 @@ class Scoreboard:
         self.brier.update_checked(p, y, w)
         self.ece.update_checked(p, y, w)
         self.ratio.update_checked(p, y, w)
+
+    def update_forecasts(self, forecasts: Forecasts) -> None:
+        """`update` for many forecasts that have been checked already."""
+        for metric in (self.log_loss, self.brier, self.ece, self.ratio):
+            metric.update_forecasts(forecasts)
 
 
 class Prequential:
@@ -111,11 +129,68 @@ class Prequential:
                 self.difference.update_checked(prediction.calibrated, raw, label)
         return prediction
 
+    def step_many(
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray | None = None,
+        t: FloatArray | None = None,
+    ) -> FloatArray:
+        """A loop of `step` over arrays that have been checked; sums of measures differ by rounding.
+
+        Returns
+        -------
+        ndarray of shape (k, 1), or (k, 3) for a method with intervals
+            The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
+            those before the first that cannot be predicted or learned: `step` of that one says why.
+        """
+        found = self._predict_and_learn(scores, y, w, t)
+        count = len(found)
+        labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
+        self.rows += count
+        self.positives += int(np.count_nonzero(labels))
+        self.weighted |= bool((weights != 1.0).any())
+        calibrated = Forecasts.of(found[:, 0], labels, weights)
+        self.calibrated.update_forecasts(calibrated)
+        if self.raw is not None:
+            raw = Forecasts.of(scores[:count], labels, weights)
+            self.raw.update_forecasts(raw)
+            self.difference.update_forecasts(calibrated, raw)
+        return found
+
+    def _predict_and_learn(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+    ) -> FloatArray:
+        """The predictions of the observations before the first that raises an error; these are learned."""
+        calibrator = self.calibrator
+        try:  # compiled loops, which learn all or nothing
+            if calibrator.has_interval:
+                return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
+            predictions = calibrator._streamed(scores, y, w, t)
+        except StreamcalError:
+            return np.empty((0, 3 if calibrator.has_interval else 1))
+        if predictions is not None:
+            return predictions[:, np.newaxis]
+        found: list[float] = []
+        weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
+        try:
+            for score, label, weight, time in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
+                p = calibrator.predict_one(score, time)
+                calibrator.learn_one(score, label, weight, time)
+                found.append(p)
+        except StreamcalError:  # a solver that fails, or a time too far ahead
+            pass
+        return np.array(found, dtype=np.float64)[:, np.newaxis]
+
 
 class _WithInterval(Protocol):
     """A calibrator with intervals."""
 
     def predict_with_interval_one(self, score: float, t: Time | None) -> tuple[float, tuple[float, float]]: ...
+
+    def predict_interval_learn_many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
 def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:

@@ -1,93 +1,90 @@
-"""Reading records from CSV, JSON Lines and Parquet files in chunks of bounded memory."""
+"""Reading records from CSV, JSON Lines, Parquet and Arrow files in batches of bounded memory."""
 
 from __future__ import annotations
 
-import bisect
-import codecs
 import contextlib
 import csv
 import gzip
 import io
-import itertools
 import json
 import os
 import re
+import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.kernels.text_records import find_records
 from streamcal.parameters.names import did_you_mean
-from streamcal.stream.compression import GZIP_MAGIC, opened_to_read
-from streamcal.stream.formats import STANDARD_STREAM, FileKind, import_pyarrow
-from streamcal.stream.records import RecordError
+from streamcal.stream import arrow
+from streamcal.stream.arrow import pyarrow
+from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch
+from streamcal.stream.compression import MAGIC, opened_to_read, recognised
+from streamcal.stream.formats import STANDARD_STREAM, FileKind
+from streamcal.stream.records import RecordError, shown
 
-#: Rows per chunk. Larger chunks are not faster (measured), smaller ones cost more per row.
-CHUNK_ROWS = 4096
-#: Bytes read at a time: the capacity of a pipe on Linux.
-BLOCK_BYTES = 1 << 16
+#: Most rows of a batch: tables have no more, and texts of short records.
+BATCH_ROWS = 1 << 16
+#: Bytes of a text that make a batch, where the file has as many.
+BLOCK_BYTES = 1 << 20
+#: Bytes of a table that make a batch, by the sizes that a Parquet file states.
+TABLE_BYTES = 1 << 25
+#: Bytes that a record may have: a line of JSON, or a row of CSV.
+LONGEST_RECORD = 1 << 24
+#: Bytes that a field of CSV may have, as for Python's csv module.
+LONGEST_FIELD = csv.field_size_limit()
+#: Names of columns in a message.
+MOST_SHOWN = 50
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: What a file of Arrow begins with, unlike a stream.
+ARROW_FILE = b"ARROW1"
 #: What can stand between the fields of a CSV file without being named.
 DELIMITERS = (",", ";", "\t", "|")
 
-Row = dict[str, Any]
 #: Called for each row that cannot be read; reading continues when it returns.
 BadRowHandler = Callable[[RecordError], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Consecutive rows: `rows[i]` is data row number `numbers[i]` of the file, counted from 1.
-
-    The numbers have gaps where rows could not be read and were passed to the handler of bad rows.
-    """
-
-    numbers: Sequence[int]
-    rows: list[Row]
-
-    def after(self, row: int) -> Chunk:
-        """The rows with higher numbers."""
-        if not self.numbers or self.numbers[0] > row:
-            return self
-        start = bisect.bisect_right(self.numbers, row)
-        return Chunk(self.numbers[start:], self.rows[start:])
-
-
 class RecordReader:
-    """The records of a file as dict rows: iterate to get `Chunk`s.
+    """The records of a file: iterate to get `Batch`es.
 
-    Fields of CSV files are text, exactly as in the file: bytes that are not UTF-8 are preserved and written back
-    unchanged (surrogate escapes). Fields of JSON Lines and Parquet files are values. Blank lines are skipped and not
-    counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded as they
-    arrive: a chunk ends where reading the next row might block.
+    Records of CSV and JSON Lines stay text, exactly as in the file, except for its line ends. Blank lines are skipped
+    and not counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
+    as they arrive: a batch ends where reading the next row might block.
 
     Parameters
     ----------
     path
-        .csv, .tsv, .jsonl or .ndjson, each also with .gz, .bz2 or .zst; .parquet; or "-", standard input, which may be
-        compressed by gzip.
+        .csv, .tsv, .jsonl or .ndjson, each also with .gz, .bz2, .zst or .lz4; .parquet; .arrow, .feather or .arrows,
+        file or stream; or "-", standard input, whose compression is recognised.
     format
-        "csv", "jsonl" or "parquet", where the name does not say it; "-" is CSV by default.
+        "csv", "jsonl", "parquet" or "arrow", where the name does not say it; "-" is CSV by default.
     delimiter
-        What stands between the fields of CSV. By default a tab in a .tsv, and in others what the header shows: a comma
-        if it has one outside quotes, or else the most frequent of semicolon, tab and "|".
+        What stands between the fields of CSV, one byte. By default a tab in a .tsv, and in others what the header
+        shows: a comma if it has one outside quotes, or else the most frequent of semicolon, tab and "|".
     on_bad_row
         Called with the `RecordError` of each row that cannot be read (a wrong number of fields, invalid
         JSON), after which reading continues. By default the error is raised, after the rows before it were
         yielded.
-    chunk_rows
-        Maximum number of rows per chunk; together with `BLOCK_BYTES` it bounds memory.
+    batch_rows
+        Maximum number of rows per batch; by default `BATCH_ROWS`.
 
     Raises
     ------
     RecordError
         With file, row and column: for an unreadable or empty file, a header with a duplicate column, and rows that
-        cannot be read, unless `on_bad_row` handles them.
+        cannot be read, unless `on_bad_row` handles them; a record of more than `LONGEST_RECORD` bytes in any case.
 
     Notes
     -----
-    Cost: about 1 µs per row for three columns of CSV.
+    Memory: a batch of a text, about 3 times `BLOCK_BYTES` with its spans, or three times its longest record; a batch
+    of a table, about `TABLE_BYTES`, and what Arrow needs for a row group. Cost: 30 ns for a row of 26 bytes of CSV.
 
     Examples
     --------
@@ -95,8 +92,8 @@ class RecordReader:
     >>> path = pathlib.Path(tempfile.mkdtemp(), "clicks.csv")
     >>> _ = path.write_text("score,click\\n0.10,0\\n0.90,1\\n")
     >>> with RecordReader(path) as reader:
-    ...     for chunk in reader:
-    ...         print(reader.names, list(chunk.numbers), chunk.rows[0])
+    ...     for batch in reader:
+    ...         print(reader.names, batch.numbers.tolist(), batch.rows[0])
     ('score', 'click') [1, 2] {'score': '0.10', 'click': '0'}
     """
 
@@ -107,7 +104,7 @@ class RecordReader:
         *,
         delimiter: str | None = None,
         on_bad_row: BadRowHandler | None = None,
-        chunk_rows: int = CHUNK_ROWS,
+        batch_rows: int | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.kind = FileKind.of(path, format)
@@ -115,19 +112,22 @@ class RecordReader:
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
         #: What stands between the fields of CSV; None until the header was read, and of other formats.
         self.delimiter = delimiter or self.kind.delimiter
-        self._chunk_rows = chunk_rows
+        self._batch_rows = batch_rows or BATCH_ROWS
         self._on_bad_row = on_bad_row
-        self._row = 0  # number of the data row being read
-        self._dry = False  # whether every complete line received was yielded
+        self._used: tuple[str, ...] = ()
+        self._row = 0  # number of the last data row that was read
+        self._text, self._at = b"", 0  # what was read of a text, and the place after the last record
+        self._ended = False  # whether the text was read to its end
+        self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
         self._closing = contextlib.ExitStack()
         #: Names of the columns; for JSON Lines the keys of the first object, while later objects may have others.
         self.names: tuple[str, ...] = ()
-        #: Types of the columns of a Parquet file, to be passed to a writer.
+        #: Types of the columns of a table, to be passed to a writer.
         self.types: dict[str, Any] = {}
         start = {"csv": self._start_csv, "jsonl": self._start_jsonl, "parquet": self._start_parquet}
         with self._closing, self._file_errors():
-            self._rows = start[self.kind.format]()
+            self._batches = start.get(self.kind.format, self._start_arrow)()
             self._refuse_doubled_names()
             self._closing = self._closing.pop_all()  # opened and understood: closed by `close` from now on
 
@@ -142,29 +142,19 @@ class RecordReader:
         return self._share()
 
     def require(self, *columns: str) -> None:
-        """Raise `RecordError`, which lists the existing columns, unless all of `columns` exist."""
+        """Have these columns read; raise `RecordError`, which lists the existing ones, unless all of them exist."""
         for column in columns:
             if column not in self.names:
                 reason = f"there is no such column{did_you_mean(column, self.names)}"
                 if self.delimiter is not None and len(self.names) == 1:
                     reason += "; if the one column is several, say with --delimiter what is between them"
-                raise RecordError(reason, ", ".join(map(repr, self.names)), file=self.path, column=column)
+                raise RecordError(reason, _listed(self.names), file=self.path, column=column)
+        self._used = tuple(dict.fromkeys(columns))
 
-    def __iter__(self) -> Iterator[Chunk]:
-        """Yield chunks until the file ends; before an error, the rows that precede it."""
-        more = True
-        while more:
-            numbers: list[int] = []
-            rows: list[Row] = []
-            failure: RecordError | None = None
-            try:
-                more = self._fill(numbers, rows)
-            except RecordError as error:
-                failure = error
-            if rows:
-                yield Chunk(numbers, rows)
-            if failure is not None:
-                raise failure
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield batches until the file ends; before an error, the rows that precede it."""
+        with self._file_errors():
+            yield from self._batches
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -183,168 +173,267 @@ class RecordReader:
         if doubled is not None:
             raise RecordError("the file has this column twice", "different names", file=self.path, column=doubled)
 
-    # -- the common loop -----------------------------------------------------------------------------------------------
-
-    def _fill(self, numbers: list[int], rows: list[Row]) -> bool:
-        """Append rows up to a full chunk, blocking for the first one only; False at the end of the file."""
-        with self._file_errors():
-            for row in self._rows:
-                rows.append(row)
-                numbers.append(self._row)
-                if self._dry or len(rows) == self._chunk_rows:
-                    return True
-        return False
-
-    def _bad_row(self, error: RecordError) -> None:
-        """Pass the error of the current row to the handler, or raise it."""
-        error.at(self.path, self._row)
+    def _bad_row(self, error: RecordError, row: int) -> None:
+        """Pass the error of a row to the handler, or raise it."""
+        error.at(self.path, row)
         if self._on_bad_row is None:
             raise error
         self._on_bad_row(error)
 
     @contextlib.contextmanager
     def _file_errors(self) -> Iterator[None]:
-        """Convert errors of the operating system, gzip and decoders to `RecordError`, with the row."""
+        """Convert errors of the operating system, of compression and of Arrow to `RecordError`, with the row."""
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             row = self._row + 1 if self.names else None  # the first row that is missing
             raise RecordError(
-                f"the {self.kind.compression or 'gzip'} file is truncated or damaged here ({error})",
+                f"the {self.kind.compression or 'compressed'} file is truncated or damaged here ({error})",
                 "a complete file",
                 file=self.path,
                 row=row,
             ) from None
+        except pyarrow.ArrowException as error:
+            what = "Parquet" if self.kind.format == "parquet" else "Arrow"
+            raise RecordError(f"cannot be read as {what}: {error}", file=self.path) from None
         except OSError as error:
             raise RecordError(f"cannot be read: {error.strerror or error}", file=self.path) from None
 
-    # -- formats: each start sets `names` and returns an iterator of rows that updates `_row` --------------------------
+    # -- texts ---------------------------------------------------------------------------------------------------------
 
-    def _open_bytes(self) -> BinaryIO:
+    def _open_text(self) -> None:
+        """Open the file, and pass over a byte order mark."""
+        raw: Any
         if self.path == STANDARD_STREAM:
-            return self._standard_input()
-        raw: Any = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
-        self._share = _share_of_bytes(raw)
+            raw, self._live = self._standard_input(), True
+        else:
+            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
+            self._share = _share_of_bytes(raw)
+            self._live = not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
         if self.kind.compression is not None:
-            raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression, self.path))
-        return cast(BinaryIO, raw)
+            raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression))
+        self._bytes: BinaryIO = raw
+        self._read_more()
+        if self._text.startswith(BYTE_ORDER_MARK):
+            self._at = len(BYTE_ORDER_MARK)
 
-    def _standard_input(self) -> BinaryIO:
-        """Standard input, decompressed if it begins as a gzip file does."""
-        raw: Any = sys.stdin.buffer
+    def _standard_input(self) -> Any:
+        """Standard input, decompressed if it begins as a compressed file does."""
+        raw: Any = getattr(sys.stdin, "buffer", None)
+        if raw is None:
+            raise RecordError("standard input is closed", "a file or a pipe", file=self.path)
         if not hasattr(raw, "peek"):  # what stands in for standard input may be no buffered file
             raw = io.BufferedReader(raw)
             self._closing.callback(raw.detach)
-        if raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
-            raw = self._closing.enter_context(gzip.GzipFile(fileobj=raw))
-        return cast(BinaryIO, raw)
+        compression = recognised(raw.peek(max(map(len, MAGIC))))
+        return raw if compression is None else self._closing.enter_context(opened_to_read(raw, compression))
 
-    def _open_lines(self) -> Iterator[str]:
-        """The lines of the file with their line ends, as the csv module needs them; sets `_dry` after each.
+    def _read_more(self) -> None:
+        """Add a block to the text, of a pipe what there is; to a long record as much as there is of it.
 
-        An `io.TextIOWrapper` yields the same lines, but cannot tell whether the next one is available without blocking.
+        The time is therefore linear in the length of a record.
         """
-        file = self._open_bytes()
-        decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
-        begun = ""  # an incomplete line
-        while block := file.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
-            lines = io.StringIO(begun + decoder.decode(block), newline="").readlines()
-            begun = lines.pop() if lines and not lines[-1].endswith("\n") else ""
-            if lines:
-                self._dry = False
-                yield from lines[:-1]
-                self._dry = True
-                yield lines[-1]
-        yield from io.StringIO(begun + decoder.decode(b"", final=True), newline="")
-
-    def _start_csv(self) -> Iterator[Row]:
-        text = self._open_lines()
-        if self.delimiter is None:
-            first = next((line for line in text if line.strip("\r\n")), "")
-            self.delimiter = _delimiter_of(first)
-            text = itertools.chain((first,), text)
-        # strict: a quote in the wrong place is an error, not a guess
-        lines = csv.reader(text, delimiter=self.delimiter, strict=True)
+        if self._failure is not None:
+            raise self._failure
+        rest = self._text[self._at :]
+        if len(rest) > LONGEST_RECORD:
+            reason = f"the record has more than {LONGEST_RECORD:,} bytes"
+            raise RecordError(reason, "shorter lines, and quotes in pairs", file=self.path, row=self._row + 1)
+        parts, size, wanted = [rest], 0, max(BLOCK_BYTES, len(rest))
         try:
-            header = next((fields for fields in lines if fields), None)
+            while size < wanted and (part := self._bytes.read1(wanted - size)):  # type: ignore[attr-defined]
+                parts.append(part)
+                size += len(part)
+                if self._live and (wanted == BLOCK_BYTES or b"\n" in part):
+                    break
+        except (EOFError, OSError, zlib.error) as error:
+            if not size:
+                raise
+            self._failure = error
+        if not size:
+            self._ended = True
+            parts.append(b"\n")
+        self._text, self._at = b"".join(parts), 0
+
+    def _texts(
+        self, delimiter: int, wanted: Sequence[int], longest: int, most: int | None = None
+    ) -> Iterator[tuple[memoryview, npt.NDArray[np.int64]]]:
+        """Texts, and the spans of the records in each as `find_records` fills them in.
+
+        A record that the end of the file leaves open is marked as one that cannot be read.
+        """
+        places, room = np.array(wanted, dtype=np.int64), most or self._batch_rows
+        while True:
+            text = memoryview(self._text)[self._at :]
+            spans = np.empty((room, 3 + 2 * len(wanted)), dtype=np.int64)
+            count, end = find_records(text, delimiter, places, longest, spans)
+            if not count and self._ended:
+                if end == len(text):
+                    return
+                spans[0, :3] = end, len(text) - 1, -1
+                count, end = 1, len(text)
+            self._at += end
+            if count:
+                yield text, spans[:count]
+            else:
+                self._read_more()
+
+    def _go_back(self, text: memoryview, begin: int) -> None:
+        """Read on from this place of the text that `_texts` gave last."""
+        self._at = len(self._text) - len(text) + begin
+
+    def _numbered(self, count: int) -> npt.NDArray[np.int64]:
+        """The numbers of this many rows that follow."""
+        self._row += count
+        return np.arange(self._row - count + 1, self._row + 1)
+
+    def _readable(self, batch: Batch, errors: dict[int, RecordError]) -> Iterator[Batch]:
+        """The batch without the records that cannot be read; an error ends it where nobody handles it."""
+        for i, error in errors.items():
+            if self._on_bad_row is None and i:
+                yield batch.take(slice(i))
+            self._bad_row(error, int(batch.numbers[i]))
+        yield batch.take(np.delete(np.arange(len(batch)), list(errors))) if errors else batch
+
+    def _start_csv(self) -> Iterator[Batch]:
+        self._open_text()
+        if self.delimiter is None:
+            text, spans = next(self._texts(-1, (), LONGEST_RECORD, 1), (memoryview(b""), np.zeros((1, 3), np.int64)))
+            self.delimiter = _delimiter_of(_decoded(text, spans[0]))
+            self._go_back(text, 0)
+        found = next(self._texts(ord(self.delimiter), (), LONGEST_RECORD, 1), None)
+        if found is None:
+            raise RecordError("the file is empty", "a header row and data rows", file=self.path)
+        text, spans = found
+        try:
+            self.names = tuple(self._fields(_decoded(text, spans[0])))
         except csv.Error as error:
             raise RecordError(f"the header is not valid CSV ({error})", file=self.path) from None
-        if header is None:
-            raise RecordError("the file is empty", "a header row and data rows", file=self.path)
-        self.names = tuple(header)
-        return self._csv_rows(lines)
+        return self._csv_batches(self.delimiter)
 
-    def _csv_rows(self, lines: Iterator[list[str]]) -> Iterator[Row]:
-        names, width = self.names, len(self.names)
-        while True:
-            try:
-                for fields in lines:
-                    if len(fields) == width:
-                        self._row += 1
-                        yield dict(zip(names, fields, strict=True))
-                    elif fields:
-                        self._row += 1
-                        reason = f"the row has {len(fields)} fields"
-                        self._bad_row(RecordError(reason, f"{width}, as in the header", record=self._as_csv(fields)))
-                return
-            except csv.Error as error:
-                self._row += 1
-                self._bad_row(RecordError(f"the row is not valid CSV ({error})", "fields, quoted or not"))
+    def _csv_batches(self, delimiter: str) -> Iterator[Batch]:
+        wanted = sorted(map(self.names.index, self._used))
+        slots = {self.names[place]: slot for slot, place in enumerate(wanted)}
+        for text, spans in self._texts(ord(delimiter), wanted, LONGEST_FIELD):
+            batch = CsvBatch(self.names, self._numbered(len(spans)), text, spans, delimiter, slots)
+            bad = np.flatnonzero(spans[:, 2] != len(self.names)).tolist()
+            yield from self._readable(batch, {i: self._csv_error(batch.record(i)) for i in bad})
 
-    def _as_csv(self, fields: list[str]) -> str:
-        text = io.StringIO()
-        csv.writer(text, delimiter=self.delimiter or ",", lineterminator="").writerow(fields)
-        return text.getvalue()
-
-    def _start_jsonl(self) -> Iterator[Row]:
-        rows = self._jsonl_rows(self._open_lines())
-        first = next(rows, None)
-        if first is None:
-            reason = "no row of the file can be read" if self._row else "the file is empty"
-            raise RecordError(reason, "a JSON object per line", file=self.path)
-        self.names = tuple(first)
-        return itertools.chain((first,), rows)  # `_row` is its number until the next row is read
-
-    def _jsonl_rows(self, lines: Iterator[str]) -> Iterator[Row]:
-        for line in lines:
-            text = line.strip()
-            if not text:
-                continue
-            self._row += 1
-            try:
-                row = json.loads(text)
-                if isinstance(row, dict):
-                    yield row
-                    continue
-                reason = "the line is JSON, but not an object"
-            except (ValueError, RecursionError) as error:
-                reason = f"the line is not valid JSON ({error})"
-            self._bad_row(RecordError(reason, 'an object such as {"score": 0.1, "click": 0}', record=text))
-
-    def _start_parquet(self) -> Iterator[Row]:
-        arrow, parquet = import_pyarrow(self.path)
-        with self._arrow_errors(arrow):
-            table = self._closing.enter_context(parquet.ParquetFile(self.path))
-        self.names = tuple(table.schema_arrow.names)
-        self.types = dict(zip(self.names, table.schema_arrow.types, strict=True))
-        self._share = lambda: self._row / max(table.metadata.num_rows, 1)
-        return self._parquet_rows(arrow, table)
-
-    def _parquet_rows(self, arrow: Any, table: Any) -> Iterator[Row]:
-        with self._arrow_errors(arrow):
-            for batch in table.iter_batches(batch_size=self._chunk_rows):
-                for fields in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    self._row += 1
-                    yield dict(zip(self.names, fields, strict=True))
-
-    @contextlib.contextmanager
-    def _arrow_errors(self, arrow: Any) -> Iterator[None]:
+    def _csv_error(self, record: str) -> RecordError:
+        """Why a record of CSV cannot be used."""
         try:
-            yield
-        except (arrow.ArrowException, ValueError) as error:
-            if isinstance(error, RecordError):
-                raise
-            raise RecordError(f"cannot be read as Parquet: {error}", file=self.path) from None
+            number = len(self._fields(record))
+        except csv.Error as error:
+            return RecordError(f"the row is not valid CSV ({error})", "fields, quoted or not")
+        if number == len(self.names):
+            return RecordError(f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields")
+        return RecordError(f"the row has {number} fields", f"{len(self.names)}, as in the header", record=record)
+
+    def _fields(self, record: str) -> list[str]:
+        return next(csv.reader([record], delimiter=self.delimiter or ",", strict=True))
+
+    def _start_jsonl(self) -> Iterator[Batch]:
+        self._open_text()
+        for text, spans in self._texts(-1, (), LONGEST_RECORD, 1):
+            record = _decoded(text, spans[0]).strip()
+            if record:
+                try:
+                    self.names = tuple(_json_object(record))
+                    self._go_back(text, 0)
+                    return self._json_batches()
+                except RecordError as error:
+                    self._row += 1
+                    self._bad_row(error, self._row)
+        reason = "no row of the file can be read" if self._row else "the file is empty"
+        raise RecordError(reason, "a JSON object per line", file=self.path)
+
+    def _json_batches(self) -> Iterator[Batch]:
+        for text, spans in self._texts(-1, (), LONGEST_RECORD):
+            batch = JsonBatch(self.names, np.arange(len(spans)), text, spans)
+            read = batch.read_by_arrow(self._used) if len(batch) >= FEW and self._used else None
+            if read is not None:
+                yield replace(read, numbers=self._numbered(len(read)))
+            else:
+                yield from self._json_by_python(text, spans)
+
+    def _json_by_python(self, text: memoryview, spans: npt.NDArray[np.int64]) -> Iterator[Batch]:
+        """The lines one by one, without spaces around them; blank ones are passed over."""
+        kept: list[tuple[int, int, int]] = []
+        objects: list[Row] = []
+        errors: dict[int, RecordError] = {}
+        for begin, end, fields in spans.tolist():
+            record = bytes(text[begin:end])
+            begin, end = begin + len(record) - len(record.lstrip()), end - len(record) + len(record.rstrip())
+            if begin >= end:
+                continue
+            try:
+                objects.append(_json_object(str(text[begin:end], "utf-8", "surrogateescape")))
+            except RecordError as error:
+                errors[len(kept)] = error
+                objects.append({})
+            kept.append((begin, end, fields))
+        places = np.array(kept, dtype=np.int64).reshape(-1, 3)
+        batch = JsonBatch(self.names, self._numbered(len(kept)), text, places, objects=tuple(objects))
+        yield from self._readable(batch, errors)
+
+    # -- tables --------------------------------------------------------------------------------------------------------
+
+    def _start_parquet(self) -> Iterator[Batch]:
+        table = self._closing.enter_context(arrow.parquet().ParquetFile(self.path))
+        metadata = table.metadata
+        self._name_columns(table.schema_arrow)
+        self._share = lambda: self._row / max(metadata.num_rows, 1)
+        size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+        rows = min(self._batch_rows, max(TABLE_BYTES * metadata.num_rows // max(size, 1), 1))
+        return self._table_batches(table.iter_batches(batch_size=rows, use_threads=False))
+
+    def _start_arrow(self) -> Iterator[Batch]:
+        """A file of Arrow, with an index at its end, or a stream, which has none and may come from a pipe."""
+        if self.path == STANDARD_STREAM:
+            raw = self._standard_input()
+        else:
+            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115
+            self._share = _share_of_bytes(raw)
+            if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) and raw.peek(len(ARROW_FILE)).startswith(ARROW_FILE):
+                table = self._closing.enter_context(pyarrow.ipc.open_file(raw))
+                self._name_columns(table.schema)
+                return self._table_batches(map(table.get_batch, range(table.num_record_batches)))
+        table = pyarrow.ipc.open_stream(raw)
+        self._name_columns(table.schema)
+        return self._table_batches(table)
+
+    def _name_columns(self, schema: Any) -> None:
+        self.names = tuple(schema.names)
+        self.types = dict(zip(self.names, schema.types, strict=True))
+
+    def _table_batches(self, tables: Iterable[Any]) -> Iterator[Batch]:
+        for table in tables:
+            for begin in range(0, len(table), self._batch_rows):
+                some = table.slice(begin, self._batch_rows)
+                yield TableBatch(self.names, self._numbered(len(some)), some)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names of columns for a message, the first ones of many."""
+    more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
+    return ", ".join(map(shown, names[:MOST_SHOWN])) + more
+
+
+def _json_object(record: str) -> Row:
+    """The object that a line of JSON is; `RecordError` where it is none."""
+    try:
+        row = json.loads(record)
+    except (ValueError, RecursionError) as error:
+        reason = f"the line is not valid JSON ({error})"
+    else:
+        if isinstance(row, dict):
+            return row
+        reason = "the line is JSON, but not an object"
+    raise RecordError(reason, 'an object such as {"score": 0.1, "click": 0}', record=record)
+
+
+def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:
+    return str(text[span[0] : span[1]], "utf-8", "surrogateescape")
 
 
 def _share_of_bytes(file: BinaryIO) -> Callable[[], float | None]:

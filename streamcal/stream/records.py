@@ -21,6 +21,8 @@ LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
 TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00Z"
 
+#: Characters of a value in a message.
+LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.
 MISSING = "the value is missing"
 
@@ -74,7 +76,7 @@ class RecordError(InputError):
             for part in (
                 self.file,
                 None if self.row is None else f"row {self.row}",
-                None if self.column is None else f"column {self.column!r}",
+                None if self.column is None else f"column {shown(self.column)}",
             )
             if part is not None
         )
@@ -178,7 +180,8 @@ class LabelReader:
 
     def __init__(self, positive: str | None = None) -> None:
         self.positive = None if positive is None else positive.strip()
-        self._negative: str | None = None
+        #: The negative label, once there was one.
+        self.negative: str | None = None
 
     def __call__(self, value: Any) -> bool:
         return self._known(value) if self.positive is None else self._chosen(value)
@@ -186,11 +189,11 @@ class LabelReader:
     def _known(self, value: Any) -> bool:
         """A word of `parse_label`."""
         label = parse_label(value)
-        if not label and value != self._negative:
+        if not label and value != self.negative:
             word = label_text(value)
-            self._negative = self._negative or word
-            if (word in _MINUS_ONE and self._negative in _ZERO) or (word in _ZERO and self._negative in _MINUS_ONE):
-                raise RecordError(f"{word!r} in a column that has {self._negative!r}", "one of the two beside 1")
+            self.negative = self.negative or word
+            if (word in _MINUS_ONE and self.negative in _ZERO) or (word in _ZERO and self.negative in _MINUS_ONE):
+                raise RecordError(f"{word!r} in a column that has {self.negative!r}", "one of the two beside 1")
         return label
 
     def _chosen(self, value: Any) -> bool:
@@ -200,11 +203,9 @@ class LabelReader:
             raise _refused(None, f"{self.positive!r} or one other value")
         if word == self.positive:
             return True
-        self._negative = self._negative or word
-        if word != self._negative:
-            raise RecordError(
-                f"{_shown(word)} is a third label", f"{self.positive!r} (--positive) or {self._negative!r}"
-            )
+        self.negative = self.negative or word
+        if word != self.negative:
+            raise RecordError(f"{shown(word)} is a third label", f"{self.positive!r} (--positive) or {self.negative!r}")
         return False
 
 
@@ -232,10 +233,10 @@ def label_advice(values: Iterable[Any]) -> str:
     """
     words = list(dict.fromkeys(filter(None, map(label_text, values))))
     if len(words) > 2:
-        shown = ", ".join(map(_shown, words[:3])) + ("" if len(words) == 3 else ", …")
-        return f"the labels are {shown}: give a column with two values"
-    one = shlex.quote(words[0]) if words else "VALUE"
-    return f"the labels are {' and '.join(map(_shown, words))}: say which is positive, as in --positive {one}"
+        several = ", ".join(map(shown, words[:3])) + ("" if len(words) == 3 else ", …")
+        return f"the labels are {several}: give a column with two values"
+    one = shlex.quote(words[0]) if words and len(words[0]) <= LONGEST_SHOWN else "VALUE"
+    return f"the labels are {' and '.join(map(shown, words))}: say which is positive, as in --positive {one}"
 
 
 def parse_weight(value: Any) -> float:
@@ -293,10 +294,10 @@ def _number(value: Any, allowed: str) -> float:
 def _refused(value: Any, allowed: str) -> RecordError:
     if value is None or (isinstance(value, str) and not value.strip()):
         return RecordError(MISSING, allowed)
-    return RecordError(f"{_shown(value)} cannot be used", allowed)
+    return RecordError(f"{shown(value)} cannot be used", allowed)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The `repr` of the value, truncated if it is long."""
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

@@ -1,4 +1,4 @@
-"""The job of `streamcal run`: reads records and writes calibrated records, row by row, in bounded memory."""
+"""The job of `streamcal run`: reads records and writes calibrated records, batch by batch, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,61 +12,34 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
+from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
-from streamcal.stream.prequential import Prediction, Prequential
-from streamcal.stream.reading import BadRowHandler, Chunk, RecordReader, Row
-from streamcal.stream.records import (
-    MISSING,
-    PARSED_AS_PROBABILITY,
-    LabelReader,
-    RecordError,
-    label_advice,
-    parse_probability,
-    parse_score,
-    parse_time,
-    parse_weight,
-)
+from streamcal.stream.prequential import Prediction, Prequential, added_columns
+from streamcal.stream.reading import BadRowHandler, RecordReader
+from streamcal.stream.records import RecordError
+from streamcal.stream.tables import end_of_tables
 from streamcal.stream.writing import RecordWriter, to_json
 
-#: Columns that the output has in addition to those of the input.
-CALIBRATED, LOWER, UPPER = "calibrated", "lower", "upper"
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
 REJECT_COLUMNS = ("row", "column", "reason", "record")
-#: Rows between two progress reports and between two writes: at most a second of work, also for the slowest method.
-CHUNK_ROWS = 512
+#: Rows that a run begins with, and seconds that it takes for one part of a batch: then it writes, tells of its progress
+#: and hears of interrupts. The parts of a method become twice or half as large until they take as long.
+FIRST_ROWS = 16
+SHORTEST, LONGEST = 0.05, 0.2
+#: Rows that are read one by one where one of them cannot be used.
+PIECE = 256
 #: Seconds between two checkpoints: what a crash may cost, and a fraction of a percent of the time of a run.
 KEEP_EVERY = 30.0
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns to read; time and weight are optional."""
-
-    score: str
-    label: str
-    time: str | None = None
-    weight: str | None = None
-    #: The label that is positive, where the words for it are others than those of `parse_label`.
-    positive: str | None = None
-
-    def used(self) -> list[str]:
-        """The names given."""
-        return [name for name in (self.score, self.label, self.time, self.weight) if name is not None]
-
-
-class Observation(NamedTuple):
-    """The fields of a row, parsed; in the order of the arguments of `learn_one`."""
-
-    score: float
-    y: bool
-    w: float
-    t: float | None
 
 
 @dataclass
@@ -146,16 +119,13 @@ class Run:
 
     def __post_init__(self) -> None:
         self.evaluation = Prequential(self.calibrator)
-        self._parse_score: Callable[[Any], float]
-        self._parse_score = parse_score if self.evaluation.raw is None else parse_probability
-        if self.unit is not None:
-            if self.evaluation.raw is None:
-                raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
-            self._parse_score = PARSED_AS_PROBABILITY[self.unit]
-        self._parse_label = LabelReader(self.columns.positive)
-        self._used = self.columns.used()
+        if self.unit is not None and self.evaluation.raw is None:
+            raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
+        scores = "finite" if self.evaluation.raw is None else "probability"
+        self._fields = FieldReader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
-        self._rejected: list[dict[str, Any]] = []
+        self._rejected: list[dict[str, Any]] = []  # those not counted yet: the reader is ahead of what is learned
+        self._rows_at_once = FIRST_ROWS
         self._writers: dict[str, RecordWriter] = {}  # by option
         self._unwritten = False  # whether writing has failed, so that outputs and calibrator differ
         self._position = Position(self.source)
@@ -164,14 +134,14 @@ class Run:
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
-        self._added = (CALIBRATED, LOWER, UPPER) if self.calibrator.has_interval else (CALIBRATED,)
-        # While rows are learned and written, an interrupt takes effect at the next row boundary, so that output and
+        self._added = added_columns(self.calibrator)
+        # While rows are learned and written, an interrupt takes effect after the part of a batch, so that output and
         # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
         self._interrupted = False
 
     def execute(self, progress: Callable[[int, float | None], None] = lambda rows, share: None) -> None:
-        """Read to the end; `progress(rows, share of the file or None)` is called after each chunk.
+        """Read to the end; `progress(rows, share of the file or None)` is called after each part of a batch.
 
         Raises `RecordError` at the first row that cannot be used, unless `skip`, `SolverError` if a solver fails, and
         `KeyboardInterrupt` after an `interrupt`; the rows before are in the output and have been learned.
@@ -188,18 +158,16 @@ class Run:
             self.started, begun = True, time.perf_counter()
             self._kept = begun
             try:
-                for chunk in self._chunks(reader):
-                    self._take_all(chunk)
+                for part in self._parts(reader):
+                    self._take(part)
                     progress(self.evaluation.rows + self.skipped, reader.share)
                     if time.perf_counter() - self._kept >= self.keep_every:
                         self._keep()
-                self._position.rows = max(self._position.rows, reader.row)  # rows at the end may be unreadable
             except BaseException as error:
                 self.seconds = time.perf_counter() - begun
                 self._keep_after(error)
                 raise
             self.seconds = time.perf_counter() - begun
-            self._write_rejected()  # those after the last good row
             self._keep()
 
     @property
@@ -212,7 +180,7 @@ class Run:
         return self.calibrator.tally().get("late", 0)
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """End the run with a `KeyboardInterrupt` at the next row boundary. For handlers of the signal `number`."""
+        """End the run with a `KeyboardInterrupt` after this part of a batch. For handlers of the signal `number`."""
         self.interrupted_by = number
         self._interrupted = True
         if self._waiting:
@@ -222,22 +190,27 @@ class Run:
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def _reader(self, on_bad_row: BadRowHandler | None) -> RecordReader:
-        return RecordReader(
-            self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row, chunk_rows=CHUNK_ROWS
-        )
+        return RecordReader(self.source, self.format, delimiter=self.delimiter, on_bad_row=on_bad_row)
 
     def _go_on(self) -> dict[str, int]:
         """Find the rows of the source that were learned before; returns the sizes of the outputs that have them."""
         if not self._is_file:
-            return self._outputs_that_go_on(_end_of_lines)
-        if self.again or not self.checkpoint.inputs:
+            return self._outputs_that_go_on(_end_of_rows)
+        if self.again:
+            return {}
+        if self.checkpoint.former:
+            raise StateError(
+                "the state was saved by an earlier version of streamcal, whose positions in files are others"
+                "; give --again to learn the file from its start, or another --state"
+            )
+        if not self.checkpoint.inputs:
             return {}
         with self._reader(lambda _: None) as reader:
             found = self.checkpoint.position_in(reader, self.columns.used())
         if found is None:
             return {}
-        if self.out is not None and self.out.lower().endswith(".parquet") and os.path.exists(self.out):
-            reason = f"the first {found.rows:,} rows were learned before, and a Parquet file cannot be continued"
+        if self.out is not None and os.path.exists(self.out) and FileKind.of(self.out, None).format == "arrow":
+            reason = f"the first {found.rows:,} rows were learned before, and a file of Arrow cannot be continued"
             raise RecordError(reason, "another --out for the rows after them, or --again", file=self.out)
         self._position = replace(found, name=self.source)
         self.passed_over = found.rows
@@ -279,7 +252,7 @@ class Run:
     def _keep_after(self, error: BaseException) -> None:
         """The last checkpoint of a run that ends by an error, unless rows that were learned could not be written."""
         try:
-            self._write_rejected()
+            self._settle_rejected()
             if not self._unwritten:
                 self._keep()
         except (RecordError, StateError) as another:
@@ -289,19 +262,34 @@ class Run:
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def _chunks(self, reader: RecordReader) -> Iterator[Chunk]:
-        """The chunks of the reader without rows passed over; an interrupt takes effect here."""
-        chunks = iter(reader)
+    def _parts(self, reader: RecordReader) -> Iterator[Batch]:
+        """The rows not learned before, as many at once as take long enough; an interrupt takes effect here."""
+        batches = iter(reader)
         try:
             while True:
                 self._wait()
-                chunk = next(chunks, None)
+                batch = next(batches, None)
                 self._waiting = False
-                if chunk is None:
+                if batch is None:
                     return
-                yield chunk.after(self.passed_over)
+                batch = batch.after(self.passed_over)
+                while len(batch) and not self._interrupted:
+                    begun, part = time.perf_counter(), batch.take(slice(self._rows_at_once))
+                    yield part
+                    batch = batch.take(slice(len(part), None))
+                    self._adapt(len(part), time.perf_counter() - begun)
+                if not self._interrupted:
+                    self._position.rows = max(self._position.rows, reader.row)  # rows at the end may be unreadable
+                    self._settle_rejected()
         finally:
             self._waiting = False
+
+    def _adapt(self, rows: int, seconds: float) -> None:
+        """Make the parts larger where this many rows were learned in little time, smaller where it was long."""
+        if seconds > LONGEST:
+            self._rows_at_once = max(rows // 2, 1)
+        elif seconds < SHORTEST and rows == self._rows_at_once:
+            self._rows_at_once *= 2
 
     def _wait(self) -> None:
         """From here on an interrupt takes effect at once, as does one that is pending."""
@@ -309,64 +297,81 @@ class Run:
         if self._interrupted:
             raise KeyboardInterrupt
 
-    def _take_all(self, chunk: Chunk) -> None:
-        """Process and write the rows of a chunk, up to the first that cannot be used or an interrupt."""
-        done: list[Row] = []
+    def _take(self, part: Batch) -> None:
+        """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
+        found = self._fields.many(part) if self._keys_fit(part) else None
+        if found is None and len(part) > PIECE:  # with few bad rows most pieces have none
+            for begin in range(0, len(part), PIECE):
+                if not self._interrupted:
+                    self._take(part.take(slice(begin, begin + PIECE)))
+            return
+        if found is not None:
+            values = self.evaluation.step_many(*found)
+            done = part if len(values) == len(part) else part.take(slice(len(values)))
+            if found.times is not None and len(done):
+                self._note_time(float(found.times[: len(done)].max()))
+            self._write_out(done, values)
+            self._advance(done)
+            part = part.take(slice(len(done), None))
+        if len(part):
+            self._take_rows(part)
+
+    def _take_rows(self, part: Batch) -> None:
+        """Process and write rows one by one, up to the first that cannot be used or an interrupt."""
+        done: list[int] = []
+        values: list[tuple[float, ...]] = []
+        taken = 0
         try:
-            for number, row in zip(chunk.numbers, chunk.rows, strict=True):
+            for number, row in zip(part.numbers.tolist(), part.rows, strict=True):
                 if self._interrupted:
                     break
-                used = [row.get(name) for name in self._used]
                 try:
-                    self._take(row)
+                    values.append(self._step(row))
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
-                        self._advise(error, chunk.rows)
+                        self._fields.advise(error, part.rows)
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
                     raise SolverError(f"{self.source}, row {number}: {error}") from None
                 else:
-                    done.append(row)
-                self._position.advance(number, used)
+                    done.append(taken)
+                taken += 1
         finally:
-            self._write(OUT, done)
-            self._write_rejected()
+            places = np.array(done, dtype=np.int64)
+            self._write_out(part.take(places), np.array(values, dtype=np.float64).reshape(-1, len(self._added)))
+            self._advance(part.take(slice(taken)))
+            self._settle_rejected()
 
-    def _take(self, row: Row) -> None:
-        """Predict and learn one row, and add the prediction to it."""
+    def _step(self, row: Row) -> tuple[float, ...]:
+        """Predict and learn one row; what the output adds to it."""
         if self._known is not None:
             self._check_keys(row)
-        observation = self._parse(row)
+        observation = self._fields.one(row)
+        if observation.t is not None:
+            self._note_time(observation.t)
         try:
-            prediction = self.evaluation.step(*observation)
+            return _values(self.evaluation.step(*observation))
         except InputError as error:
             column = self.columns.time if isinstance(error, ClockError) else self.columns.score
             raise RecordError(str(error), column=column) from None
-        _add(prediction, row)
 
-    def _parse(self, row: Row) -> Observation:
-        """The fields of a row; its `RecordError` names the column."""
-        columns = self.columns
-        w, t = 1.0, None
-        try:
-            score = self._parse_score(row.get(column := columns.score))
-            y = self._parse_label(row.get(column := columns.label))
-            if columns.weight is not None:
-                w = parse_weight(row.get(column := columns.weight))
-            if columns.time is not None:
-                t = parse_time(row.get(column := columns.time))
-                self.latest = t if self.latest is None else max(self.latest, t)
-        except RecordError as error:
-            error.column = column
-            raise
-        return Observation(score, y, w, t)
+    def _advance(self, done: Batch) -> None:
+        """Count rows as learned or skipped."""
+        if self.keep is not None and self._is_file:
+            self._position.advance(done, self.columns.used())
+        elif len(done):
+            self._position.rows = int(done.numbers[-1])
 
-    def _advise(self, error: RecordError, rows: list[Row]) -> None:
-        """Add to the error of a label that is no known word which labels there are, and what to give."""
-        if error.column == self.columns.label and self.columns.positive is None and error.reason != MISSING:
-            error.allowed = f"{error.allowed}; {label_advice(row.get(self.columns.label) for row in rows)}"
+    def _note_time(self, t: float) -> None:
+        self.latest = t if self.latest is None else max(self.latest, t)
+
+    def _keys_fit(self, part: Batch) -> bool:
+        """Whether no row has a column that `_check_keys` would refuse; False also where only the row can tell."""
+        if not self._known:
+            return self._known is None or not part.mentions(self._added)
+        return all(row.keys() <= self._known for row in part.rows)
 
     def _check_keys(self, row: Row) -> None:
         """`RecordError` if a row of JSON Lines has a column that the output cannot have, or that it adds."""
@@ -379,37 +384,37 @@ class Run:
     # -- rows that cannot be used ------------------------------------------------------------------------------------
 
     def _reject_unread(self, error: RecordError) -> None:
-        """Reject a row that the reader cannot split, and only then let an interrupt take effect."""
-        self._waiting = False
+        """Reject a row that the reader cannot split."""
         if error.row is None or error.row > self.passed_over:
             self._reject(error, None)
-        self._wait()
 
     def _reject(self, error: RecordError, row: Row | None) -> None:
-        self.skipped += 1
-        if self.rejects is None:
-            return
         record = error.record if row is None else to_json(row)
         reason = error.reason + (f"; allowed: {error.allowed}" if error.allowed else "")
         values = (error.row, error.column, reason, record)
         self._rejected.append(dict(zip(REJECT_COLUMNS, values, strict=True)))
-        if len(self._rejected) >= CHUNK_ROWS:  # many bad rows in succession yield no chunk
-            self._write_rejected()
 
-    def _write_rejected(self) -> None:
-        self._rejected.sort(key=itemgetter("row"))  # the reader is ahead of the rows being learned
-        self._write(REJECTS, self._rejected)
-        self._rejected.clear()
+    def _settle_rejected(self) -> None:
+        """Count and write the rows rejected up to the present position."""
+        self._rejected.sort(key=itemgetter("row"))
+        settled = [row for row in self._rejected if row["row"] <= self._position.rows]
+        del self._rejected[: len(settled)]
+        self.skipped += len(settled)
+        if REJECTS in self._writers and settled:
+            self._writing(REJECTS, lambda writer: writer.write(settled))
 
-    def _write(self, option: str, rows: list[Any]) -> None:
-        """Write rows and flush, so that readers of the file or pipe receive them."""
-        if option in self._writers and rows:
-            try:
-                self._writers[option].write(rows)
-                self._writers[option].flush()
-            except BaseException:
-                self._unwritten = True
-                raise
+    def _write_out(self, done: Batch, values: FloatArray) -> None:
+        if OUT in self._writers and len(done):
+            self._writing(OUT, lambda writer: writer.write_batch(done, self._added, values))
+
+    def _writing(self, option: str, write: Callable[[RecordWriter], None]) -> None:
+        """Write and flush, so that readers of the file or pipe receive the rows."""
+        try:
+            write(self._writers[option])
+            self._writers[option].flush()
+        except BaseException:
+            self._unwritten = True
+            raise
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -465,15 +470,17 @@ def _would_overwrite(file: str, earlier: str) -> bool:
     return same_file(file, earlier)
 
 
-def _end_of_lines(written: Written) -> int:
-    """Where an output goes on whose input, a pipe, is gone: rows after the checkpoint stay, but for half a line.
+def _end_of_rows(written: Written) -> int:
+    """Where an output goes on whose input, a pipe, is gone: rows after the checkpoint stay, but for half a row.
 
     `RecordError` if they are compressed, since the end of a stream that was killed cannot be told.
     """
-    size = os.path.getsize(written.path)
-    if FileKind.of(written.path, "csv").compression is not None and size != written.size:
+    size, kind = os.path.getsize(written.path), FileKind.of(written.path, "csv" if "." not in written.path else None)
+    if kind.compression is not None and size != written.size:
         reason = "the run before was killed, and compressed rows after its last checkpoint cannot be continued"
         raise RecordError(reason, "another file", file=written.path)
+    if kind.format == "parquet":
+        return end_of_tables(written.path, written.size)
     with open(written.path, "rb") as file:
         file.seek(min(size, written.size))
         return file.tell() + file.read().rfind(b"\n") + 1
@@ -484,7 +491,6 @@ def _names_delimiter(*paths: str) -> bool:
     return any(FileKind.of(path, "csv").delimiter is not None for path in paths)
 
 
-def _add(prediction: Prediction, row: Row) -> None:
-    row[CALIBRATED] = prediction.calibrated
-    if prediction.interval is not None:
-        row[LOWER], row[UPPER] = prediction.interval
+def _values(prediction: Prediction) -> tuple[float, ...]:
+    """What the output adds to a row."""
+    return (prediction.calibrated, *(prediction.interval or ()))

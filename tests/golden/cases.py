@@ -271,8 +271,8 @@ def of_many_classes() -> list[Case]:
     cases += under("venn-abers grid", lambda p: MulticlassVennAbers("ovo", resolution=64, forgetting=p), some, CLOSED)
     for method in (TemperatureScaling, VectorScaling, Dirichlet):
 
-        def build(policy: Any, method: Any = method, **params: Any) -> Any:
-            return method(forgetting=policy, **params)
+        def build(policy: Any, method: Any = method, limit: int | None = None, **params: Any) -> Any:
+            return method(forgetting=policy, limit=limit, **params)  # without a limit, as they were recorded first
 
         cases += under(method.name, build, every, SOLVED)
         cases += under(f"{method.name} prior", lambda p, build=build: build(p, prior=4.0), ("forever",), SOLVED)
@@ -280,9 +280,14 @@ def of_many_classes() -> list[Case]:
         cases += under(
             f"{method.name} refresh", lambda p, build=build: build(p, refresh_every=REFRESH), refreshing, SOLVED
         )
-    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(forgetting=p), POLICIES, SOLVED)
+        cases += under(f"{method.name} limit", lambda p, build=build: build(p, limit=64), every, SOLVED)
+    cases += under("structured-matrix", lambda p: StructuredMatrixScaling(limit=None, forgetting=p), POLICIES, SOLVED)
+    cases += under("structured-matrix limit", lambda p: StructuredMatrixScaling(limit=64, forgetting=p), some, SOLVED)
     cases += under(
-        "dirichlet penalised", lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, forgetting=p), some, SOLVED
+        "dirichlet penalised",
+        lambda p: Dirichlet(off_diagonal=0.1, intercept=0.01, limit=None, forgetting=p),
+        some,
+        SOLVED,
     )
     return cases
 
@@ -299,6 +304,7 @@ def of_distributions() -> list[Case]:
     every, some = tuple(POLICIES), ("forever", "window")
     beta, ovo = density(lambda p: Beta(resolution=64, forgetting=p), 4), "self-consistent"
     small: dict[str, Any] = {"support": SUPPORT, "points": 33, "resolution": 64}
+    clamped: dict[str, Any] = {"scale": Logit(-8.0, 8.0)}  # the default when they were recorded
     return [
         *under("empirical-density beta", beta, every, DENSITY_LEFT_OPEN),
         *under("empirical-density platt", density(lambda p: Platt(forgetting=p), 4), every, DENSITY_SOLVED),
@@ -361,14 +367,14 @@ def of_distributions() -> list[Case]:
         ),
         *under(
             "gaussian-process-cdf",
-            lambda p: GaussianProcessCDF(4, forgetting=p, **small),
+            lambda p: GaussianProcessCDF(4, forgetting=p, **clamped, **small),
             every,
             DENSITY_SOLVED,
             "short",
         ),
         *under(
             "gaussian-process-cdf refresh",
-            lambda p: GaussianProcessCDF(3, refresh_every=REFRESH, forgetting=p, **small),
+            lambda p: GaussianProcessCDF(3, refresh_every=REFRESH, forgetting=p, **clamped, **small),
             ("forever", "time-window"),
             DENSITY_SOLVED,
             "short",
@@ -376,9 +382,24 @@ def of_distributions() -> list[Case]:
         *under(
             "gaussian-process-cdf one-kernel",
             lambda p: GaussianProcessCDF(
-                [0.0], support=SUPPORT, kernel=RBF(), mean="zero", point="mean", resolution=None, points=9, forgetting=p
+                [0.0],
+                support=SUPPORT,
+                kernel=RBF(),
+                mean="zero",
+                point="mean",
+                resolution=None,
+                points=9,
+                forgetting=p,
+                **clamped,
             ),
             ("forever",),
+            DENSITY_SOLVED,
+            "short",
+        ),
+        *under(
+            "gaussian-process-cdf normal",
+            lambda p: GaussianProcessCDF(4, forgetting=p, **small),
+            every,
             DENSITY_SOLVED,
             "short",
         ),

@@ -108,6 +108,13 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def read_only(values: Any, dtype: Any = np.float64) -> np.ndarray:
+    """An array that cannot be written to."""
+    array = np.array(values, dtype=dtype)
+    array.flags.writeable = False
+    return array
+
+
 def assert_close(found: Any, expected: Any, atol: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
 
@@ -333,6 +340,24 @@ class Case:
     def learn_many(self, cal: Any, stream: list[Observation], **kwargs: Any) -> None:
         """`timed=False` leaves the times out."""
         raise NotImplementedError
+
+    def streamed(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
+        """What `verb` says of the stream: `predict_learn_many` or, with intervals, `predict_interval_learn_many`."""
+        raise NotImplementedError
+
+    def in_turn(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
+        """The same, by a loop of `predict_one`, `predict_interval_one` and `learn_one`."""
+        found = []
+        for o in stream:
+            found.append(self.said(cal.predict_one(o.x, o.t)))
+            if "interval" in verb:
+                found[-1] += self.said(cal.predict_interval_one(o.x, t=o.t))
+            cal.learn_one(*o)
+        return np.array(found)
+
+    def said(self, answer: Any) -> list[float]:
+        """An answer about one observation, as numbers."""
+        return list(answer) if isinstance(answer, tuple) else [answer]
 
     def forever(self, cal: Any) -> Any:
         """A calibrator of the same parameters but for the policy."""

@@ -25,6 +25,7 @@ from laws import (
     changed,
     exact_times,
     exact_weights,
+    read_only,
     under_policies,
 )
 from streamcal import (
@@ -272,6 +273,14 @@ class ScoreCase(Case):
 
     def learn_many(self, cal: Any, stream: list[Observation], timed: bool = True) -> None:
         cal.learn_many(*columns(stream)[: 4 if timed else 3])
+
+    def streamed(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
+        found = getattr(cal, verb)(*map(read_only, self.columns(cal, stream)))
+        return np.transpose(found) if "interval" in verb else found[:, None]
+
+    def columns(self, cal: Any, stream: list[Observation]) -> tuple[np.ndarray, ...]:
+        """The arguments of `learn_many`."""
+        return columns(stream)
 
     def within(self, cal: Any) -> float:
         return tolerance(cal)

@@ -109,10 +109,12 @@ class FusionCase(ScoreCase):
         later = [first._replace(t=100.0)] if self.policy in TIMED else []
         return [first._replace(w=1000.0), first._replace(y=1, w=1000.0), *later]
 
-    def learn_many(self, cal: Any, stream: list[Observation], timed: bool = True) -> None:
+    def columns(self, cal: Any, stream: list[Observation]) -> tuple[np.ndarray, ...]:
         scores = np.array([o.x for o in stream], dtype=np.float64).reshape(-1, width_of(cal))
-        columns = [np.array([o[k] for o in stream], dtype=np.float64) for k in (1, 2, 3)]
-        cal.learn_many(scores, *columns[: 3 if timed else 2])
+        return scores, *(np.array([o[k] for o in stream], dtype=np.float64) for k in (1, 2, 3))
+
+    def learn_many(self, cal: Any, stream: list[Observation], timed: bool = True) -> None:
+        cal.learn_many(*self.columns(cal, stream)[: 4 if timed else 3])
 
     def within(self, cal: Any) -> float:
         return TOLERANCES.get(cal.name, SOLVED)
@@ -141,6 +143,7 @@ class FusionCase(ScoreCase):
         for bad in [one for one in BAD if one not in absent] + (BAD_TIMES if self.policy is not None else []):
             yield lambda bad=bad: cal.learn_one(*bad)
             yield lambda bad=bad: cal.learn_many(*map(list, zip(good, bad, good, strict=True)))
+            yield lambda bad=bad: cal.predict_learn_many(*map(list, zip(good, bad, good, strict=True)))
             if self.unlearns:
                 yield lambda bad=bad: cal.unlearn_one(*bad)
         nothing = [[None, None], [NEVER[0], None]]

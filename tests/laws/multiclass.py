@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from laws import HALF_LIFE, POLICIES, ROUNDED, TIMED, Case, Observation, changed, exact_times, exact_weights
+from laws import HALF_LIFE, POLICIES, ROUNDED, TIMED, Case, Observation, changed, exact_times, exact_weights, read_only
 from streamcal import Forever, Isotonic, Temperature
 from streamcal.multiclass import (
     Dirichlet,
@@ -166,6 +166,16 @@ class ClassesCase(Case):
         if not stream:
             cal.learn_many(np.empty((0, 2)), [], [], [], labels=["a", "b"])
 
+    def streamed(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
+        P = read_only([[o.x[label] for label in LABELS] for o in stream]).reshape(-1, len(LABELS))
+        columns = P, [o.y for o in stream], *(read_only([o[place] for o in stream]) for place in (2, 3))
+        found = getattr(cal, verb)(*columns, labels=LABELS)
+        return np.hstack(found) if "interval" in verb else found
+
+    def said(self, answer: Any) -> list[float]:
+        rows = [answer[label] for label in LABELS]
+        return [one for end in zip(*rows, strict=True) for one in end] if isinstance(rows[0], tuple) else rows
+
     def forever(self, cal: Any) -> Any:
         if isinstance(cal, OneVsRest):
             return OneVsRest(changed(cal.calibrator, forgetting=Forever()))
@@ -236,12 +246,16 @@ class ClassesCase(Case):
         P, t, ab = [[0.5, 0.5], [0.25, 0.75]], [8.0, 8.0], ["a", "b"]
         for y in (["a"], ["a", None], "ab", 3, np.array("a"), [["a"], ["b", "a"]], np.array([["a"], ["b"]])):
             yield partial(cal.learn_many, P, y, None, t, labels=ab)
+            yield partial(cal.predict_learn_many, P, y, None, t, labels=ab)
         for w in ([1.0], [1.0, -1.0]):
             yield partial(cal.learn_many, P, ab, w, t, labels=ab)
+            yield partial(cal.predict_learn_many, P, ab, w, t, labels=ab)
         for labels in (["a"], ["a", "a"], "ab", []):
             yield partial(cal.learn_many, P, ab, None, t, labels=labels)
+            yield partial(cal.predict_learn_many, P, ab, None, t, labels=labels)
         for scores in ([[0.5, 1.5], [0.25, 0.75]], [[0.5, math.nan], [0.25, 0.75]], [0.5, 0.5]):
             yield partial(cal.learn_many, scores, ab, None, t, labels=ab)
+            yield partial(cal.predict_learn_many, scores, ab, None, t, labels=ab)
         for scores in ([[0.5, -0.5]], [0.5, 0.5], *([[[0.5, 0.25]]] if cal.sums_to_one else [])):
             yield partial(cal.predict_many, scores, labels=ab)
         if self.policy is not None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from hypothesis import strategies as st
 
-from laws import POLICIES, ROUNDED, Case, Observation, changed, exact_times, exact_weights
+from laws import POLICIES, ROUNDED, Case, Observation, changed, exact_times, exact_weights, read_only
 from streamcal import Beta, Decay, Forever, HistogramBinning, Isotonic, OnlinePlatt, Platt, VennAbers
 from streamcal.regression import (
     RBF,
@@ -181,6 +181,15 @@ class DistributionCase(Case):
         columns = [np.array([o[i] for o in stream], dtype=np.float64) for i in (1, 2, 3)]
         cal.learn_many([o.x for o in stream], *columns[: 3 if timed else 2])
 
+    def streamed(self, cal: Any, stream: list[Observation], verb: str) -> np.ndarray:
+        found = getattr(cal, verb)(
+            [o.x for o in stream], *(read_only([o[place] for o in stream]) for place in (1, 2, 3))
+        )
+        return np.array([self.said(one) for one in found])
+
+    def said(self, answer: Any) -> list[float]:
+        return [one for cdf in cdfs([answer]).tolist() for one in cdf]
+
     def forever(self, cal: Any) -> Any:
         if isinstance(cal, EmpiricalDensity):
             return changed(cal, calibrator=changed(cal.calibrator, forgetting=Forever()))
@@ -218,11 +227,13 @@ class DistributionCase(Case):
         for y in (math.nan, math.inf, "1", None, [1.0]):
             yield partial(cal.learn_one, FORECASTS[0], y, 1.0, 8.0)
             yield partial(cal.learn_many, FORECASTS[:2], [0.0, y], None, [8.0, 8.0])
+            yield partial(cal.predict_learn_many, FORECASTS[:2], [0.0, y], None, [8.0, 8.0])
         for w in (-1.0, math.nan, 1e61):
             yield partial(cal.learn_one, FORECASTS[0], 0.0, w, 8.0)
         for bad in BAD_DISTRIBUTIONS:
             yield partial(cal.learn_one, bad, 0.0, 1.0, 8.0)
             yield partial(cal.learn_many, [FORECASTS[0], bad], [0.0, 0.0], None, [8.0, 8.0])
+            yield partial(cal.predict_learn_many, [FORECASTS[0], bad], [0.0, 0.0], None, [8.0, 8.0])
             if self.unlearns:
                 yield partial(cal.unlearn_one, bad, 0.0, 1.0, 8.0)
         for arguments in ((FORECASTS[:2], [0.0]), (FORECASTS[0], [0.0]), (FORECASTS[:1], [0.0], [1.0, 1.0])):

@@ -14,12 +14,14 @@ from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.mixture import Assessment
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score
+from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import Time
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
 
 LONGEST_DELAY = 100_000
+
+#: The log-odds of a score, its label, the weight, and how right the forecasts for it were.
+Learned = tuple[float, float, float, Assessment]
 
 
 class Auto(SequentialCalibrator):
@@ -108,7 +110,8 @@ class Auto(SequentialCalibrator):
         self._live = Ensemble(delay)
         # The ensemble as it was when the forecast for today's label was issued: `_late` is what it has yet to learn.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._late: deque[tuple[float, float, float, Assessment]] = deque()
+        self._late: deque[Learned] = deque()
+        self._spent: Assessment | None = None  # one that was learned, to be written over
         self._n = 0.0
 
     @property
@@ -119,19 +122,21 @@ class Auto(SequentialCalibrator):
         """The weight of each expert in the present forecast, by name; they sum to 1."""
         return self._live.weights()
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        return float(sigmoid(self._live.at(self.scale.coordinate(check_score(score)))))
+    def _predict(self, x: float) -> float:
+        return sigmoid(self._live.at(x))
 
     def map(self) -> LogOddsMap:
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        assessed = self._then.assess(x, y, w)
-        self._live.learn(x, y, w, assessed)
+        learned: Learned | None = (x, y, w, self._then.assess(x, y, w, self._spent))
+        self._live.learn(*learned)
         if self.delay:
-            self._late.append((x, y, w, assessed))
-            if len(self._late) > self.delay:
-                self._then.learn(*self._late.popleft())
+            self._late.append(learned)
+            learned = self._late.popleft() if len(self._late) > self.delay else None
+            if learned is not None:
+                self._then.learn(*learned)
+        self._spent = None if learned is None else learned[-1]
         self._n += w
 
     def _state(self) -> dict[str, Any]:

@@ -60,25 +60,28 @@ class Ensemble:
         # The forecasts of the experts at a knot and at the next, until something is learned; -1: at none yet.
         self._knot, self._left, self._right = -1, np.empty(len(NAMES)), np.empty(len(NAMES))
 
-    def _forecast_beside(self, x: float) -> tuple[int, float]:
-        """Have the forecasts of the experts beside the log-odds x; the knot, and the share of the way to the next."""
+    def _show_beside(self, x: float) -> float:
+        """Show the mixture the forecasts at the knots beside the log-odds x; the share of the way to the second."""
         knot, share = place(x)
         if knot != self._knot:
             self._panel.forecast(knot, self._left)
             self._panel.forecast(knot + 1, self._right)
+            self._mixture.show(self._left, self._right, knot)
             self._knot = knot
-        return knot, share
+        return share
 
     def at(self, x: float) -> float:
         """The log-odds of the forecast at the log-odds x."""
-        knot, share = self._forecast_beside(x)
-        left: float = self._mixture.blend(self._left, knot)
-        return left if share == 0.0 else left + share * (self._mixture.blend(self._right, knot + 1) - left)
+        share = self._show_beside(x)
+        return float(self._mixture.at(share))
 
-    def assess(self, x: float, y: float, w: float) -> Assessment:
-        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`."""
-        knot, share = self._forecast_beside(x)
-        return self._mixture.assess(self._left, self._right, knot, share, y, w)
+    def assess(self, x: float, y: float, w: float, spent: Assessment | None = None) -> Assessment:
+        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`.
+
+        An assessment that was learned, `spent`, is written over.
+        """
+        share = self._show_beside(x)
+        return self._mixture.assess(share, y, w, spent)
 
     def learn(self, x: float, y: float, w: float, assessed: Assessment) -> None:
         """Learn an observation, and how right the forecasts issued for its score were."""

@@ -20,8 +20,8 @@ from streamcal.calibrators.auto.experts import (
     Smoother,
 )
 from streamcal.calibrators.protected import jumper_state, new_jumper
-from streamcal.calibrators.smooth_isotonic import pchip
 from streamcal.kernels.bernstein import evaluate_many
+from streamcal.kernels.cubic import slopes
 from streamcal.kernels.expert_panel import Panel
 from streamcal.kernels.logistic import logits, sigmoid, sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
@@ -103,7 +103,7 @@ class ExpertPanel:
     def _draw(self) -> None:
         """Fit the curves of the smooth isotonic and of the Bernstein expert again."""
         _, _, centre, value = self._tree.centred_blocks()
-        smooth = CubicMap(Logit(), centre, value, *pchip(centre, value)).at_many(KNOTS)
+        smooth = CubicMap(Logit(), centre, value, *slopes(centre, value)).at_many(KNOTS)
         self._panel.draw(PLACES["smooth-isotonic"], _beside_the_score(smooth, self._tree.n))
         sums = self._moments.sums
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays

@@ -1,0 +1,138 @@
+"""A stream in one call: `predict_learn_many`, beside a Python loop and beside the steps of the kernel alone."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from statistics import median
+from time import thread_time
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.arrivals import Stream
+from benchmarks.plan import Plan
+from streamcal import (
+    Auto,
+    Bernstein,
+    Calibrator,
+    Decay,
+    HedgedOPS,
+    Identity,
+    Isotonic,
+    OnlineBeta,
+    OnlinePlatt,
+    Protected,
+    TrackingOPS,
+    VennAbers,
+    Window,
+)
+from streamcal.calibrators.sequential import SequentialCalibrator
+
+Floats = npt.NDArray[np.float64]
+#: Rows of a call: what a job that reads a file in batches hands over.
+CHUNK = 10_000
+
+
+class Subject(NamedTuple):
+    """A calibrator, and what a row may take: nanoseconds of the call, or a multiple of the kernel's own step."""
+
+    name: str
+    make: Callable[[], Calibrator]
+    most: float | None = None
+    times: float | None = None
+    chunk: int = CHUNK
+
+
+SUBJECTS = [
+    Subject("Identity()", Identity),
+    Subject("OnlinePlatt()", OnlinePlatt, 60),
+    Subject("OnlineBeta()", OnlineBeta, 60),
+    Subject("TrackingOPS()", TrackingOPS, 150),
+    Subject("HedgedOPS()", HedgedOPS, 150),
+    Subject("Protected()", Protected, 150),
+    Subject("Auto()", Auto, 8_000, chunk=500),
+    Subject("Isotonic()", Isotonic, times=1.05),
+    Subject("Isotonic(resolution=4096)", lambda: Isotonic(resolution=4096), 800),
+    Subject("VennAbers()", VennAbers, times=1.05),
+    Subject("VennAbers(resolution=4096)", lambda: VennAbers(resolution=4096), 800),
+    Subject("Bernstein(20)", lambda: Bernstein(20), 1_200),
+    Subject("VennAbers(forgetting=Window(50_000))", lambda: VennAbers(forgetting=Window(50_000))),
+    Subject("VennAbers(forgetting=Decay(10_000))", lambda: VennAbers(forgetting=Decay(10_000))),
+    Subject("Bernstein(20, forgetting=Window(50_000))", lambda: Bernstein(20, forgetting=Window(50_000))),
+    Subject("Bernstein(20, forgetting=Decay(10_000))", lambda: Bernstein(20, forgetting=Decay(10_000))),
+]
+
+
+def one_call(plan: Plan) -> dict[str, Any]:
+    """Processor seconds of a row: of the call, of a Python loop, and of the kernel where it is alone."""
+    stream = Stream(plan.call_size, CHUNK * plan.call_rounds, plan.seed)
+    rows = [_measured(one, stream, plan) for one in SUBJECTS]
+    return {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "size": plan.call_size, "chunk": CHUNK, "rows": rows}
+
+
+def _measured(subject: Subject, stream: Stream, plan: Plan) -> dict[str, Any]:
+    """The three in turn, each on a calibrator of its own that has learned the same: the least of all rounds.
+
+    The ratio to the kernel is the median of those of the rounds: trees grow meanwhile.
+    """
+    ways = {"call": _call, "loop": _loop, "kernel": _kernel}
+    held = 5_000 if subject.name == "Auto()" else stream.held  # its step does not grow
+    cals = {way: subject.make() for way in ways}
+    for cal in cals.values():
+        cal.learn_many(stream.scores[:held], stream.labels[:held])
+    taken: dict[str, list[float]] = {way: [] for way in ways}
+    gc.collect()
+    gc.disable()
+    try:
+        for k in range(plan.call_rounds):
+            rows = slice(held + k * subject.chunk, held + (k + 1) * subject.chunk)
+            for way, run in ways.items():
+                step = run(cals[way], stream.scores[rows], stream.labels[rows])
+                if step is not None:
+                    start = thread_time()
+                    step()
+                    taken[way].append((thread_time() - start) / subject.chunk)
+    finally:
+        gc.enable()
+    least = {way: min(times, default=None) for way, times in taken.items()}
+    ratios = [call / kernel for call, kernel in zip(taken["call"], taken["kernel"], strict=False)]
+    over = median(ratios) if ratios else None
+    return {"subject": subject.name, **least, "over_kernel": over, "most": subject.most, "times": subject.times}
+
+
+def _call(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
+    """With intervals where there are any."""
+    verb = cal.predict_interval_learn_many if cal.has_interval else cal.predict_learn_many
+    return lambda: verb(scores, labels)
+
+
+def _loop(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
+    predict = cal.predict_interval_one if cal.has_interval else cal.predict_one
+    learn, rows = cal.learn_one, list(zip(scores.tolist(), labels.tolist(), strict=True))
+
+    def steps() -> None:
+        for score, y in rows:
+            predict(score)
+            learn(score, y)
+
+    return steps
+
+
+def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
+    """The kernel's prediction and its update for each row in C, without checks; None where a memory does more."""
+    y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
+    if isinstance(cal, Auto | Identity):
+        return None
+    if isinstance(cal, SequentialCalibrator):
+        return lambda: cal._stream(scores, y, w, found[0])
+    if not cal._memory.steady or isinstance(cal.forgetting, Window):
+        return None
+    if isinstance(cal, Bernstein):
+        cal._watch(cal._sums)
+        return lambda: cal._loop.run(scores, y, w, none, none, none, len(scores), 0, found[0])
+    x = scores if cal.resolution is None else cal._memory.statistic.grid.rounds(scores)
+    ends = (found[0], found[1] if cal.has_interval else none)
+    return lambda: cal._memory.statistic._tree.stream(x, y, w, w, none, none, none, len(scores), *ends)

@@ -1,0 +1,510 @@
+"""`CalibrationMonitor`: says when issued probabilities or distributions are no longer those of their outcomes."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.learners.learner import DAMAGE
+from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.live.segments import SegmentFamily, bets_fields, loaded
+from streamcal.metrics.base import check_probability
+from streamcal.parameters.columns import as_array, as_objects
+from streamcal.parameters.inputs import check_batch, check_label, check_scores
+from streamcal.parameters.types import FloatArray, Label
+from streamcal.states import SIGNED, ensure, flag, maybe, record, require_whole, signed, unread, whole
+
+logger = logging.getLogger(__name__)
+
+#: The α of a monitor that is given neither parameter.
+DEFAULT_ALPHA = 0.05
+#: Longer names of levels are refused, since every state holds them.
+LONGEST_LEVEL = 10_000
+
+
+class CalibrationMonitor:
+    """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
+
+    Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more
+    or less frequent, σ(x + a), or depend more or less on the forecast, σ(x + b·(x − x̄)), x̄ being the mean log-odds so
+    far. If P(y = 1 | all that was known before) = p, the likelihood ratio of each bet has mean 1.
+
+    - `alpha`: an e-process, the mixture of all bets over all times at which a change may come. If the probabilities
+      are right, the chance that it ever reaches 1/α is at most α (Ville's inequality), so that it may be read after
+      every outcome. It raises one alarm and then stops.
+    - `run_length`: a Shiryaev–Roberts e-detector, the sum over all starts of the bets from there. If the probabilities
+      are right, the mean number of outcomes until a false alarm is at least `run_length`, and at most n/`run_length`
+      false alarms are expected among n outcomes. It starts anew after each alarm, and detects late changes sooner.
+
+    Forecasts may be distributions instead: `update_pit` takes u = F(y), uniform if they are right, and bets that the
+    normal scores Φ⁻¹(u) are shifted or scaled. A monitor watches either labels or PITs.
+
+    Segments are watched too: every pair of field and level in `keys`. They are a family of their own: with `alpha`,
+    the false discovery rate among the segments with an alarm is at most α (e-BH), and if all probabilities are right,
+    the chance that any segment ever raises one is at most α; with `run_length`, the bounds above hold for the alarms of
+    all segments together. The alarm of all outcomes and those of segments each have the bound, so that with keys the
+    chance of any false alarm is at most 2α.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        Above 0 and below 1; 0.05 if neither is given.
+    run_length : float, optional
+        More than 1, in outcomes, such as 1e6.
+    max_segments : int
+        The number of segments in memory, default 1,000. When there are as many, a new one takes the place of the one
+        that has been longest without an outcome and has no alarm, and starts with nothing if it comes back; when
+        all have an alarm, new ones are watched no more. Both are counted in `tally`.
+    on_alarm : callable, optional
+        Called with each `Alarm`, after the state has changed. It is not part of the state.
+
+    Raises
+    ------
+    InputError
+        For other parameters.
+
+    Notes
+    -----
+    Valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that outcomes are
+    given in an order that does not depend on them: in the order of issue, once the horizon of late labels has passed.
+    Clicks on arrival and the rest by time-out are not in such an order.
+
+    There are no weights: the likelihood ratio to the power of a weight has no mean of 1. Counts of equal outcomes are
+    as many updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite
+    raises an alarm at once, with an infinite e-value.
+
+    Cost: O(1), 0.3 µs for an outcome and 1 to 2 µs for each of its segments, a kilobyte each. `update_many` without
+    keys 0.1 µs an outcome.
+
+    References
+    ----------
+    A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-theoretic statistics and safe anytime-valid inference,
+    Statistical Science 38, 2023; J. Shin, A. Ramdas and A. Rinaldo, E-detectors: a nonparametric framework for
+    sequential change detection, New England Journal of Statistics in Data Science 2, 2024; R. Wang and A. Ramdas, False
+    discovery rate control with e-values, Journal of the Royal Statistical Society B 84, 2022.
+
+    Examples
+    --------
+    >>> monitor = CalibrationMonitor(alpha=0.05)
+    >>> right = [k % 10 == 0 for k in range(1000)]
+    >>> monitor.update_many([0.1] * 1000, right)
+    []
+    >>> doubled = [k % 5 == 0 for k in range(500)]
+    >>> print(*monitor.update_many([0.1] * 500, doubled))
+    events are more frequent than forecast, since outcome 1001 (e-value 21.4 at outcome 1226)
+    """
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        run_length: float | None = None,
+        *,
+        max_segments: int = 1000,
+        on_alarm: Callable[[Alarm], object] | None = None,
+    ) -> None:
+        if alpha is not None and run_length is not None:
+            raise InputError(f"alpha={alpha!r} and run_length={run_length!r} are two monitors; give one of them")
+        if run_length is None:
+            alpha = DEFAULT_ALPHA if alpha is None else alpha
+            if not is_number(alpha) or not 0.0 < alpha < 1.0:
+                raise InputError(f"alpha {alpha!r} is not allowed; give a probability, such as 0.05")
+        elif not is_number(run_length) or not 1.0 < run_length <= 1e15:
+            raise InputError(f"run_length {run_length!r} is not allowed; give a number of outcomes, such as 1e6")
+        if not isinstance(max_segments, int) or isinstance(max_segments, bool) or max_segments < 0:
+            raise InputError(f"max_segments {max_segments!r} is not allowed; give a whole number, such as 1000")
+        if on_alarm is not None and not callable(on_alarm):
+            raise InputError(f"on_alarm {on_alarm!r} cannot be called; give a function of one alarm")
+        self.alpha = alpha
+        self.run_length = run_length
+        self.max_segments = max_segments
+        self.on_alarm = on_alarm
+        self._restarting = run_length is not None
+        self._threshold = float(run_length) if run_length is not None else 1.0 / float(alpha or 1.0)
+        self._bets = new_bets(self._restarting)
+        self._stopped = False
+        self._of_pits: bool | None = None  #: what it watches; None before the first outcome
+        self._count = 0
+        self._family = SegmentFamily(self._threshold, self._restarting, max_segments)
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of outcomes given."""
+        return self._count
+
+    @property
+    def e_value(self) -> float:
+        """The e-value of all outcomes, 1 at the start and that of the alarm after one; with `run_length` the value of
+        the e-detector, 0 at the start and after an alarm."""
+        return self._bets.value()
+
+    @property
+    def e_values(self) -> dict[Segment, float]:
+        """The same of each segment held."""
+        return self._family.e_values()
+
+    @property
+    def alarmed(self) -> list[Segment | None]:
+        """With `alpha`, what has raised its alarm: None for all outcomes, and segments in the order of their alarms."""
+        return [*([None] if self._stopped else []), *self._family.rejected]
+
+    def discoveries(self) -> list[Segment]:
+        """The segments that the e-BH procedure rejects now: of all procedures here the one that finds most.
+
+        Every segment with an alarm is among them, and segments which have none but would have one together. Their
+        false discovery rate is at most α, whenever this is called. O(s log s) for s segments.
+
+        Raises
+        ------
+        CapabilityError
+            With `run_length`, whose values are no e-values.
+        """
+        if self._restarting:
+            raise CapabilityError("a monitor with a run length has no e-values of segments; give alpha instead")
+        return self._family.discoveries()
+
+    def tally(self) -> dict[str, int]:
+        """Counts of segments: "evicted" ones, and outcomes of those that were "unwatched" for lack of space."""
+        return {"evicted": self._family.evicted, "unwatched": self._family.unwatched}
+
+    # -- outcomes --------------------------------------------------------------------------------------------------
+
+    def update(self, p: float, y: Label, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
+        """Add one outcome.
+
+        Parameters
+        ----------
+        p : float
+            The probability that was issued, in [0, 1].
+        y : bool, 0 or 1
+            The label.
+        keys : mapping, optional
+            Field → level, a text or a whole number; every pair is a segment.
+
+        Returns
+        -------
+        Alarm or None
+            The alarm that this outcome raised. If there are several, the first: that of all outcomes, then those of
+            the segments in the order of `keys`. All are logged and passed to `on_alarm`.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; nothing is changed then.
+        """
+        if not keys and self._of_pits is False and not self._stopped:  # fast path, of a float and a bool
+            value = self._bets.step_fast(p, y, self._count + 1)
+            if value < self._threshold:
+                self._count += 1
+                return None
+            if value >= self._threshold:
+                self._count += 1
+                return self._tell([self._alarm(p)])
+        checked = check_probability(p), check_label(y), segments_of(keys) if keys else ()
+        self._watch(of_pits=False)
+        return self._tell(self._take(*checked))
+
+    def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
+        """Add one outcome of a forecast distribution.
+
+        Parameters
+        ----------
+        u : float
+            F(y), the probability that the distribution gave to outcomes up to y, in [0, 1]. It has to be continuous:
+            where it has jumps, u is not uniform, and there are false alarms.
+        keys : mapping, optional
+            As in `update`.
+
+        Returns
+        -------
+        Alarm or None
+            As by `update`, of a "location" or a "spread".
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid, or labels were given to this monitor; nothing is changed then.
+
+        Examples
+        --------
+        >>> monitor = CalibrationMonitor(alpha=0.05)
+        >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.2 * (k % 2)))][0])
+        outcomes scatter less than forecast (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
+        """
+        z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if keys else ()
+        self._watch(of_pits=True)
+        return self._tell(self._take(z, None, segments))
+
+    def update_many(
+        self, p: npt.ArrayLike, y: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
+    ) -> list[Alarm]:
+        """Add n outcomes in their order: the same state as a loop of `update`.
+
+        Parameters
+        ----------
+        p : array-like of shape (n,)
+            Issued probabilities.
+        y : array-like of shape (n,)
+            Labels.
+        keys : mapping, optional
+            Field → levels, n of them.
+
+        Returns
+        -------
+        list of Alarm
+            All alarms in their order. With keys, those of one outcome in the order of `update`.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid; nothing is added then.
+        """
+        probabilities, labels, _ = check_batch(p, y, None)
+        check_probabilities(probabilities)
+        return self._take_all(probabilities, labels, keys)
+
+    def update_pits(self, u: npt.ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None) -> list[Alarm]:
+        """Add n outcomes of forecast distributions in their order: the same state as a loop of `update_pit`.
+
+        Parameters
+        ----------
+        u : array-like of shape (n,)
+            F(y) of each.
+        keys : mapping, optional
+            As in `update_many`.
+
+        Returns
+        -------
+        list of Alarm
+            As by `update_many`.
+
+        Raises
+        ------
+        InputError
+            Where an entry is invalid, or labels were given to this monitor; nothing is added then.
+        """
+        return self._take_all(normal_scores(check_probabilities(check_scores(u))), None, keys)
+
+    def _watch(self, of_pits: bool) -> None:
+        """`InputError` where the other kind of outcome was given before."""
+        if self._of_pits is not None and self._of_pits is not of_pits:
+            seen, given = ("PITs", "labels") if self._of_pits else ("labels", "PITs")
+            raise InputError(f"this monitor watches {seen} and cannot take {given}; give them to another monitor")
+        self._of_pits = of_pits
+
+    def _take_all(
+        self, p: FloatArray, y: FloatArray | None, keys: Mapping[str, Iterable[str | int]] | None
+    ) -> list[Alarm]:
+        """The alarms raised by checked outcomes: probabilities and labels, or normal scores and None."""
+        rows = rows_of_segments(keys, len(p)) if keys else None
+        if len(p):
+            self._watch(of_pits=y is None)
+        if rows is None:
+            alarms = list(self._take_many(p, y))
+        else:
+            labels = [None] * len(p) if y is None else y.tolist()
+            alarms = [alarm for row in zip(p.tolist(), labels, rows, strict=True) for alarm in self._take(*row)]
+        self._tell(alarms)
+        return alarms
+
+    def _take(self, p: float, y: float | None, segments: Iterable[Segment]) -> list[Alarm]:
+        """The alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
+        self._count = now = self._count + 1
+        alarms = []
+        if not self._stopped and taken(self._bets, p, y, now) >= self._threshold:
+            alarms.append(self._alarm(p))
+        for segment in segments:
+            alarm = self._family.step(segment, p, y, now)
+            if alarm is not None:
+                alarms.append(alarm)
+        return alarms
+
+    def _take_many(self, p: FloatArray, y: FloatArray | None) -> Iterator[Alarm]:
+        """The same for checked outcomes without segments."""
+        place = 0
+        while place < len(p) and not self._stopped:
+            if y is None:
+                used = self._bets.step_scores(p[place:], self._count + 1, self._threshold)
+            else:
+                used = self._bets.step_many(p[place:], y[place:], self._count + 1, self._threshold)
+            place += used
+            self._count += used
+            if self._bets.value() >= self._threshold:
+                yield self._alarm(float(p[place - 1]))
+        self._count += len(p) - place
+
+    def _alarm(self, p: float) -> Alarm:
+        """The alarm of all outcomes, after which they stop or start anew."""
+        alarm = alarm_of(self._bets, None, p, self._of_pits is True, self._count)
+        if self._restarting:
+            self._bets = new_bets(restarting=True)
+        else:
+            self._stopped = True
+        return alarm
+
+    def _tell(self, alarms: list[Alarm]) -> Alarm | None:
+        """Log all alarms and pass them on; returns the first."""
+        for alarm in alarms:
+            logger.warning("%s", alarm)
+        if self.on_alarm is not None:
+            for alarm in alarms:
+                self.on_alarm(alarm)
+        return alarms[0] if alarms else None
+
+    # -- merging and saving ----------------------------------------------------------------------------------------
+
+    def merge(self, other: Self) -> None:
+        """Take over the evidence of a monitor that has seen other outcomes; `other` is not changed.
+
+        With `alpha`, e-values are multiplied, bet by bet, so that the result is an e-process of both streams; a segment
+        or monitor that has an alarm in one of them has it in the result. With `run_length` the values are added, and
+        the bound holds for the outcomes of both. An alarm to which the merged evidence suffices is raised by the next
+        outcome. Segments are those of this monitor, and then those of `other` in the order of their last outcomes, as
+        far as `max_segments` allows. `since` counts the outcomes of the monitor that has seen most of the change.
+
+        Valid only where no outcome was given to both monitors.
+
+        Raises
+        ------
+        MergeError
+            Unless `other` is another monitor of the same parameters, and of labels or PITs like this one.
+        """
+        if type(other) is not type(self) or other is self or other._params() != self._params():
+            raise MergeError(f"{self!r} cannot take {other!r}: give another monitor of the same parameters")
+        if {self._of_pits, other._of_pits} == {False, True}:
+            raise MergeError("one monitor watches labels and the other PITs; give one of the same parameters and kind")
+        self._of_pits = other._of_pits if self._of_pits is None else self._of_pits
+        if other._stopped and not self._stopped:
+            self._bets, self._stopped = loaded(tuple(other._bets.state()), self._restarting), True
+        elif not self._stopped:
+            self._bets.pool(other._bets)
+        self._family.merge(other._family)
+        self._count += other._count
+
+    def state_dict(self) -> dict[str, Any]:
+        """Parameters and evidence as plain, versioned data that `json` can write, with a checksum."""
+        learned = {
+            "n": self._count,
+            "of_pits": self._of_pits,
+            "stopped": self._stopped,
+            "bets": self._bets.state(),
+            "segments": self._family.state(),
+        }
+        return signed({"streamcal": SIGNED, "class": type(self).__name__, "params": self._params(), "learned": learned})
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], on_alarm: Callable[[Alarm], object] | None = None) -> Self:
+        """The monitor whose `state_dict` is given; it goes on as that one would have.
+
+        Raises
+        ------
+        StateError
+            If the state was damaged or changed, or is one of another class or version.
+
+        Examples
+        --------
+        >>> monitor = CalibrationMonitor(run_length=1e5)
+        >>> monitor.update(0.2, True, {"campaign": "c17"})
+        >>> CalibrationMonitor.from_state(monitor.state_dict()).e_values == monitor.e_values
+        True
+        """
+        if not isinstance(state, dict) or "streamcal" not in state:
+            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
+        require_whole(state)
+        if state.get("class") != cls.__name__:
+            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
+        try:
+            monitor = cls(**state["params"], on_alarm=on_alarm)
+            monitor._load(state["learned"])
+        except DAMAGE as error:
+            reason = error if isinstance(error, StateError) else repr(error)
+            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
+        return monitor
+
+    def _load(self, learned: Any) -> None:
+        """Load what `state_dict` has written of the evidence."""
+        fields = {"n": whole(), "of_pits": maybe(flag), "stopped": flag, "bets": unread, "segments": unread}
+        parts = record(fields)(learned)
+        ensure((parts["of_pits"] is None) == (parts["n"] == 0), "what is watched is unknown")
+        self._of_pits = parts["of_pits"]
+        ensure(not (parts["stopped"] and self._restarting), "a monitor with a run length does not stop")
+        self._count, self._stopped = parts["n"], parts["stopped"]
+        self._bets = loaded(bets_fields(self._count)(parts["bets"]), self._restarting)
+        self._family.load(self._family.fields(self._count)(parts["segments"]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_state, (self.state_dict(), self.on_alarm)
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self._params().items() if value is not None}
+        if self.max_segments == 1000:
+            del given["max_segments"]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def _params(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "run_length": self.run_length, "max_segments": self.max_segments}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a float or an integer."""
+    return isinstance(value, (float, int)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def normal_scores(u: Any) -> Any:
+    """Φ⁻¹(u) of a float or an array; infinite at 0 and 1."""
+    from scipy.special import ndtri  # not at the top: labels do not need it, and importing it takes long
+
+    return ndtri(u)
+
+
+def check_probabilities(values: FloatArray) -> FloatArray:
+    """The array, if all entries are in [0, 1]; `InputError` otherwise."""
+    outside = (values < 0.0) | (values > 1.0)
+    if outside.any():
+        check_probability(float(values[np.argmax(outside)]))
+    return values
+
+
+def segments_of(keys: Any) -> list[Segment]:
+    """The segments that keys name; `InputError` unless they map fields to texts or whole numbers."""
+    if not isinstance(keys, Mapping):
+        raise InputError(f"keys {keys!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
+    return [(check_field(field), check_level(field, level)) for field, level in keys.items()]
+
+
+def rows_of_segments(keys: Any, length: int) -> Iterator[list[Segment]]:
+    """The segments of each of so many outcomes, from columns; all are checked before the first is given."""
+    if not isinstance(keys, Mapping):
+        raise InputError(f"keys {keys!r} are no mapping; give fields and columns of levels")
+    columns = []
+    for field, levels in keys.items():
+        given = as_array(levels, f"keys[{check_field(field)!r}]")
+        if given.shape != (length,):
+            raise InputError(f"keys[{field!r}] has shape {given.shape}; give one level for each of {length} outcomes")
+        columns.append([(field, check_level(field, level)) for level in as_objects(levels).tolist()])
+    return map(list, zip(*columns, strict=True))
+
+
+def check_field(field: Any) -> str:
+    """A name of a field."""
+    if not isinstance(field, str) or len(field) > LONGEST_LEVEL:
+        raise InputError(f"field {str(field)[:60]!r} is not possible; give a text, such as 'campaign'")
+    return field
+
+
+def check_level(field: str, level: Any) -> str | int:
+    """A text or a whole number that a state can hold."""
+    if isinstance(level, np.integer):
+        level = int(level)
+    if isinstance(level, str) and len(level) <= LONGEST_LEVEL:
+        return level
+    if isinstance(level, int) and not isinstance(level, bool) and -(2**53) <= level <= 2**53:
+        return level
+    raise InputError(f"level {str(level)[:60]!r} of {field!r} is not possible; give a text or a whole number")

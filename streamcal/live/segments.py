@@ -1,0 +1,231 @@
+"""`SegmentFamily`: the bets on every segment of a stream, in bounded memory, as one family of hypotheses."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from streamcal.kernels.change_bets import ChangeBets
+from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.states import Reader, ensure, flag, listed, maybe, number, numbers, record, row, text, whole
+
+#: The weights of segments fall with the order of their appearance; the first so many share half of the total weight.
+EARLY = 16
+#: No sum of wealth is larger: alarms end the growth of bets far below.
+RICHEST = 1e300
+
+
+def family_weight(place: int) -> float:
+    """The weight of the segment that was the `place`-th to appear, from 1: m/((place + m)(place + m − 1)).
+
+    They sum to 1 over all places there can be, so that segments may go on to appear.
+
+    >>> round(sum(map(family_weight, range(1, 17))), 12), round(sum(map(family_weight, range(1, 10**5))), 3)
+    (0.5, 1.0)
+    """
+    return EARLY / ((place + EARLY) * (place + EARLY - 1.0))
+
+
+class Watched(NamedTuple):
+    """A segment that is watched: its place in the order of appearance, and its bets."""
+
+    place: int
+    bets: ChangeBets
+
+
+class Rejected(NamedTuple):
+    """A segment that has raised its alarm: its place, and its e-value then."""
+
+    place: int
+    e_value: float
+
+
+class SegmentFamily:
+    """The segments of a monitor.
+
+    Parameters
+    ----------
+    threshold : float
+        1/α, or the run length.
+    restarting : bool
+        Whether it is a run length: segments start anew after an alarm.
+    most : int
+        The number of segments held. When they are as many, a new one takes the place of the one that has been longest
+        without an outcome; segments with an alarm stay, and when all have one, a new segment is not watched.
+
+    Notes
+    -----
+    With α a segment with e-value e and weight w (`family_weight`) raises its alarm where w·e ≥ 1/(α·(R + 1)), R being
+    the number of alarms so far: the e-BH procedure, one segment at a time. Since e-values stop at their alarm, the
+    segments with one satisfy w·e ≥ 1/(α·R) at every time, and their false discovery rate is at most α·Σ w ≤ α, whatever
+    the dependence between segments (Wang and Ramdas 2022). With a run length the alarm is at w·e ≥ run_length.
+    """
+
+    def __init__(self, threshold: float, restarting: bool, most: int) -> None:
+        self.threshold = threshold
+        self.restarting = restarting
+        self.most = most
+        self.appeared = 0
+        self.evicted = 0
+        self.unwatched = 0
+        self._watched: OrderedDict[Segment, Watched] = OrderedDict()  # in the order of their last outcomes
+        self._rejected: dict[Segment, Rejected] = {}
+
+    def __len__(self) -> int:
+        return len(self._watched) + len(self._rejected)
+
+    @property
+    def rejected(self) -> list[Segment]:
+        """The segments that have raised an alarm, in the order of their alarms; empty with a run length."""
+        return list(self._rejected)
+
+    def e_values(self) -> dict[Segment, float]:
+        """The e-values of the segments held; those with an alarm as they were then."""
+        now = {segment: watched.bets.value() for segment, watched in self._watched.items()}
+        return {**now, **{segment: one.e_value for segment, one in self._rejected.items()}}
+
+    def discoveries(self) -> list[Segment]:
+        """The e-BH procedure on all segments: the largest R such that R of them have w·e ≥ 1/(α·R)."""
+        places = self._places()
+        weighted = {segment: family_weight(places[segment]) * e for segment, e in self.e_values().items()}
+        order = sorted(weighted, key=lambda segment: -weighted[segment])
+        found = [rank for rank, segment in enumerate(order, 1) if weighted[segment] * rank >= self.threshold]
+        return order[: max(found, default=0)]
+
+    def _places(self) -> dict[Segment, int]:
+        """The places of the segments held."""
+        watched = {segment: one.place for segment, one in self._watched.items()}
+        return {**watched, **{segment: one.place for segment, one in self._rejected.items()}}
+
+    def step(self, segment: Segment, p: float, y: float | None, now: int) -> Alarm | None:
+        """The alarm, if there is one, after outcome number `now`: as of `taken`."""
+        if segment in self._rejected:
+            return None
+        watched = self._watched.get(segment) or self._admit(segment, new_bets(self.restarting))
+        if watched is None:
+            return None
+        self._watched.move_to_end(segment)
+        value = taken(watched.bets, p, y, now)
+        if value < self._threshold(watched.place):
+            return None
+        alarm = alarm_of(watched.bets, segment, p, y is None, now)
+        if self.restarting:
+            self._watched[segment] = Watched(watched.place, new_bets(restarting=True))
+        else:
+            del self._watched[segment]
+            self._rejected[segment] = Rejected(watched.place, value)
+        return alarm
+
+    def _threshold(self, place: int) -> float:
+        """The value at which the segment of this place raises its alarm."""
+        return self.threshold / ((len(self._rejected) + 1) * family_weight(place))  # with a run length none is rejected
+
+    def _admit(self, segment: Segment, bets: ChangeBets) -> Watched | None:
+        """A new segment, in the place of another if necessary; None if there is no place for it."""
+        if not self._make_room():
+            self.unwatched += 1
+            return None
+        self.appeared += 1
+        self._watched[segment] = watched = Watched(self.appeared, bets)
+        return watched
+
+    def merge(self, other: SegmentFamily) -> None:
+        """Take over the evidence of another family on other outcomes; its new segments appear after those held."""
+        for segment, rejected in other._rejected.items():
+            if segment in self._rejected:
+                continue
+            held = self._watched.pop(segment, None)
+            if self._make_room():
+                self.appeared += held is None
+                self._rejected[segment] = Rejected(held.place if held else self.appeared, rejected.e_value)
+        for segment, watched in other._watched.items():
+            if segment in self._watched:
+                self._watched[segment].bets.pool(watched.bets)
+                self._watched.move_to_end(segment)
+            elif segment not in self._rejected:
+                self._admit(segment, copied(watched.bets, self.restarting))
+        self.evicted += other.evicted
+        self.unwatched += other.unwatched
+
+    def _make_room(self) -> bool:
+        """Whether one more segment can be held, if necessary in the place of the one longest without an outcome."""
+        if len(self) >= self.most and self._watched:
+            self._watched.popitem(last=False)
+            self.evicted += 1
+        return len(self) < self.most
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for `load`."""
+        return {
+            "appeared": self.appeared,
+            "evicted": self.evicted,
+            "unwatched": self.unwatched,
+            "watched": [[*key, one.place, one.bets.state()] for key, one in self._watched.items()],
+            "rejected": [[*key, one.place, finite(one.e_value)] for key, one in self._rejected.items()],
+        }
+
+    def fields(self, n: int) -> Reader:
+        """What reads a `state` of a stream of n outcomes."""
+        place = whole(1)
+        return record(
+            {
+                "appeared": whole(),
+                "evicted": whole(),
+                "unwatched": whole(),
+                "watched": listed(row(text(10_000), level, place, bets_fields(n)), most=self.most),
+                "rejected": listed(row(text(10_000), level, place, maybe(number(0.0, RICHEST))), most=self.most),
+            }
+        )
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Load what `fields` has read; `StateError` if one field contradicts another."""
+        self.appeared, self.evicted, self.unwatched = state["appeared"], state["evicted"], state["unwatched"]
+        for field, name, place, bets in state["watched"]:
+            self._watched[field, name] = Watched(place, loaded(bets, self.restarting))
+        for field, name, place, e_value in state["rejected"]:
+            self._rejected[field, name] = Rejected(place, float("inf") if e_value is None else e_value)
+        places = self._places()
+        ensure(len(places) == len(state["watched"]) + len(state["rejected"]), "a segment is there twice")
+        ensure(len(set(places.values())) == len(places), "two segments have one place")
+        ensure(max(places.values(), default=0) <= self.appeared, "a place is above the number that appeared")
+        ensure(not self.restarting or not self._rejected, "segments have stopped where they start anew")
+        ensure(len(places) <= self.most, "there are too many segments")
+
+
+# -- the state of bets -------------------------------------------------------------------------------------------------
+
+
+def level(value: Any) -> str | int:
+    """The level of a segment in a state."""
+    return whole(-(2**63), 2**63)(value) if not isinstance(value, str) else value
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON, which has no infinity: None."""
+    return None if value == float("inf") else value
+
+
+def bets_fields(n: int) -> Reader:
+    """What reads `ChangeBets.state` of a stream of n outcomes."""
+    size = len(LEVELS)
+    return row(
+        whole(most=n),
+        flag,
+        number(-1e4, 1e4),
+        number(0.0, 1.0 + 1e-9),
+        numbers(size, least=0.0, most=RICHEST),
+        numbers(size, least=0.0, most=RICHEST),
+        listed(whole(1, max(n, 1)), length=size),
+    )
+
+
+def loaded(state: tuple[Any, ...], restarting: bool) -> ChangeBets:
+    """Bets from the state that was read."""
+    bets = new_bets(restarting)
+    bets.load(*state)
+    return bets
+
+
+def copied(bets: ChangeBets, restarting: bool) -> ChangeBets:
+    """Bets of their own with the same wealth."""
+    return loaded(tuple(bets.state()), restarting)

@@ -1,0 +1,78 @@
+"""Apache Arrow, which reads and writes tables, and numbers in texts; imported here, and its parts when they are needed.
+
+It runs on one thread: a calibrator learns one observation after another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pyarrow
+
+# The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
+from pyarrow._compute import CastOptions, DictionaryEncodeOptions, call_function
+
+from streamcal.parameters.types import FloatArray
+
+#: Errors of Arrow about what it was given.
+ERRORS = (pyarrow.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def parquet() -> Any:
+    """The module `pyarrow.parquet`."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def json() -> Any:
+    """The module `pyarrow.json`."""
+    import pyarrow.json
+
+    return pyarrow.json
+
+
+def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> Any:
+    """A column of binary strings over these arrays, which are not copied."""
+    return pyarrow.BinaryArray.from_buffers(
+        pyarrow.binary(), len(offsets) - 1, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(content)]
+    )
+
+
+def cast(column: Any, kind: Any) -> Any:
+    """`column.cast(kind)`."""
+    return call_function("cast", [column], CastOptions.safe(kind))
+
+
+def floats(values: FloatArray) -> Any:
+    """A column of these numbers. (`pyarrow.array` of an array imports pandas, where that is installed.)"""
+    content = pyarrow.py_buffer(np.ascontiguousarray(values))
+    return pyarrow.Array.from_buffers(pyarrow.float64(), len(values), [None, content])
+
+
+def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
+    """The values of a column of this type without missing ones, not copied. (Its `to_numpy` imports pandas.)"""
+    values = np.frombuffer(column.buffers()[1] or b"", dtype=dtype)
+    return values[column.offset : column.offset + len(column)]
+
+
+def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
+    """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
+    found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
+    return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
+
+
+def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """The shortest texts that are read as these numbers, as offsets and bytes.
+
+    >>> offsets, text = as_text(np.array([0.1, 1.0, 2.5e-7]))
+    >>> offsets.tolist(), text.tobytes()
+    ([0, 3, 4, 10], b'0.112.5e-7')
+    """
+    column = cast(floats(values), pyarrow.string())
+    if not len(column):
+        return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
+    _, offsets, content = column.buffers()
+    return np.frombuffer(offsets, dtype=np.int32)[: len(column) + 1], np.frombuffer(content, dtype=np.uint8)

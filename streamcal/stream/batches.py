@@ -1,0 +1,224 @@
+"""Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
+
+What is used of a batch is read by column; what is only passed on is not read. `rows` reads everything, record by
+record, for a batch with something wrong in it and for an output of another format.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.kernels.text_records import gather_fields, joined_records
+from streamcal.parameters.types import FloatArray
+from streamcal.stream import arrow
+from streamcal.stream.arrow import pyarrow
+
+Row = dict[str, Any]
+#: Rows of a batch, as an index of its arrays.
+Places = slice | npt.NDArray[np.int64]
+#: JSON text of fewer records is read by Python: a call of Arrow takes as long.
+FEW = 64
+#: A letter of an added column's name may be written so in JSON.
+ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
+
+
+@dataclass(frozen=True)
+class Batch(ABC):
+    """Consecutive records: the i-th is data row `numbers[i]` of the file, counted from 1.
+
+    Numbers have gaps where records could not be read and were passed to the handler of bad rows.
+    """
+
+    names: tuple[str, ...]
+    numbers: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    @abstractmethod
+    def rows(self) -> list[Row]:
+        """The records as dicts."""
+
+    @abstractmethod
+    def column(self, name: str) -> Any:
+        """A column that was said to be used, as an array of Arrow; one of `arrow.ERRORS` where that cannot be."""
+
+    @abstractmethod
+    def take(self, places: Places) -> Self:
+        """Some of the records."""
+
+    @abstractmethod
+    def digest(self, names: Sequence[str], before: int) -> int:
+        """A checksum (CRC-32) of the records, of tables the named columns, after those of `before`."""
+
+    def after(self, row: int) -> Self:
+        """The records with higher numbers."""
+        return self.take(slice(int(np.searchsorted(self.numbers, row, side="right")), None)) if row else self
+
+    def mentions(self, names: Iterable[str]) -> bool:
+        """Whether a record may have a column of one of these names, which are not in `names`."""
+        return False
+
+
+@dataclass(frozen=True)
+class TextBatch(Batch):
+    """Records of a text, of which `find_records` has filled in the spans."""
+
+    text: memoryview
+    spans: npt.NDArray[np.int64]
+
+    def record(self, i: int) -> str:
+        """The text of a record; bytes that are no UTF-8 are kept as surrogates."""
+        return str(self.text[self.spans[i, 0] : self.spans[i, 1]], "utf-8", "surrogateescape")
+
+    def joined(
+        self, before: Sequence[bytes] = (), values: FloatArray | None = None, after: bytes = b"\n", dropped: int = 0
+    ) -> memoryview:
+        """The records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
+        offsets, texts = arrow.as_text(np.empty(0) if values is None else values.ravel())
+        return joined_records(self.text, self.spans, dropped, list(before), offsets, texts, after).data
+
+    def take(self, places: Places) -> Self:
+        return replace(self, numbers=self.numbers[places], spans=self.spans[places])
+
+    def digest(self, names: Sequence[str], before: int) -> int:
+        return crc32(self.joined(), before)
+
+
+@dataclass(frozen=True)
+class CsvBatch(TextBatch):
+    """Records of CSV, all with as many fields as there are names.
+
+    `slots` has the number of each used column among the wanted fields of the spans.
+    """
+
+    delimiter: str
+    slots: dict[str, int]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        texts = map(self.record, range(len(self)))
+        fields = csv.reader(texts, delimiter=self.delimiter, strict=True)
+        return [dict(zip(self.names, values, strict=True)) for values in fields]
+
+    def column(self, name: str) -> Any:
+        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name]))
+
+
+@dataclass(frozen=True)
+class JsonBatch(TextBatch):
+    """Lines of JSON, an object each.
+
+    `table` has the used columns where Arrow could read them, and `objects` the records where Python has read them.
+    """
+
+    table: Any = None
+    objects: tuple[Row, ...] | None = None
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return (
+            list(self.objects) if self.objects is not None else [json.loads(self.record(i)) for i in range(len(self))]
+        )
+
+    def column(self, name: str) -> Any:
+        if self.table is None:
+            raise ValueError("the records were not read as a table")
+        return self.table.column(name).combine_chunks()
+
+    def take(self, places: Places) -> Self:
+        table, objects = self.table, self.objects
+        index = np.arange(len(self))[places]
+        if table is not None:
+            table = table.slice(*_range(places, len(self))) if isinstance(places, slice) else table.take(index)
+        if objects is not None:
+            objects = tuple(objects[i] for i in index)
+        return replace(super().take(places), table=table, objects=objects)
+
+    def mentions(self, names: Iterable[str]) -> bool:
+        text = bytes(self.text[self.spans[0, 0] : self.spans[-1, 1]]) if len(self) else b""
+        return ESCAPED_LETTER.search(text) is not None or any(f'"{name}"'.encode() in text for name in names)
+
+    def read_by_arrow(self, names: Sequence[str]) -> JsonBatch | None:
+        """This batch with a table of the named columns; None unless every line is an object that Arrow can read.
+
+        An object ends in its own line, since a line feed is allowed neither in a string nor between } and {: if every
+        line begins and ends with a bracket, and there are as many objects as lines, each line is one.
+        """
+        data = np.frombuffer(self.text, dtype=np.uint8)
+        begins, ends = self.spans[:, 0], self.spans[:, 1]
+        if not ((data[begins] == ord("{")) & (data[ends - 1] == ord("}"))).all():
+            return None
+        reader = arrow.json()
+        content = pyarrow.py_buffer(self.text[begins[0] : ends[-1]])
+        try:
+            first = json.loads(self.record(0))
+            schema = pyarrow.schema([(name, _type_of(first.get(name))) for name in names])
+            table = reader.read_json(
+                pyarrow.BufferReader(content),
+                reader.ReadOptions(use_threads=False, block_size=len(content) + 1),
+                reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            )
+        except (*arrow.ERRORS, RecursionError):
+            return None
+        return replace(self, table=table) if len(table) == len(self) else None
+
+
+@dataclass(frozen=True)
+class TableBatch(Batch):
+    """Rows of a table of Arrow."""
+
+    table: Any
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        columns = (column.to_pylist() for column in self.table.columns)
+        return [dict(zip(self.names, fields, strict=True)) for fields in zip(*columns, strict=True)]
+
+    def column(self, name: str) -> Any:
+        column = self.table.column(self.names.index(name))
+        return column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
+
+    def take(self, places: Places) -> Self:
+        some = self.table.slice(*_range(places, len(self))) if isinstance(places, slice) else self.table.take(places)
+        return replace(self, numbers=self.numbers[places], table=some)
+
+    def digest(self, names: Sequence[str], before: int) -> int:
+        cells = [_cells(self.column(name)) for name in names]
+        return crc32(np.ascontiguousarray(np.column_stack(cells)), before)
+
+
+def _range(places: slice, length: int) -> tuple[int, int]:
+    """The first place and the number of places of a slice of step 1."""
+    start, stop, _ = places.indices(length)
+    return start, max(stop - start, 0)
+
+
+def _type_of(value: Any) -> Any:
+    """The type of the column in which this value of JSON stands, if all of its values are of one."""
+    if isinstance(value, bool):
+        return pyarrow.bool_()
+    return pyarrow.float64() if isinstance(value, (int, float)) else pyarrow.string()
+
+
+def _cells(column: Any) -> npt.NDArray[np.uint64]:
+    """A number for each value of a column, whatever batch it is in: its bits, or the checksum of its text."""
+    if column.type == pyarrow.float64() and not column.null_count:
+        return arrow.as_array(column, np.uint64)
+    try:
+        distinct, places = arrow.codes(column)
+    except arrow.ERRORS:  # a type whose values cannot be compared
+        return np.array([crc32(repr(value).encode()) for value in column.to_pylist()], dtype=np.uint64)
+    return np.array([crc32(repr(value).encode()) for value in distinct], dtype=np.uint64)[places]

@@ -1,0 +1,201 @@
+"""The columns of a run in a batch, as arrays: score, label, weight and time, checked all at once.
+
+Everything here agrees with the functions of `records.py`, which read one field: arrays are returned only where these
+would accept every row, and then they are what these would return. Otherwise the batch is read row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.kernels.logistic import sigmoids
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
+from streamcal.stream.batches import Batch, Row
+from streamcal.stream.records import (
+    MISSING,
+    PARSED_AS_PROBABILITY,
+    LabelReader,
+    RecordError,
+    label_advice,
+    parse_probability,
+    parse_score,
+    parse_time,
+    parse_weight,
+)
+
+#: Distinct labels of a batch above which they are no labels of two classes.
+MANY = 100
+#: Microseconds beyond which a double does not hold them exactly.
+EXACT = 2.0**53
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns to read; time and weight are optional."""
+
+    score: str
+    label: str
+    time: str | None = None
+    weight: str | None = None
+    #: The label that is positive, where the words for it are others than those of `parse_label`.
+    positive: str | None = None
+
+    def used(self) -> list[str]:
+        """The names given."""
+        return [name for name in (self.score, self.label, self.time, self.weight) if name is not None]
+
+
+class Observation(NamedTuple):
+    """The fields of a row, parsed; in the order of the arguments of `learn_one`."""
+
+    score: float
+    y: bool
+    w: float
+    t: float | None
+
+
+class Observations(NamedTuple):
+    """The fields of some rows, parsed, an array each; in the same order."""
+
+    scores: FloatArray
+    labels: npt.NDArray[np.bool_]
+    weights: FloatArray | None
+    times: FloatArray | None
+
+
+class FieldReader:
+    """Reads the fields of a run, of one row or of a batch.
+
+    Parameters
+    ----------
+    columns : Columns
+    scores : {"finite", "probability", "percent", "logit"}
+        What the scores are: any finite numbers, or probabilities, or what stands for them.
+    """
+
+    def __init__(self, columns: Columns, scores: str) -> None:
+        self._columns = columns
+        self._score_of, self._scores_of = SCORES[scores]
+        self._label_of = LabelReader(columns.positive)
+
+    def many(self, batch: Batch) -> Observations | None:
+        """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
+        columns, w, t = self._columns, None, None
+        try:
+            scores = self._scores_of(_numbers(batch.column(columns.score)))
+            if columns.weight is not None:
+                w = _numbers(batch.column(columns.weight))
+            if columns.time is not None:
+                t = _times(batch.column(columns.time))
+            usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
+            labels = _labels(batch.column(columns.label), self._label_of) if usable else None
+        except ERRORS:
+            return None
+        return None if scores is None or labels is None else Observations(scores, labels, w, t)
+
+    def one(self, row: Row) -> Observation:
+        """The fields of a row; its `RecordError` names the column."""
+        columns = self._columns
+        w, t = 1.0, None
+        try:
+            score = self._score_of(row.get(column := columns.score))
+            y = self._label_of(row.get(column := columns.label))
+            if columns.weight is not None:
+                w = parse_weight(row.get(column := columns.weight))
+            if columns.time is not None:
+                t = parse_time(row.get(column := columns.time))
+        except RecordError as error:
+            error.column = column
+            raise
+        return Observation(score, y, w, t)
+
+    def advise(self, error: RecordError, rows: list[Row]) -> None:
+        """Add to the error of a label that is no known word which labels there are, and what to give."""
+        columns = self._columns
+        if error.column == columns.label and columns.positive is None and error.reason != MISSING:
+            error.allowed = f"{error.allowed}; {label_advice(row.get(columns.label) for row in rows)}"
+
+
+def _finite(scores: FloatArray) -> FloatArray | None:
+    return scores if np.isfinite(scores).all() else None
+
+
+def _probabilities(scores: FloatArray) -> FloatArray | None:
+    return scores if ((scores >= 0.0) & (scores <= 1.0)).all() else None
+
+
+def _percentages(scores: FloatArray) -> FloatArray | None:
+    return scores / 100.0 if ((scores >= 0.0) & (scores <= 100.0)).all() else None
+
+
+def _log_odds(scores: FloatArray) -> FloatArray | None:
+    return sigmoids(scores) if np.isfinite(scores).all() else None
+
+
+#: How one field, and an array of numbers, are read as scores; None where a number is refused.
+SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]] = {
+    "finite": (parse_score, _finite),
+    "probability": (parse_probability, _probabilities),
+    "percent": (PARSED_AS_PROBABILITY["percent"], _percentages),
+    "logit": (PARSED_AS_PROBABILITY["logit"], _log_odds),
+}
+
+
+def _are_weights(w: FloatArray) -> bool:
+    return bool(((w == 0.0) | ((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT))).all())
+
+
+def _numbers(column: Any) -> FloatArray:
+    """The numbers in a column, of texts or of numbers; one of `ERRORS` for anything else, or where one is missing."""
+    if column.null_count or pyarrow.types.is_boolean(column.type):
+        raise ValueError("a value is missing or no number")
+    if pyarrow.types.is_binary(column.type):
+        column = cast(column, pyarrow.string())
+    if pyarrow.types.is_decimal(column.type):
+        raise ValueError("Arrow may round a decimal in another way than Python")
+    return as_array(cast(column, pyarrow.float64()), np.float64)
+
+
+def _times(column: Any) -> FloatArray:
+    """The times in a column: numbers as they are, others as seconds since 1970 UTC."""
+    if not pyarrow.types.is_timestamp(column.type):
+        try:
+            return _numbers(column)
+        except ERRORS:
+            text = cast(column, pyarrow.string())
+            try:
+                column = cast(text, pyarrow.timestamp("us"))
+            except ERRORS:
+                column = cast(text, pyarrow.timestamp("us", "UTC"))
+    if column.null_count:
+        raise ValueError("a time is missing")
+    micros = as_array(cast(column, pyarrow.timestamp("us", column.type.tz)), np.int64)
+    if (np.abs(micros) > EXACT).any():
+        raise ValueError("a time that a double does not hold exactly")
+    return micros / 1e6
+
+
+def _labels(column: Any, read: LabelReader) -> npt.NDArray[np.bool_] | None:
+    """The labels in a column, each distinct value read once; None where one cannot be used."""
+    before = read.negative
+    distinct, places = codes(column)
+    if len(distinct) > MANY:
+        return None
+    try:
+        labels = np.array([read(_as_read(value)) for value in distinct], dtype=np.bool_)
+    except RecordError:
+        read.negative = before
+        return None
+    return labels[places]
+
+
+def _as_read(value: Any) -> Any:
+    """A label of CSV as text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

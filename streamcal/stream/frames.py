@@ -1,0 +1,151 @@
+"""`calibrate`: what `streamcal run` does, for a table in memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import DEFAULT_METHOD
+from streamcal.errors import InputError
+from streamcal.parameters.columns import library_of
+from streamcal.parameters.names import did_you_mean
+from streamcal.stream import arrow
+from streamcal.stream.arrow import pyarrow
+from streamcal.stream.batches import TableBatch
+from streamcal.stream.columns import Columns, FieldReader, Observations
+from streamcal.stream.prequential import Prequential, added_columns
+from streamcal.stream.records import RecordError
+
+
+def calibrate(
+    table: Any,
+    *,
+    score: str,
+    label: str,
+    calibrator: str | Calibrator = DEFAULT_METHOD,
+    weight: str | None = None,
+    time: str | None = None,
+) -> Any:
+    """A table with the columns that `streamcal run` adds: each row is predicted first and learned afterwards.
+
+    Parameters
+    ----------
+    table : DataFrame, Table or an object with `__arrow_c_stream__`
+        Of pandas, polars or Arrow, or one that Arrow can read, such as a relation of DuckDB.
+    score, label : str
+        Columns. Scores are probabilities, or on the calibrator's scale; labels are those of `streamcal run`.
+    calibrator : str or Calibrator
+        It learns the rows; a name makes a new one.
+    weight, time : str or None
+        Columns of the weight and of the time.
+
+    Returns
+    -------
+    table
+        With `calibrated`, and `lower` and `upper` where the method has an interval: for pandas and polars a DataFrame
+        of the same library, with its index, and otherwise a Table of Arrow. The table given is not changed.
+
+    Raises
+    ------
+    InputError
+        Where a field cannot be used, with its row (counted from 1) and column; then nothing is learned. Where a column
+        is not there, or one that would be added is.
+    SolverError
+        Where a solver fails; the rows before are learned then.
+
+    Notes
+    -----
+    The columns in use are converted to Arrow, which copies those of pandas. Cost: about 0.3 µs a row beside that of the
+    calibrator.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> table = pyarrow.table({"id": ["a", "b"], "score": [0.5, 0.8], "click": ["no", "yes"]})
+    >>> calibrate(table, score="score", label="click", calibrator="identity").column_names
+    ['id', 'score', 'click', 'calibrated']
+    """
+    columns = Columns(score, label, time, weight)
+    evaluation = Prequential(calibrator)
+    added = added_columns(evaluation.calibrator)
+    names = _names(table)
+    for name in columns.used():
+        if name not in names:
+            there = f"{did_you_mean(name, names)}; there are {', '.join(map(repr, names))}"
+            raise InputError(f"there is no column {name!r}{there}")
+    for name in added:
+        if name in names:
+            raise InputError(f"the table has a column {name!r}, which would be added; rename it")
+    fields = FieldReader(columns, "finite" if evaluation.raw is None else "probability")
+    batches = _batches(table, columns.used())
+    observations = [_read(batch, fields) for batch in batches]
+    values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
+    found = np.vstack(values) if values else np.empty((0, len(added)))
+    return _with_columns(table, dict(zip(added, found.T, strict=True)))
+
+
+def _names(table: Any) -> list[str]:
+    """The columns of a table."""
+    if hasattr(table, "column_names"):
+        return list(table.column_names)
+    if not hasattr(table, "columns"):
+        return list(pyarrow.table(table).column_names)
+    return list(table.columns)
+
+
+def _batches(table: Any, used: list[str]) -> list[TableBatch]:
+    """The columns in use."""
+    library, names = library_of(table), list(dict.fromkeys(used))
+    if library == "pandas":
+        some = pyarrow.Table.from_pandas(table[names], preserve_index=False)
+    else:
+        some = pyarrow.table(table[names] if library == "polars" else table).select(names)
+    batches, rows = [], 0
+    for batch in some.combine_chunks().to_batches():
+        batches.append(TableBatch(tuple(names), np.arange(rows + 1, rows + len(batch) + 1), batch))
+        rows += len(batch)
+    return batches
+
+
+def _read(batch: TableBatch, fields: FieldReader) -> Observations:
+    """The fields of a batch; `RecordError` at the first row that cannot be used."""
+    found = fields.many(batch)
+    if found is not None:
+        return found
+    rows = []
+    for number, row in zip(batch.numbers.tolist(), batch.rows, strict=True):
+        try:
+            rows.append(fields.one(row))
+        except RecordError as error:
+            error.row = number
+            fields.advise(error, batch.rows)
+            raise
+    scores, y, w, t = zip(*rows, strict=True)
+    times = None if t[0] is None else np.array(t)
+    return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
+
+
+def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, fields: FieldReader) -> Any:
+    """What the output adds to the rows of a batch."""
+    values = evaluation.step_many(*found)
+    if len(values) < len(batch):  # the next row says why
+        row = batch.rows[len(values)]
+        evaluation.step(*fields.one(row))
+    return values
+
+
+def _with_columns(table: Any, added: dict[str, Any]) -> Any:
+    """The table with these columns at its end."""
+    library = library_of(table)
+    if library == "pandas":
+        return table.assign(**added)
+    if library == "polars":
+        polars: Any = sys.modules["polars"]
+        return table.with_columns(*(polars.Series(name, values) for name, values in added.items()))
+    whole = pyarrow.table(table)
+    for name, values in added.items():
+        whole = whole.append_column(name, arrow.floats(values))
+    return whole

@@ -1,0 +1,188 @@
+"""Writing tables: Parquet files, which are whole after each row group and can be continued, and files of Arrow."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+from streamcal.stream import arrow
+from streamcal.stream.arrow import ERRORS, pyarrow
+from streamcal.stream.parquet_footer import MAGIC, Footer
+from streamcal.stream.records import RecordError
+
+#: Rows of a row group of a Parquet file: small groups make files large and slow to read.
+GROUP_ROWS = 1 << 17
+#: Bytes of a row group in memory: wide rows make groups of fewer rows.
+GROUP_BYTES = 1 << 26
+
+
+class TableWriter:
+    """Writes tables of Arrow to an open file.
+
+    Parameters
+    ----------
+    path : str
+        The name of the file, for messages; .arrows is a stream of Arrow, other names of Arrow are files.
+    file : BinaryIO
+        Open for writing, at the place where the tables are to begin.
+    format : {"parquet", "arrow"}
+    names : sequence of str
+        The columns.
+    types : mapping or None
+        Types of Arrow by column; others are taken from the first rows written.
+    append_at : int or None
+        The size of a Parquet file that is continued.
+
+    Notes
+    -----
+    A Parquet file is whole after each row group: group and footer are written in one call, and the next group takes
+    the place of the footer, except after `sync`. A process that is killed in the midst of that call leaves a file that
+    cannot be read until it is cut to its last `sync`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        file: BinaryIO,
+        format: str,
+        names: Sequence[str],
+        types: Mapping[str, Any] | None,
+        append_at: int | None,
+    ) -> None:
+        self.path = path
+        self._file = file
+        self._parquet = format == "parquet"
+        self._names = tuple(names)
+        self._types = dict(types or {})
+        self._group: list[Any] = []
+        self._schema: Any = None  # of the row groups
+        self._footer: Footer | None = None
+        self._end = 0  # where the next row group begins
+        self._writer: Any = None  # of Arrow
+        self._overwrites = _is_regular(file)
+        if append_at is not None:
+            self._continue(append_at)
+
+    def write(self, table: Any) -> None:
+        """Write a `RecordBatch`."""
+        if not self._parquet:
+            self._arrow_writer(table.schema).write_batch(table)
+            return
+        self._group.append(table)
+        if sum(map(len, self._group)) >= GROUP_ROWS or sum(part.nbytes for part in self._group) >= GROUP_BYTES:
+            self._write_group()
+
+    def write_columns(self, columns: Mapping[str, list[Any]]) -> None:
+        """Write columns of values as Python has them."""
+        arrays = [self._column(name, values) for name, values in columns.items()]
+        self.write(pyarrow.RecordBatch.from_arrays(arrays, names=list(columns)))
+
+    def sync(self) -> None:
+        """Write what is held; what comes later leaves the file as it is now, and follows."""
+        if self._parquet:
+            self._write_group()
+            if self._footer is not None:
+                self._end = self._file.tell()
+
+    def close(self) -> None:
+        """Finish the file; without rows it has the columns."""
+        if not self._group and self._footer is None and self._writer is None:
+            self.write_columns({name: [] for name in self._names})
+        if self._parquet:
+            self._write_group()
+            if not self._overwrites and self._footer is not None:
+                self._file.write(self._footer.written())
+        else:
+            self._writer.close()
+
+    # -- Parquet -------------------------------------------------------------------------------------------------------
+
+    def _continue(self, size: int) -> None:
+        """Go on after a file of this size, if there is something in it."""
+        if not self._parquet:
+            raise RecordError("a file of Arrow cannot be continued", "another file", file=self.path)
+        if size:
+            try:
+                schema = arrow.parquet().read_schema(self.path)
+                self._footer = Footer.of(self.path)
+            except ERRORS as error:
+                raise RecordError(f"cannot be continued: {error}", "another file", file=self.path) from None
+            self._schema, self._end = schema, size
+            self._types = dict(zip(schema.names, schema.types, strict=True))
+
+    def _write_group(self) -> None:
+        """Write the rows held as a row group, and the footer."""
+        if not self._group:
+            return
+        table = pyarrow.Table.from_batches(self._group)
+        self._group.clear()
+        self._schema = table.schema if self._schema is None else self._schema
+        if not table.schema.equals(self._schema):
+            allowed = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+            raise RecordError("the rows have other columns than those in the file", allowed, file=self.path)
+        sink = pyarrow.BufferOutputStream()
+        # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
+        coded = [name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if not _is_float(kind)]
+        arrow.parquet().write_table(table, sink, row_group_size=max(len(table), 1), use_dictionary=coded)
+        content = memoryview(sink.getvalue())
+        own = Footer(content)
+        pages = content[len(MAGIC) : len(content) - own.size]
+        if self._footer is None:
+            self._footer = own.without_groups()
+            pages = content[: len(content) - own.size]
+        moved = self._end - (len(content) - own.size - len(pages))
+        self._footer.add(own, moved)
+        if self._overwrites:
+            self._file.seek(self._end)
+            self._file.write(b"".join((pages, self._footer.written())))
+        else:
+            self._file.write(pages)
+        self._end += len(pages)
+
+    # -- Arrow ---------------------------------------------------------------------------------------------------------
+
+    def _arrow_writer(self, schema: Any) -> Any:
+        if self._writer is None:
+            new = (
+                pyarrow.ipc.new_file
+                if self._overwrites and not self.path.endswith(".arrows")
+                else pyarrow.ipc.new_stream
+            )
+            self._writer = new(self._file, schema)
+        return self._writer
+
+    def _column(self, name: str, values: list[Any]) -> Any:
+        """The values as an array of the column's type, which the first rows determine; if all are missing, text."""
+        try:
+            column = pyarrow.array(values, type=self._types.get(name))
+            if pyarrow.types.is_null(column.type):
+                column = column.cast(pyarrow.string())
+        except ERRORS as error:
+            what = "Parquet" if self._parquet else "Arrow"
+            reason = f"a value does not fit the {what} column: {error}"
+            raise RecordError(reason, str(self._types.get(name, "one type")), file=self.path, column=name) from None
+        self._types[name] = column.type
+        return column
+
+
+def end_of_tables(path: str, size: int) -> int:
+    """The size at which a Parquet file can be continued: all of it if it is whole, or else `size`, that of a `sync`."""
+    try:
+        arrow.parquet().read_metadata(path)
+    except ERRORS:
+        return size
+    return os.path.getsize(path)
+
+
+def _is_regular(file: BinaryIO) -> bool:
+    """Whether what was written can be overwritten: not in a pipe, nor in what stands in for standard output."""
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def _is_float(kind: Any) -> bool:
+    return bool(pyarrow.types.is_floating(kind))

@@ -1,0 +1,137 @@
+"""`streamcal.calibrate`: tables of pandas, polars, Arrow, and of whoever speaks its C interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from test_cli import made, read, run, save
+
+import streamcal
+from streamcal import InputError, Isotonic, OnlinePlatt, Platt, SolverError, VennAbers, Window
+
+
+class Foreign:
+    """A table of a library that nobody here knows, as a relation of DuckDB is."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+ROWS = made(300)
+ARROW = pa.Table.from_pylist(ROWS)
+TABLES = {
+    "pandas": pd.DataFrame(ROWS, index=pd.Index([f"row {i}" for i in range(len(ROWS))], name="request")),
+    "polars": pl.DataFrame(ROWS),
+    "arrow": ARROW,
+    "chunks": pa.concat_tables([ARROW.slice(0, 7), ARROW.slice(7)]),
+    "batch": ARROW.combine_chunks().to_batches()[0],
+    "foreign": Foreign(ARROW),
+}
+
+
+def columns(table: Any) -> dict[str, list[Any]]:
+    if isinstance(table, pd.DataFrame):
+        return {name: table[name].tolist() for name in table.columns}
+    return table.to_dict(as_series=False) if isinstance(table, pl.DataFrame) else table.to_pydict()
+
+
+@pytest.mark.parametrize("method", ["ops", "venn-abers"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_gets_the_columns_that_a_run_adds(tmp_path: Any, name: str, method: str) -> None:
+    table = TABLES[name]
+    out = tmp_path / "out.parquet"
+    options = ["--method", method, "--weight", "w", "--time", "t"]
+    assert run(save(tmp_path / "in.parquet", ROWS), *options, "--out", out).exit_code == 0
+    expected = {key: [row[key] for row in read(out)] for key in read(out)[0]}
+    found = streamcal.calibrate(table, score="score", label="click", calibrator=method, weight="w", time="t")
+    assert type(found) is (type(table) if name in ("pandas", "polars") else pa.Table)
+    assert columns(found) == expected
+    if name == "pandas":
+        pd.testing.assert_index_equal(found.index, table.index)
+        assert "calibrated" not in table.columns
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "arrow"])
+def test_columns_of_other_types(name: str) -> None:
+    values = {"score": [0.25, 0.5], "click": ["no", "yes"], "t": ["2026-01-31", "2026-02-01"]}
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[name](values)
+    cal = Isotonic(forgetting=Window(3600, by="time"))
+    streamcal.calibrate(table, score="score", label="click", time="t", calibrator=cal)
+    assert cal.n == 1
+    parsed = {**values, "t": [pd.Timestamp(t) for t in values["t"]], "score": [1, 0], "click": [True, False]}
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[name](parsed)
+    assert columns(streamcal.calibrate(table, score="score", label="click", time="t"))["score"] == [1, 0]
+
+
+def test_the_calibrator_given_learns() -> None:
+    cal = OnlinePlatt()
+    streamcal.calibrate(ARROW, score="score", label="click", calibrator=cal)
+    assert cal.n == len(ROWS)
+
+
+def test_a_table_without_rows() -> None:
+    found = streamcal.calibrate(ARROW.slice(0, 0), score="score", label="click", calibrator=VennAbers())
+    assert found.column_names == [*ARROW.column_names, "calibrated", "lower", "upper"]
+    assert len(found) == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("score", 1.5, "row 18, column 'score': 1.5 cannot be used; allowed: a number from 0 to 1"),
+        ("score", None, "row 18, column 'score': the value is missing"),
+        ("click", 7, "row 18, column 'click': 7 cannot be used"),
+        ("w", -1, "row 18, column 'w': -1 cannot be used"),
+    ],
+)
+def test_a_field_that_cannot_be_used(column: str, value: Any, message: str) -> None:
+    rows = made(100)
+    rows[17][column] = value
+    cal = OnlinePlatt()
+    with pytest.raises(InputError) as caught:
+        streamcal.calibrate(pa.Table.from_pylist(rows), score="score", label="click", weight="w", calibrator=cal)
+    assert str(caught.value).startswith(message)
+    assert cal.n == 0
+
+
+def test_a_solver_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    predict = Platt.predict_one
+
+    def giving_up(self: Platt, score: float, t: float | None = None) -> float:
+        if self.n == 7.0:
+            raise SolverError("it ended with status 'cycling'")
+        return predict(self, score, t)
+
+    monkeypatch.setattr(Platt, "predict_one", giving_up)
+    monkeypatch.setattr(Platt, "_streamed", streamcal.Calibrator._streamed)
+    cal = Platt()
+    with pytest.raises(SolverError, match="cycling"):
+        streamcal.calibrate(ARROW, score="score", label="click", calibrator=cal)
+    assert cal.n == 7
+
+
+def test_columns_that_are_not_there_or_there_already() -> None:
+    with pytest.raises(
+        InputError, match="there is no column 'scores'; did you mean 'score'\\?; there are 'id', 'score'"
+    ):
+        streamcal.calibrate(ARROW, score="scores", label="click")
+    with pytest.raises(InputError, match="the table has a column 'calibrated', which would be added"):
+        streamcal.calibrate(ARROW.append_column("calibrated", ARROW["score"]), score="score", label="click")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
+def test_columns_of_any_type_of_number(dtype: Any) -> None:
+    scores, labels = np.array([0, 1, 1, 0]).astype(dtype), np.array([1, 0, 1, 1]).astype(dtype)
+    expected = OnlinePlatt().predict_learn_many(scores.astype(float), labels.astype(float))
+    for column in (np.asarray, pd.Series, pl.Series) if dtype is not np.float16 else (np.asarray, pd.Series, pa.array):
+        assert (
+            np.asarray(OnlinePlatt().predict_learn_many(column(scores), column(labels))).tolist() == expected.tolist()
+        )

@@ -1,0 +1,210 @@
+"""Streams in one call: the compiled loops, over more rows than they take at once, beside the loop of single steps."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from laws.binary import WithFolds
+
+import streamcal
+from streamcal import (
+    Auto,
+    Bernstein,
+    CrossVennAbers,
+    Decay,
+    Forever,
+    HedgedOPS,
+    Identity,
+    InputError,
+    Interval,
+    Isotonic,
+    Logit,
+    OnlineBeta,
+    OnlinePlatt,
+    Prior,
+    Protected,
+    TrackingOPS,
+    VennAbers,
+    Window,
+)
+from streamcal.memories.memory import PIECE
+from streamcal.regression import EmpiricalDensity, Normal, Piecewise
+
+SEQUENTIAL = [
+    OnlinePlatt,
+    lambda: OnlinePlatt(discount=0.99),
+    OnlineBeta,
+    TrackingOPS,
+    lambda: HedgedOPS(4, seed=3),
+    Protected,
+]
+ADDITIVE = [
+    Isotonic,
+    VennAbers,
+    lambda **policy: Isotonic(resolution=256, prior=Prior(5.0), **policy),
+    lambda **policy: VennAbers("self-consistent", resolution=256, **policy),
+    lambda **policy: VennAbers("brier-minimax", scale=Interval(0.2, 0.7), **policy),
+    lambda **policy: Isotonic(scale=Logit(-2.0, 2.0), **policy),
+    Bernstein,
+    lambda **policy: Bernstein(3, scale=Logit(), prior=Prior(5.0), **policy),
+    Identity,
+]
+#: Windows shorter and longer than a piece, and half-lives between whose rescalings there are fewer and more rows.
+POLICIES = [Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)]
+WEIGHTS = {
+    "ones": lambda rng, n: None,
+    "whole": lambda rng, n: rng.integers(0, 4, n),
+    "fractions": lambda rng, n: np.where(rng.random(n) < 0.1, 0.0, 0.5 + rng.random(n)),
+    "far apart": lambda rng, n: 10.0 ** rng.integers(-6, 7, n),  # a window sums anew beside what outweighs the rest
+}
+
+
+def stream(weights, n):
+    """Scores, of which some are equal and some at the ends, labels and weights."""
+    rng = np.random.default_rng(11)
+    scores = np.where(rng.random(n) < 0.3, rng.integers(0, 21, n) / 20, rng.random(n))
+    return scores, rng.random(n) < scores**2, WEIGHTS[weights](rng, n)
+
+
+def in_turn(cal, scores, y, w):
+    """What `predict_one` says, and the interval if there is one, before `learn_one` learns each."""
+    found = []
+    for i in range(len(scores)):
+        score, weight = float(scores[i]), 1.0 if w is None else float(w[i])
+        ends = cal.predict_interval_one(score) if cal.has_interval else ()
+        found.append((cal.predict_one(score), *ends))
+        cal.learn_one(score, bool(y[i]), weight)
+    return np.array(found)
+
+
+def at_once(cal, scores, y, w):
+    if cal.has_interval:
+        return np.transpose(cal.predict_interval_learn_many(scores, y, w))
+    return cal.predict_learn_many(scores, y, w)[:, None]
+
+
+def assert_same_stream(make, weights, n, parts):
+    one, many = make(), make()
+    scores, y, w = stream(weights, n)
+    expected = in_turn(one, scores, y, w)
+    ends = np.linspace(0, n, parts + 1).astype(int)
+    rows = [slice(*pair) for pair in itertools.pairwise(ends)]
+    found = [at_once(many, scores[part], y[part], None if w is None else w[part]) for part in rows]
+    np.testing.assert_array_equal(np.vstack(found), expected)
+    assert many.state_dict() == one.state_dict()
+    assert many.tally() == one.tally()
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("make", SEQUENTIAL, ids=lambda make: make().name)
+def test_a_sequential_stream_is_the_loop(make, weights):
+    assert_same_stream(make, weights, 600, 3)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("make", ADDITIVE, ids=lambda make: make().name)
+def test_an_additive_stream_is_the_loop(make, policy, weights):
+    assert_same_stream(lambda: make(forgetting=policy), weights, 900, 3)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("make", [VennAbers, Bernstein], ids=lambda make: make.name)
+def test_a_stream_of_more_than_a_piece_is_the_loop(make, policy):
+    assert_same_stream(lambda: make(forgetting=policy), "fractions", 2 * PIECE + 100, 1)
+
+
+def test_learn_many_of_a_sequential_method_is_its_stream_without_predictions():
+    scores, y, w = stream("fractions", 500)
+    for make in [*SEQUENTIAL, lambda: Auto(2)]:
+        one, many = make(), make()
+        one.learn_many(scores, y, w)
+        many.predict_learn_many(scores, y, w)
+        assert one.state_dict() == many.state_dict()
+
+
+def test_after_retractions_a_window_goes_on_as_the_loop_does():
+    one, many = VennAbers(forgetting=Window(50)), VennAbers(forgetting=Window(50))
+    scores, y, _ = stream("ones", 400)
+    for cal in (one, many):
+        cal.learn_many(scores[:60], y[:60])
+        for i in (55, 20, 59, 12):
+            cal.unlearn_one(scores[i], y[i])
+    np.testing.assert_array_equal(at_once(many, scores[60:], y[60:], None), in_turn(one, scores[60:], y[60:], None))
+    for cal in (one, many):
+        cal.unlearn_one(scores[-1], y[-1])
+        cal._check()
+    assert one.state_dict() == many.state_dict()
+
+
+@pytest.mark.parametrize("after", [0, 1, 40])
+def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_served_and_counted(after):
+    scores, y, w = stream("whole", 120)
+    one, many = Bernstein(4), Bernstein(4)
+    for cal in (one, many):
+        cal.learn_many(scores[:after], y[:after])
+        cal.predict_one(0.5)
+        cal._sums.cross[0] = np.nan
+    np.testing.assert_array_equal(at_once(many, scores, y, w), in_turn(one, scores, y, w))
+    assert many.tally() == one.tally()
+    assert many.tally()["unsolved"] > 60
+    assert bool(w[-1] > 0) is (many._failed_for != many._memory.version)
+
+
+@pytest.mark.parametrize("make", [OnlinePlatt, TrackingOPS, Protected, Bernstein], ids=lambda make: make.name)
+def test_another_thread_runs_meanwhile(make):
+    """The loop is compiled to run without the GIL, which it would else hold to its end."""
+    if not all(streamcal.compiled.kernels().values()):
+        pytest.skip("uncompiled kernels hold the GIL")
+    cal, scores = make(), np.random.default_rng(2).random(2_000_000 if make is OnlinePlatt else 300_000)
+    thread = threading.Thread(target=cal.predict_learn_many, args=(scores, scores > 0.4))
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        turns += 1
+    thread.join()
+    assert cal.n == len(scores)
+    assert turns > 1_000
+
+
+# -- folds, and errors that only a prediction sees -------------------------------------------------------------------
+
+
+def test_folds_may_be_given():
+    scores, y, w = stream("whole", 200)
+    folds = np.arange(200) % 3
+    one, many = CrossVennAbers(folds=3), CrossVennAbers(folds=3)
+    found = many.predict_interval_learn_many(scores, y, w, fold=folds)
+    for i, score in enumerate(scores.tolist()):
+        expected = (one.predict_one(score), *one.predict_interval_one(score))
+        assert tuple(column[i] for column in found) == expected
+        one.learn_one(score, bool(y[i]), float(w[i]), fold=int(folds[i]))
+    assert many.state_dict() == one.state_dict()
+    for wrong in (3, -1, folds[:-1], folds + 1):
+        with pytest.raises(InputError, match="fold"):
+            many.predict_learn_many(scores, y, w, fold=wrong)
+    assert many.state_dict() == one.state_dict()
+    assert WithFolds(folds=3).predict_learn_many([0.5, 0.5], [0, 1], fold=1).shape == (2,)
+
+
+class WrongInTheMiddle:
+    """A cdf that decreases where no outcome looks at it."""
+
+    def cdf(self, t):
+        return np.where(np.abs(np.asarray(t)) < 0.25, 2.0, Normal(0.0, 1.0).cdf(t))
+
+
+def test_a_distribution_that_cannot_be_calibrated_leaves_nothing_learned():
+    cal = streamcal.regression.QuantileRecalibration()
+    good = Piecewise([-1.0, 1.0], [0.0, 1.0])
+    cal.learn_many([good] * 20, np.linspace(-0.9, 0.9, 20))
+    before = cal.state_dict()
+    composed = streamcal.regression.Composition(("quantile-recalibration", EmpiricalDensity("ops", 4, support=(-1, 1))))
+    with pytest.raises(InputError):
+        cal.predict_learn_many([good, WrongInTheMiddle()], [0.5, 0.1])
+    assert cal.state_dict() == before
+    empty = composed.state_dict()
+    with pytest.raises(InputError):
+        composed.predict_learn_many([good, WrongInTheMiddle()], [0.5, 0.1])
+    assert composed.state_dict() == empty
