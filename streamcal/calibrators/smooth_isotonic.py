@@ -72,4 +72,5 @@ class SmoothIsotonic(BlockCalibrator):
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
-        return CubicMap(self.scale, centre, value, *slopes(centre, value), statistic.grid)
+        rises, falls = slopes(centre, value)
+        return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)

@@ -20,9 +20,6 @@ from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unre
 
 LONGEST_DELAY = 100_000
 
-#: The log-odds of a score, its label, the weight, and how right the forecasts for it were.
-Learned = tuple[float, float, float, Assessment]
-
 
 class Auto(SequentialCalibrator):
     """A mixture of experts of many kinds, weighted by how right each has been: nothing to choose, nothing to tune.
@@ -110,7 +107,7 @@ class Auto(SequentialCalibrator):
         self._live = Ensemble(delay)
         # The ensemble as it was when the forecast for today's label was issued: `_late` is what it has yet to learn.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._late: deque[Learned] = deque()
+        self._late: deque[tuple[float, float, float, Assessment]] = deque()
         self._spent: Assessment | None = None  # one that was learned, to be written over
         self._n = 0.0
 
@@ -129,14 +126,16 @@ class Auto(SequentialCalibrator):
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
     def _step(self, x: float, y: float, w: float) -> None:
-        learned: Learned | None = (x, y, w, self._then.assess(x, y, w, self._spent))
-        self._live.learn(*learned)
+        assessed = self._then.assess(x, y, w, self._spent)
+        self._live.learn(x, y, w, assessed)
+        self._spent = assessed
         if self.delay:
-            self._late.append(learned)
-            learned = self._late.popleft() if len(self._late) > self.delay else None
-            if learned is not None:
-                self._then.learn(*learned)
-        self._spent = None if learned is None else learned[-1]
+            self._spent = None
+            self._late.append((x, y, w, assessed))
+            if len(self._late) > self.delay:
+                oldest = self._late.popleft()
+                self._then.learn(*oldest)
+                self._spent = oldest[-1]
         self._n += w
 
     def _state(self) -> dict[str, Any]:
