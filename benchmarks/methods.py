@@ -28,7 +28,7 @@ from streamcal.calibrators.registry import REGISTRY
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 #: Steps timed of a method at a size, at most, and the seconds after which no more are begun.
-STEPS, SECONDS = 5_000, 4.0
+STEPS, SECONDS = 5_000, 2.0
 #: Steps done before.
 WARM_UP = 50
 #: A median step longer than this, in seconds, is not followed by a larger size.

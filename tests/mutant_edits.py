@@ -89,8 +89,8 @@ MUTANTS = [
     Mutant(
         "grid-points-without-unit",
         "statistics/score_table.py",
-        "return x[kept], *self._in_units(points[1][kept], points[2][kept])",
-        "return x[kept], points[1][kept], points[2][kept]",
+        "return x, *self._in_units(np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0))",
+        "return x, np.where(is_positive, 0.0, w), np.where(is_positive, w, 0.0)",
         "under decay, smooth maps see weights in the units of the landmark",
         "test_laws_binary test_golden",
     ),
@@ -177,7 +177,7 @@ MUTANTS = [
     Mutant(
         "folds-in-bulk-differ",
         "statistics/folded_trees.py",
-        "(kept.view(np.uint64) + np.uint64(1 << _DROPPED_BITS - 1))",
+        "(kept.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1))",
         "kept.view(np.uint64)",
         "in bulk a score is cut, not rounded, before it is hashed: another fold than one by one",
         "test_oracles_cross_venn_abers",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from streamcal.calibrators.table import BlockCalibrator
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import KnotMap, between
-from streamcal.statistics.score_tree import Block, ScoreTree
+from streamcal.maps.knots import KnotMap
+from streamcal.statistics.score_tree import ScoreTree
 
 #: A block whose value is as near to 0 or 1 as this is there: what is left over is the rounding of its sums.
 AT_A_BOUND = 2.0**-42
@@ -56,17 +54,8 @@ class CenteredIsotonic(BlockCalibrator):
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly increasing"
 
-    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
-        left, right = ends(block)
-        if left <= x <= right:
-            return block.value
-        neighbour = block.before if x < left else block.after
-        other = tree.block_at(neighbour) if math.isfinite(neighbour) else block
-        if other is None or other is block:
-            return None if other is None else block.value
-        if x < left:
-            return between(x, ends(other)[1], left, other.value, block.value)
-        return between(x, right, ends(other)[0], block.value, other.value)
+    def _beside(self, tree: ScoreTree, x: float) -> float:
+        return tree.centred(x, AT_A_BOUND)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, centre, value = statistic.centred_blocks()
@@ -75,10 +64,3 @@ class CenteredIsotonic(BlockCalibrator):
         knots = np.column_stack((left, right)).ravel()
         kept = np.diff(knots, prepend=-np.inf) > 0.0  # a point is one knot, a level two
         return KnotMap(self.scale, knots[kept], np.repeat(value, 2)[kept], statistic.grid)
-
-
-def ends(block: Block) -> tuple[float, float]:
-    """Where the map has the value of a block: from its first score to its last at 0 and 1, else at its centre."""
-    if block.value <= AT_A_BOUND or block.value >= 1.0 - AT_A_BOUND:
-        return block.first, block.last
-    return block.centre, block.centre

@@ -11,7 +11,7 @@ from streamcal.kernels.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap, between
 from streamcal.maps.portable import cubic
-from streamcal.statistics.score_tree import Block, ScoreTree
+from streamcal.statistics.score_tree import ScoreTree
 
 
 class SmoothIsotonic(BlockCalibrator):
@@ -57,35 +57,20 @@ class SmoothIsotonic(BlockCalibrator):
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit"
 
-    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
-        # the block whose centre is at or below x and the next one, and one more on either side
-        up = x >= block.centre
-        found = around(tree, block, ("before", "after", "after") if up else ("before", "before", "after"))
-        blocks = [one for one in found if one is not None]
-        if len(blocks) < len(found):
-            return None
-        at = blocks.index(block) - (0 if up else 1)
-        if at < 0 or at == len(blocks) - 1:
-            return block.value
-        low, high = blocks[at], blocks[at + 1]
-        t = between(x, low.centre, high.centre, 0.0, 1.0)
-        rises, falls = slopes(np.array([one.centre for one in blocks]), np.array([one.value for one in blocks]))
-        return min(max(cubic(t, low.value, high.value, float(rises[at]), float(falls[at])), low.value), high.value)
+    def _beside(self, tree: ScoreTree, x: float) -> float:
+        found = tree.points_around(x)
+        if found is None:
+            return math.nan
+        centres, values, at = found
+        if at < 0 or at == len(centres) - 1:
+            return values[max(at, 0)]
+        low, high = values[at], values[at + 1]
+        x = x if tree.grid is None else tree.grid.round(x)
+        t = between(x, centres[at], centres[at + 1], 0.0, 1.0)
+        rises, falls = slopes(np.array(centres), np.array(values))
+        return min(max(cubic(t, low, high, float(rises[at]), float(falls[at])), low), high)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()
         rises, falls = slopes(centre, value)
         return CubicMap(self.scale, centre, value, rises, falls, statistic.grid)
-
-
-def around(tree: ScoreTree, block: Block, sides: tuple[str, ...]) -> list[Block | None]:
-    """A block and its neighbours on these sides, as far as there are any, in order; None for what cannot be told."""
-    below: list[Block | None] = [block]
-    above: list[Block | None] = []
-    for side in sides:
-        found = below if side == "before" else above
-        last = found[-1] if found else block
-        place = math.inf if last is None else getattr(last, side)
-        if math.isfinite(place):
-            found.append(tree.block_at(place))
-    return below[::-1] + above

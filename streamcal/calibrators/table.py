@@ -14,7 +14,7 @@ from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import Time
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
-from streamcal.statistics.score_tree import Block, ScoreTree
+from streamcal.statistics.score_tree import ScoreTree
 
 Table = ScoreTable | GridTable
 
@@ -80,17 +80,15 @@ class BlockCalibrator(TreeCalibrator):
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         if self.refresh_every == 1:
-            x = self.scale.coordinate(check_score(score))
-            tree = self._present(t)
-            block = tree.block_at(x)
-            value = None if block is None else self._beside(tree, x if tree.grid is None else tree.grid.round(x), block)
-            if value is not None:
+            own = score.__class__ is float and self._lo <= score <= self._hi
+            value = self._beside(self._present(t), score if own else self.scale.coordinate(check_score(score)))
+            if value == value:
                 return value
         return super().predict_one(score, t)
 
     @abstractmethod
-    def _beside(self, tree: ScoreTree, x: float, block: Block) -> float | None:
-        """The prediction at a coordinate, `block` being `tree.block_at(x)`; None if it takes the map."""
+    def _beside(self, tree: ScoreTree, x: float) -> float:
+        """The prediction at a coordinate; NaN where it takes the map."""
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

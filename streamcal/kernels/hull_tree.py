@@ -139,6 +139,13 @@ class HullTree(Search):
     _size: cython.longlong
     _count: cython.longlong
     _heaviest: cython.double  # the largest weight a group ever had, in current units
+    # The block found last: its first, last and mean score, its value, and the scores before and after it.
+    _first: cython.double
+    _last: cython.double
+    _mean: cython.double
+    _value: cython.double
+    _before: cython.double
+    _after: cython.double
 
     def __init__(self, centre=None):
         Search.__init__(self)
@@ -419,24 +426,83 @@ class HullTree(Search):
         """The block of the isotonic fit that holds the last score at or below this one, or that of the first score.
 
         Neighbouring blocks are one where their values differ by no more than `tie`, relative to them. Returns its first
-        and last score, its value, its mean score (which may be infinite or NaN, near the ends of the floats), and the
-        last score before it and the first one after it, infinite if there is none. None if empty. O(log² k).
+        and last score, its value, its mean score, and the last score before it and the first one after it, infinite if
+        there is none. None if empty, or if a sum of weight × score leaves the range of the floats. O(log² k).
         """
-        own: cython.double
-        value: cython.double
-        first: cython.double
-        after: cython.double
-        w: cython.double
-        p: cython.double
-        moment: cython.double
-        if self._root is None:
+        if self._root is None or not self._find_block(self._placed(score), tie):
             return None
-        own = self._last_below(self._placed(score), True)
-        value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
-        first = self._first_of_at_least(value - tie * value)
-        after = self._first_of_at_least(value + tie * value if value > 0.0 else _LIGHTEST)
-        w, p, moment = self._between(first, after)
-        return first, self._last_below(after, False), p / w, moment / w, self._last_below(first, False), after
+        return self._first, self._last, self._value, self._mean, self._before, self._after
+
+    @cython.locals(x=cython.double, left=cython.double, right=cython.double, value=cython.double)
+    def centred(self, score: cython.double, tie: cython.double, bound: cython.double):
+        """Linear between the means of the blocks of `block_at`; those within `bound` of 0 and 1 are levels.
+
+        NaN where `block_at` is None.
+        """
+        x = self._placed(score)
+        if self._root is None or not self._find_block(x, tie):
+            return math.nan
+        self._set_ends(bound)
+        left, right, value = self._first, self._last, self._value
+        if left <= x <= right or (self._before if x < left else self._after) in (-_INFINITY, _INFINITY):
+            return value
+        if not self._find_block(self._before if x < left else self._after, tie):
+            return math.nan
+        self._set_ends(bound)
+        if x < left:
+            return _line(x, self._last, left, self._value, value)
+        return _line(x, right, self._first, value, self._value)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _set_ends(self, bound: cython.double) -> cython.void:
+        """Let the block found last end at its mean, unless it is a level."""
+        if bound < self._value < 1.0 - bound:
+            self._first = self._last = self._mean
+
+    @cython.locals(x=cython.double, up=cython.bint, before=cython.double, after=cython.double, _k=cython.int)
+    def points_around(self, score: cython.double, tie: cython.double):
+        """Means and values of up to four blocks in order, and the place of the last one whose mean is at or below.
+
+        These are that block and the one before it, and the next two, as far as there are any; the place is −1 where the
+        first mean is above the score. None where `block_at` is.
+        """
+        x = self._placed(score)
+        if self._root is None or not self._find_block(x, tie):
+            return None
+        means, values, up = [self._mean], [self._value], self._mean <= x
+        before, after = self._before, self._after
+        for _k in range(1 if up else 2):
+            if before > -_INFINITY:
+                if not self._find_block(before, tie):
+                    return None
+                means.insert(0, self._mean)
+                values.insert(0, self._value)
+                before = self._before
+        place = len(means) - (1 if up else 2)
+        for _k in range(2 if up else 1):
+            if after < _INFINITY:
+                if not self._find_block(after, tie):
+                    return None
+                means.append(self._mean)
+                values.append(self._value)
+                after = self._after
+        return means, values, place
+
+    @cython.cfunc
+    @cython.locals(own=cython.double, w=cython.double, p=cython.double, moment=cython.double)
+    def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
+        """`block_at` for a score as it is stored; whether there is a mean."""
+        own = self._last_below(score, True)
+        self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
+        self._first = self._first_of_at_least(self._value - tie * self._value)
+        self._after = self._first_of_at_least(self._value + tie * self._value if self._value > 0.0 else _LIGHTEST)
+        self._before, self._last = self._last_below(self._first, False), self._last_below(self._after, False)
+        w, p, moment = self._between(self._first, self._after)
+        if not -_INFINITY < moment < _INFINITY:
+            return False
+        self._value, self._mean = p / w, min(max(moment / w, self._first), self._last)
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -550,7 +616,7 @@ class HullTree(Search):
     @cython.cfunc
     @cython.exceptval(check=False)
     @cython.locals(home=Leaf, below=cython.double, above=cython.double)
-    @cython.locals(value=cython.double, rise=cython.double)
+    @cython.locals(value=cython.double)
     def _isotonic(self, score: cython.double) -> cython.double:
         if self._root is None:
             return math.nan
@@ -572,10 +638,7 @@ class HullTree(Search):
         value = self._value_of(below)
         if above == _INFINITY:
             return value
-        rise = self._value_of(above) - value
-        if above - below == _INFINITY:  # the distance of two scores may exceed the largest float
-            return value + rise * ((0.5 * score - 0.5 * below) / (0.5 * above - 0.5 * below))
-        return value + rise * ((score - below) / (above - below))
+        return _line(score, below, above, value, self._value_of(above))
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -779,6 +842,18 @@ class HullTree(Search):
 @cython.exceptval(check=False)
 def _balanced(a: cython.longlong, b: cython.longlong) -> cython.bint:
     return a <= _BALANCE * b and b <= _BALANCE * a
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _line(
+    x: cython.double, left: cython.double, right: cython.double, low: cython.double, high: cython.double
+) -> cython.double:
+    """Linear between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
+    if right - left == _INFINITY:
+        return low + (high - low) * ((0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left))
+    return low + (high - low) * ((x - left) / (right - left))
 
 
 def _restored(centre, scores, w, positive, count, heaviest):

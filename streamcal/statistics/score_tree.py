@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +29,6 @@ TIED_VALUES = 2.0**-42
 KEPT_WHOLE = 8192
 #: Pruning moves the isotonic fit by no more than this at any score.
 PRUNED_CHANGE = 1e-6
-
-
-class Block(NamedTuple):
-    """A block of the isotonic fit: its first, last and mean coordinate, and its value.
-
-    `before` and `after` are the last coordinate before it and the first one after it, infinite if there is none.
-    """
-
-    first: float
-    last: float
-    centre: float
-    value: float
-    before: float
-    after: float
 
 
 class ScoreTree(Statistic):
@@ -149,16 +134,21 @@ class ScoreTree(Statistic):
         x, weight, positive, _ = self._tree.to_arrays()
         return centred_blocks(x, weight, positive, TIED_VALUES)
 
-    def block_at(self, x: float) -> Block | None:
-        """The one of `centred_blocks` that holds the last coordinate at or below x, or the first one. O(log² k).
+    def centred(self, x: float, bound: float) -> float:
+        """Linear between the centres of `centred_blocks`, those within `bound` of 0 and 1 being levels. O(log² k).
 
-        None where nothing is held, or where a sum of coordinates leaves the range of the floats.
+        NaN where nothing is held, or where a sum of coordinates leaves the range of the floats.
         """
-        found = self._tree.block_at(x, TIED_VALUES)
-        if found is None or not math.isfinite(found[3]):
-            return None
-        first, last, value, mean, before, after = found
-        return Block(first, last, min(max(mean, first), last), value, before, after)
+        return float(self._tree.centred(x, TIED_VALUES, bound))
+
+    def points_around(self, x: float) -> tuple[list[float], list[float], int] | None:
+        """Centres and values of the up to four of `centred_blocks` nearest to x. O(log² k).
+
+        Two are below x and two above, as far as there are any; the place of the last one at or below x comes with them,
+        −1 if there is none. None where `centred` is NaN.
+        """
+        found: tuple[list[float], list[float], int] | None = self._tree.points_around(x, TIED_VALUES)
+        return found
 
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update_one(x, y, w)
