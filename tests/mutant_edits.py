@@ -161,9 +161,9 @@ MUTANTS = [
     Mutant(
         "class-table-stale-total",
         "statistics/class_table.py",
-        "        self._n = None\n        for x, theirs",
-        "        for x, theirs",
-        "after a merge the total weight is the one remembered from before",
+        "        self._n = None\n        held = self._rows.get(x)",
+        "        held = self._rows.get(x)",
+        "after an update or a merge the total weight is the one remembered from before",
         "test_laws_multiclass test_oracles_multiclass test_laws",
     ),
     Mutant(
@@ -420,9 +420,9 @@ MUTANTS = [
     ),
     Mutant(
         "conformal-without-object",
-        "regression/conformal_predictive.py",
-        "total = weights.total + 1.0",
-        "total = weights.total",
+        "regression/pit_calibrator.py",
+        "whole = weights.total + pseudo + unseen",
+        "whole = weights.total + pseudo",
         "the observation that is predicted is left out of the total",
         "test_oracles_regression",
     ),

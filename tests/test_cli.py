@@ -1002,6 +1002,7 @@ def test_options_that_cannot_be_used(stream: Path, options: list[str], message: 
         (["--scale", "margin:8,-8"], "'--scale': 'margin:8,-8' is not one of"),
         (["--scale", "margin:1"], "'--scale': 'margin:1' is not one of"),
         (["--delimiter", "::"], "'--delimiter': '::' is not one character, nor the word tab"),
+        (["--delimiter", "§"], "'--delimiter': '§' is no character of ASCII"),
         (["--on-error", "ignore"], "'--on-error': 'ignore' is not one of stop, skip"),
         (["--format", "xml"], "'--format': 'xml' is not one of csv, jsonl, parquet"),
     ],

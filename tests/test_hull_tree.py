@@ -20,6 +20,11 @@ HullTree = hull_tree.HullTree
 PLAIN = load_plain().HullTree
 # Leaves of four groups: a tree of forty scores then has every case that a deep one has.
 SMALL_LEAVES = load_plain(LEAF_CAPACITY=4, LEAF_FILL=3, MERGED_FILL=3).HullTree
+#: Every case in small leaves, and in those of the package with `-m full`.
+BOTH = [
+    pytest.param(SMALL_LEAVES, id="small leaves"),
+    pytest.param(HullTree, id="imported", marks=pytest.mark.full),
+]
 # No sums count as whole, so that every leaf is scanned with the predicate for masses of any kind.
 NEVER_WHOLE = load_plain(LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6, WHOLE_LIMIT=0.0).HullTree
 ALWAYS_WHOLE = load_plain(LEAF_CAPACITY=8, LEAF_FILL=6, MERGED_FILL=6).HullTree
@@ -192,7 +197,7 @@ def test_ten_million_operations():
 
 
 @pytest.mark.parametrize("order", ["sorted", "reversed", "inwards"])
-@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("kernel", BOTH)
 def test_orders_of_arrival(order, kernel):
     """Sorted, reverse-sorted and from both ends inwards, and away again in the same order."""
     rng = np.random.default_rng(3)
@@ -264,7 +269,7 @@ def test_extreme_scores():
 # ---- nearly collinear, and weights of many magnitudes ------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("bend", [0, 1, -1])
 def test_nearly_collinear_minorants(kernel, bend):
     """Weight 10⁶ + i, so that slopes differ from one another by 10⁻⁶ or, in exact ties, not at all.
@@ -288,7 +293,7 @@ def test_nearly_collinear_minorants(kernel, bend):
             assert tree.isotonic(score) == pytest.approx(oracle.isotonic(score), rel=0, abs=close)
 
 
-@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("growth", [1.05, 1.5, 7.0])
 def test_forward_decay(kernel, growth):
     """New observations weigh ever more, old ones are scaled down and pruned: as exponential forgetting does it."""
@@ -318,7 +323,7 @@ def test_forward_decay(kernel, growth):
     assert tree.to_arrays()[0].tolist() == scores[~few].tolist()
 
 
-@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("halvings", [300, 495, 500, 520, 700, 999])
 def test_weights_scaled_to_where_their_products_underflow(kernel, halvings):
     """What a pause of hundreds of half-lives leaves: what is too light to be compared goes, the rest is fitted."""
@@ -387,7 +392,7 @@ def test_beside_a_heavy_group_whole_masses_are_still_known_exactly():
     assert tree.revert(0.5, 3.0, 1.0, 2) == 0
 
 
-@pytest.mark.parametrize("kernel", [HullTree, SMALL_LEAVES], ids=["imported", "small leaves"])
+@pytest.mark.parametrize("kernel", BOTH)
 def test_sums_are_not_exact_any_more_once_rounding_shows(kernel):
     """A group saved as 4 that was 4 + 10⁻²⁰ looks whole until the 4 is taken back."""
     tree = kernel()

@@ -216,7 +216,7 @@ def few(seed, n=None):
 
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.5, 1.0])
 def test_acp_counts_the_nearest_scores(fraction):
-    for seed in range(40):
+    for seed in range(20):
         s, y, w, queries = few(seed)
         cal = AdaptiveCalibration(NearestScores(fraction), resolution=None)
         cal.learn_many(s, y, w)

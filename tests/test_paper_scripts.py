@@ -117,13 +117,27 @@ def test_rare_events_shortened():
     before = pages()
     done = run("benchmarks.rare_events", "--rows", "4000", "--seeds", "3", data=None)
     assert done.returncode == 0, done.stderr
-    events, log_minimax, brier_minimax, self_consistent, *_ = cells(done.stdout, "synthetic, 0.5 %")
+    events, log_minimax, brier_minimax, self_consistent, score_prior, *_ = cells(done.stdout, "synthetic, 0.5 %")
     assert events == 20.0
     # The finding itself, on the same three streams every time: seen 2.73, 2.78 and 1.33, each ± .15.
     assert log_minimax > 2.0
     assert brier_minimax > 2.0
     assert self_consistent < 2.0
+    assert score_prior < 2.0
     assert cells(done.stdout, "synthetic, 50 %")[1] == pytest.approx(1.0, abs=0.1)  # 2,000 events: .02 of luck
+    assert pages() == before, "a shortened run writes no page"
+
+
+@pytest.mark.parametrize("kind", [(), ("--pits",)])
+def test_monitors_shortened(kind):
+    pytest.importorskip("river")
+    before = pages()
+    done = run("benchmarks.monitors", "--streams", "3", *kind, data=None)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| `run_length=1e5` |")]
+    # The large change: seen after 670 to 900 labels, and after 60 to 90 distributions.
+    assert all(int(row[2].split("(")[0].replace(",", "")) < 2000 for row in rows)
+    assert len(rows) > 0
     assert pages() == before, "a shortened run writes no page"
 
 

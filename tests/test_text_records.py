@@ -237,11 +237,28 @@ def test_a_field_that_is_too_long_is_one_bad_row(tmp_path: Path) -> None:
     assert all("field" in reason for reason in reasons)
 
 
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000])
-def test_nesting_is_bounded(tmp_path: Path, content: bytes) -> None:
+DEEP = 100_000
+
+
+@pytest.mark.parametrize("out", ["out.jsonl", "out.csv"])
+@pytest.mark.parametrize("content", [b"[" * DEEP, b'{"a":' * DEEP, b'{"a":' * DEEP + b"1" + b"}" * DEEP])
+def test_nesting_is_bounded(tmp_path: Path, content: bytes, out: str) -> None:
+    """Also where Arrow reads the line, and finds no score in it."""
     source = tmp_path / "in.jsonl"
-    source.write_bytes(b'{"score": 0.5, "click": 1}\n' * 100 + content + b"\n")
-    assert "row 101: the line is not valid JSON" in the_line(run(source))
+    good = b'{"score": 0.5, "click": 1}\n' * 100
+    source.write_bytes(good + content + b"\n" + good)
+    line = the_line(run(source, "--method", "ops", "--out", tmp_path / out))
+    assert line.startswith(f"{source}, row 101: the line is not valid JSON")
+    result = run(source, "--method", "ops", "--out", tmp_path / out, "--on-error", "skip")
+    assert "200 rows (200 positive), 1 skipped" in result.stdout
+
+
+def test_what_is_deep_and_not_read_is_passed_through(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_bytes(b'{"score": 0.5, "click": 1, "x": ' + b"[" * 900 + b"]" * 900 + b"}\n")
+    source.write_bytes(source.read_bytes() * 100)
+    assert run(source, "--method", "identity", "--out", out).exit_code == 0
+    assert out.read_bytes() == source.read_bytes().replace(b"}\n", b', "calibrated": 0.5}\n')
 
 
 def test_the_time_for_a_long_line_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,8 +132,10 @@ def _margin(text: str) -> Interval | None:
 def _delimiter(text: str) -> str:
     """The value of an option that is one character, or "tab"."""
     character = "\t" if text in ("tab", "\\t") else text
-    if len(character) != 1 or not character.isascii() or character in '"\r\n':
-        raise typer.BadParameter(f"{shown(text)} is not one character of ASCII, nor the word tab")
+    if len(character) != 1 or character in '"\r\n':
+        raise typer.BadParameter(f"{shown(text)} is not one character, nor the word tab")
+    if not character.isascii():
+        raise typer.BadParameter(f"{shown(text)} is no character of ASCII")
     return character
 
 

@@ -34,7 +34,7 @@ class VennAbers(TreeCalibrator):
     Parameters
     ----------
     point : {"log-minimax", "brier-minimax", "self-consistent", "score-prior"}
-        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2, p₀/(1−p₁+p₀), or the last with one event's worth of prior at the score
+        p₁/(1−p₀+p₁), p₁ + p₀²/2 − p₁²/2, p₀/(1−p₁+p₀), or the last with a quarter event's worth of prior at the score
         (`streamcal.maps.points.score_prior`). For rare events give "score-prior", which needs scores that are
         probabilities: the minimax points over-predict them, and "self-consistent" gives some of them probability 0.
     scale, forgetting, prior

@@ -100,10 +100,8 @@ def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_dou
     e: cython.double
     for k in range(1, size):
         total += theta[k] * z[k]
-    if total >= 0.0:
-        return 1.0 / (1.0 + exp(-total))
-    e = exp(total)
-    return e / (1.0 + e)
+    e = exp(-abs(total))
+    return (1.0 if total >= 0.0 else e) / (1.0 + e)  # no branch, which would be guessed wrong half of the time
 
 
 @cython.cfunc

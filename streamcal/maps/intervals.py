@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from streamcal.maps import sql
 from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, SCORED_POINTS, score_prior
+from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, PRIOR_EVENTS, SCORED_POINTS, score_prior
 from streamcal.maps.portable import steps
 from streamcal.maps.steps import RoundedMap, StepMap, scale_of_scores, steps_of_cells
 from streamcal.parameters.columns import like
@@ -102,9 +102,9 @@ class IntervalMap(RoundedMap):
 
     def _piece(self, lower: float, upper: float, x: str) -> str:
         """SQL for `score_prior` where the interval is (lower, upper)."""
-        s, width, rest = self.scale.sql_probability(x), upper - lower, 1.0 - upper + lower
+        s, width, rest = self.scale.sql_probability(x), PRIOR_EVENTS * (upper - lower), 1.0 - upper + lower
         low, high = max(lower, LEAST_SCORE), min(upper, 1.0 - LEAST_SCORE)
-        p0, p1, d, other = map(sql.literal, (lower, upper, width, rest))
+        p0, p1, d, other = map(sql.literal, (lower, lower + width, width, rest))
         small = f"{p1} / ({other} + {d} / {s})"
         large = f"({p0} * (1e0 - {s}) + {d} * {s}) / ({other} * (1e0 - {s}) + {d})"
         inside = (

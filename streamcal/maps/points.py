@@ -53,23 +53,27 @@ def self_consistent(lower: Value, upper: Value) -> Value:
 
 #: Scores nearer to 0 or 1 are read as this, or as 1 minus this: log-odds of ±16, the bounds of `Logit`.
 LEAST_SCORE = 1.1253516205509499e-07
+#: The worth of the prior of `score_prior`, in events. On rare streams the total with a quarter is right within
+#: 1 % from 2,000 events on for models that are up to twice too high, and from 1,000 on for those up to 35 % too high.
+#: With a whole one it is up to 3 % off, and log losses are lower by up to 1 %.
+PRIOR_EVENTS = 0.25
 #: The least divisor, for intervals that rounding has made a point at 0 or 1.
 TINY = 1e-300
 
 
 def score_prior(lower: Value, upper: Value, score: Value) -> Value:
-    """(p₀·r + d·m) / ((1 − d)·r + d), with d = p₁ − p₀, m the score clipped to [p₀, p₁] and r = min(m, 1 − m).
+    """(p₀·r + d·m/4) / ((1 − d)·r + d/4), with d = p₁ − p₀, m the score clipped to [p₀, p₁] and r = min(m, 1 − m).
 
     Where both fits have s in one block of k events among n observations, p₀ = k/(n + 1) and p₁ = (k + 1)/(n + 1), and
-    this is the mean of that block and of a prior at the score that is worth one event (one of the rarer label):
-    (k + 1)/(n + 1/m) where m ≤ ½. Log-minimax is the same with the prior at ½, self-consistent without one. The result
-    lies between p₀ and p₁, rises with both and with the score, and is neither 0 nor 1 unless rounding has made an end
-    of the interval so; on the vacuous interval [0, 1] it is the score.
+    this is the mean of that block and of a prior at the score that is worth a quarter of an event, of the rarer label:
+    (k + ¼)/(n + ¼/m) where m ≤ ½. Self-consistent is the same without a prior. The result lies between p₀ and p₁, rises
+    with both and with the score, and is neither 0 nor 1 unless rounding has made an end of the interval so. On the
+    vacuous interval [0, 1] it is the score.
 
     >>> round(score_prior(0.0, 1.0, 0.01), 12), score_prior(0.0, 0.25, 0.01) > 0.0, score_prior(0.25, 0.75, 0.5)
     (0.01, True, 0.5)
     """
-    width = upper - lower
+    width = PRIOR_EVENTS * (upper - lower)
     if isinstance(score, float):
         middle = min(max(min(max(score, LEAST_SCORE), 1.0 - LEAST_SCORE), lower), upper)
         rarer = max(min(middle, 1.0 - middle), TINY)

@@ -340,13 +340,13 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
     return (low + 0.5 * vacuous) / (1.0 - high + low + vacuous)
 
 
-#: The rule that needs the score, and its least divisor.
-SCORE_PRIOR, TINY = "score-prior", 1e-300
+#: The rule that needs the score, the worth of its prior in events, and its least divisor.
+SCORE_PRIOR, PRIOR_EVENTS, TINY = "score-prior", 0.25, 1e-300
 
 
 def _score_prior(lower: Value, upper: Value, middle: Value, rarer: Value) -> Value:
     """The rule for one pair, at the score clipped to it, `rarer` being min(middle, 1 − middle)."""
-    width = upper - lower
+    width = PRIOR_EVENTS * (upper - lower)
     return (lower * rarer + width * middle) / ((1.0 - upper + lower) * rarer + width)
 
 

@@ -49,7 +49,7 @@ class Dirichlet(SoftmaxScaling):
     """
 
     name = "dirichlet"
-    summary = "a matrix on the log-probabilities, by exact maximum likelihood"
+    summary = "a matrix on the log-probabilities, by maximum likelihood"
 
     def __init__(
         self,

@@ -15,10 +15,11 @@ from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores, with_label
-from streamcal.multiclass.softmax import ScaledLogsMap, log_scores
+from streamcal.multiclass.softmax import ScaledLogsMap
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
+from streamcal.statistics.class_table import log_scores
 
 
 class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):

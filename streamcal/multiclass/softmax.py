@@ -89,7 +89,7 @@ class DirichletMap(MulticlassMap):
 
 
 class SoftmaxScaling(AdditiveMulticlassCalibrator):
-    """A softmax of parameters times ln s, by exact maximum likelihood over everything held.
+    """A softmax of parameters times ln s, by maximum likelihood over everything held.
 
     Parameters
     ----------

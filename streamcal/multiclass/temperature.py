@@ -43,7 +43,7 @@ class TemperatureScaling(SoftmaxScaling):
     """
 
     name = "temperature"
-    summary = "all log-probabilities divided by one number, by exact maximum likelihood"
+    summary = "all log-probabilities divided by one number, by maximum likelihood"
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
         # All labels share the one slope: that an observation does not name a label says nothing about the label.

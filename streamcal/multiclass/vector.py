@@ -41,7 +41,7 @@ class VectorScaling(SoftmaxScaling):
     """
 
     name = "vector"
-    summary = "a slope and an offset for the log-probability of each class, by exact maximum likelihood"
+    summary = "a slope and an offset for the log-probability of each class, by maximum likelihood"
 
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
         return [(label, kind) for label in labels for kind in ("slope", "offset")]

@@ -268,7 +268,7 @@ class Piecewise(CalibratedDistribution):
     def _cdf(self, t: FloatArray) -> FloatArray:
         x, c = self._x, self._c
         if t.ndim == 0:  # as below
-            return np.float64(self._cdf_of_one(float(t)))
+            return np.asarray(self._cdf_of_one(float(t)))
         after = np.searchsorted(x, t, side="right")
         high = np.minimum(after, len(x) - 1)
         low = np.maximum(high - 1, 0)

@@ -157,11 +157,11 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
     # -- the map -------------------------------------------------------------------------------------------------
 
     def solve(self, statistic: PITs, start: DistributionMap | None) -> DistributionMap:
-        levels = self._levels()
+        rule = self._levels()
         if self._normal and self._edges is None and not statistic.has_intervals:
-            return RecalibrationMap(RankRamp(statistic.order(), levels))
+            return RecalibrationMap(RankRamp(statistic.order(), rule))
         weights = self._weights(statistic)
-        below, above = levels(weights)
+        below, above = rule(weights)
         if self._normal:
             return RecalibrationMap(ScoreRamp(weights.knots, below, above, self.resolution is not None))
         # Weights far apart may leave a rounding error by which one falls.
@@ -272,30 +272,31 @@ class RankRamp(Ramp):
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         if np.ndim(z):
             return self.whole.log_tails(z)
-        piece, z = self._piece(float(z)), float(z)
+        here = float(z)
+        piece = self._piece(here)
         # The smaller tail, by logarithms where it ends with the piece: there it may be below the smallest float.
-        near, far = (piece.upto, piece.below) if z < 0.0 else (piece.above, piece.beyond)
-        share = piece.log_share(z)
+        near, far = (piece.upto, piece.below) if here < 0.0 else (piece.above, piece.beyond)
+        share = piece.log_share(here)
         with np.errstate(divide="ignore"):
             tail = np.log(near) + share if far == 0.0 else np.log(far + (near - far) * math.exp(share))
             rest = np.log(-np.expm1(tail))
-        return (tail, rest) if z < 0.0 else (rest, tail)
+        return (tail, rest) if here < 0.0 else (rest, tail)
 
     def level_at(self, z: FloatArray) -> FloatArray:
-        return self.whole.level_at(z) if np.ndim(z) else np.float64(self._tails(float(z))[0])
+        return self.whole.level_at(z) if np.ndim(z) else np.asarray(self._tails(float(z))[0])
 
     def log_slope(self, z: FloatArray) -> FloatArray:
-        return self.whole.log_slope(z) if np.ndim(z) else np.float64(self._slope(float(z)))
+        return self.whole.log_slope(z) if np.ndim(z) else np.asarray(self._slope(float(z)))
 
     def scores(self, level: FloatArray) -> FloatArray:
         if np.ndim(level) or self._levels.pseudo:
             return self.whole.scores(level)
-        return np.float64(self._score(float(level), 1.0 - float(level)))
+        return np.asarray(self._score(float(level), 1.0 - float(level)))
 
     def scores_above(self, mass: FloatArray) -> FloatArray:
         if np.ndim(mass) or self._levels.pseudo:
             return self.whole.scores_above(mass)
-        return np.float64(self._score(1.0 - float(mass), float(mass)))
+        return np.asarray(self._score(1.0 - float(mass), float(mass)))
 
     # -- one number ------------------------------------------------------------------------------------------------
 
@@ -305,12 +306,16 @@ class RankRamp(Ramp):
         total = below + above
         first, last = (-math.inf, 0.0, 1.0), (math.inf, 1.0, 0.0)
         if low > -FURTHEST:
-            first = low, *self._levels(Weights(low, float(ndtr(low)), float(ndtr(-low)), below, above, total))
+            first = low, *self._levels_at(low, below, above, total)
         if high < FURTHEST:
             before = min(at_high, 1.0)  # what is above it is a jump
-            around = below + before, above - before
-            last = high, *self._levels(Weights(high, float(ndtr(high)), float(ndtr(-high)), *around, total))
+            last = high, *self._levels_at(high, below + before, above - before, total)
         return Piece(*first, *last)
+
+    def _levels_at(self, knot: float, below: float, above: float, total: float) -> tuple[float, float]:
+        """R and 1 − R at a knot."""
+        masses = (float(ndtr(knot)), float(ndtr(-knot))) if self._levels.pseudo else (0.0, 0.0)
+        return self._levels(Weights(knot, *masses, below, above, total))
 
     def _tails(self, z: float) -> tuple[float, float]:
         """R and 1 − R at z, the one on its side of the middle without cancellation."""

@@ -72,7 +72,8 @@ class ClassTable(Statistic):
     Notes
     -----
     With `depth` D, one of `depths_up_to`, each of K scores is known by the first (D + K − 1 − i)//K binary digits of
-    its fourth root, i being its place: fine near 0, where logarithms differ. A cell keeps the weight of each outcome
+    its fourth root, i being its place: fine near 0, where logarithms differ. So the fourth roots of a score in a cell
+    differ by at most 2 to the power of minus that number of digits. A cell keeps the weight of each outcome
     and the sums of ln s, and its observations are placed at their mean ln s. Which D it is depends on what has been
     added, not on its order, and it stays until nothing is held. There is a cell at least for each set of labels that an
     observation named.
@@ -322,7 +323,7 @@ def digits(scores: tuple[float, ...], depth: int) -> tuple[int, ...]:
     )
 
 
-def fewer_digits(cell: tuple[int, ...], before: int, depth: int) -> tuple[int, ...]:
+def fewer_digits(cell: Sequence[Any], before: int, depth: int) -> tuple[int, ...]:
     """The cell of depth `depth` that contains a cell of depth `before`."""
     size = len(cell)
     dropped = (many - few for many, few in zip(bits_of(size, before), bits_of(size, depth), strict=True))

@@ -23,6 +23,7 @@ from streamcal.kernels.text_records import gather_fields, joined_records
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
+from streamcal.stream.records import RecordError
 
 Row = dict[str, Any]
 #: Rows of a batch, as an index of its arrays.
@@ -50,6 +51,10 @@ class Batch(ABC):
     @abstractmethod
     def rows(self) -> list[Row]:
         """The records as dicts."""
+
+    def row(self, i: int) -> Row:
+        """The i-th record; `RecordError` where it cannot be read after all."""
+        return self.rows[i]
 
     @abstractmethod
     def column(self, name: str) -> Any:
@@ -129,9 +134,10 @@ class JsonBatch(TextBatch):
 
     @cached_property
     def rows(self) -> list[Row]:
-        return (
-            list(self.objects) if self.objects is not None else [json.loads(self.record(i)) for i in range(len(self))]
-        )
+        return [self.row(i) for i in range(len(self))]
+
+    def row(self, i: int) -> Row:
+        return json_object(self.record(i)) if self.objects is None else self.objects[i]
 
     def column(self, name: str) -> Any:
         if self.table is None:
@@ -198,6 +204,19 @@ class TableBatch(Batch):
     def digest(self, names: Sequence[str], before: int) -> int:
         cells = [_cells(self.column(name)) for name in names]
         return crc32(np.ascontiguousarray(np.column_stack(cells)), before)
+
+
+def json_object(record: str) -> Row:
+    """The object that a line of JSON is; `RecordError` where it is none, or too deep for Python's parser."""
+    try:
+        row = json.loads(record)
+    except (ValueError, RecursionError) as error:
+        reason = f"the line is not valid JSON ({error})"
+    else:
+        if isinstance(row, dict):
+            return row
+        reason = "the line is JSON, but not an object"
+    raise RecordError(reason, 'an object such as {"score": 0.1, "click": 0}', record=record)
 
 
 def _range(places: slice, length: int) -> tuple[int, int]:

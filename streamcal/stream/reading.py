@@ -6,7 +6,6 @@ import contextlib
 import csv
 import gzip
 import io
-import json
 import os
 import re
 import stat
@@ -24,7 +23,7 @@ from streamcal.kernels.text_records import find_records
 from streamcal.parameters.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch
+from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
 from streamcal.stream.compression import MAGIC, opened_to_read, recognised
 from streamcal.stream.formats import STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError, shown
@@ -110,6 +109,8 @@ class RecordReader:
         self.kind = FileKind.of(path, format)
         if delimiter is not None and self.kind.format != "csv":
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
+        if delimiter is not None and not delimiter.isascii():
+            raise RecordError(f"the delimiter {delimiter!r} is not possible", "one character of ASCII", file=self.path)
         #: What stands between the fields of CSV; None until the header was read, and of other formats.
         self.delimiter = delimiter or self.kind.delimiter
         self._batch_rows = batch_rows or BATCH_ROWS
@@ -239,12 +240,13 @@ class RecordReader:
         if len(rest) > LONGEST_RECORD:
             reason = f"the record has more than {LONGEST_RECORD:,} bytes"
             raise RecordError(reason, "shorter lines, and quotes in pairs", file=self.path, row=self._row + 1)
-        parts, size, wanted = [rest], 0, max(BLOCK_BYTES, len(rest))
+        parts, size = [rest], 0
+        wanted = min(max(BLOCK_BYTES, len(rest)), LONGEST_RECORD + 1 - len(rest))
         try:
             while size < wanted and (part := self._bytes.read1(wanted - size)):  # type: ignore[attr-defined]
                 parts.append(part)
                 size += len(part)
-                if self._live and (wanted == BLOCK_BYTES or b"\n" in part):
+                if self._live and (len(rest) < BLOCK_BYTES or b"\n" in part):
                     break
         except (EOFError, OSError, zlib.error) as error:
             if not size:
@@ -338,7 +340,7 @@ class RecordReader:
             record = _decoded(text, spans[0]).strip()
             if record:
                 try:
-                    self.names = tuple(_json_object(record))
+                    self.names = tuple(json_object(record))
                     self._go_back(text, 0)
                     return self._json_batches()
                 except RecordError as error:
@@ -367,7 +369,7 @@ class RecordReader:
             if begin >= end:
                 continue
             try:
-                objects.append(_json_object(str(text[begin:end], "utf-8", "surrogateescape")))
+                objects.append(json_object(str(text[begin:end], "utf-8", "surrogateescape")))
             except RecordError as error:
                 errors[len(kept)] = error
                 objects.append({})
@@ -417,19 +419,6 @@ def _listed(names: Sequence[str]) -> str:
     """The names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
     return ", ".join(map(shown, names[:MOST_SHOWN])) + more
-
-
-def _json_object(record: str) -> Row:
-    """The object that a line of JSON is; `RecordError` where it is none."""
-    try:
-        row = json.loads(record)
-    except (ValueError, RecursionError) as error:
-        reason = f"the line is not valid JSON ({error})"
-    else:
-        if isinstance(row, dict):
-            return row
-        reason = "the line is JSON, but not an object"
-    raise RecordError(reason, 'an object such as {"score": 0.1, "click": 0}', record=record)
 
 
 def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:

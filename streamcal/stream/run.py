@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -322,15 +322,17 @@ class Run:
         values: list[tuple[float, ...]] = []
         taken = 0
         try:
-            for number, row in zip(part.numbers.tolist(), part.rows, strict=True):
+            for number in part.numbers.tolist():
                 if self._interrupted:
                     break
+                row = None
                 try:
+                    row = part.row(taken)
                     values.append(self._step(row))
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
-                        self._fields.advise(error, part.rows)
+                        self._fields.advise(error, _rows_of(part))
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
@@ -371,7 +373,10 @@ class Run:
         """Whether no row has a column that `_check_keys` would refuse; False also where only the row can tell."""
         if not self._known:
             return self._known is None or not part.mentions(self._added)
-        return all(row.keys() <= self._known for row in part.rows)
+        try:
+            return all(row.keys() <= self._known for row in part.rows)
+        except RecordError:  # of one row: the others are usable
+            return False
 
     def _check_keys(self, row: Row) -> None:
         """`RecordError` if a row of JSON Lines has a column that the output cannot have, or that it adds."""
@@ -484,6 +489,15 @@ def _end_of_rows(written: Written) -> int:
     with open(written.path, "rb") as file:
         file.seek(min(size, written.size))
         return file.tell() + file.read().rfind(b"\n") + 1
+
+
+def _rows_of(part: Batch) -> list[Row]:
+    """The rows of a part that can be read."""
+    rows = []
+    for i in range(len(part)):
+        with suppress(RecordError):
+            rows.append(part.row(i))
+    return rows
 
 
 def _names_delimiter(*paths: str) -> bool:

@@ -399,20 +399,26 @@ class Case:
 # -- how a law is tried --------------------------------------------------------------------------------------------
 
 
-def each(cases: Any) -> Any:
-    """Parametrize a test over cases, or over (case, one more)."""
+def each(cases: Any, costly: bool = False) -> Any:
+    """Parametrize a test over cases, or over (case, one more).
+
+    If `costly`, a plain `pytest` tries methods that are not the first of their statistic under time decay alone, where
+    observations merge, are retracted and have times.
+    """
     found = [case if isinstance(case, tuple) else (case,) for case in cases]
-    rows = [
-        pytest.param(*row, id="-".join(map(str, reversed(row))), marks=[pytest.mark.full] if row[0].is_full else [])
-        for row in found
-    ]
+
+    def marks(case: Any) -> list[Any]:
+        left_out = costly and not case.first and case.policy not in (None, "time-decay")
+        return [pytest.mark.full] if case.is_full or left_out else []
+
+    rows = [pytest.param(*row, id="-".join(map(str, reversed(row))), marks=marks(row[0])) for row in found]
     return pytest.mark.parametrize(("case", "kind") if len(found[0]) == 2 else "case", rows)
 
 
-def law(cases: list[Any]) -> Any:
+def law(cases: list[Any], costly: bool = False) -> Any:
     """Try a law on cases, each with as many examples as the profile and the room say: `test(case, draw)`.
 
-    Each case has examples of its own, derandomised by the names of the law and of the case.
+    Each case has examples of its own, derandomised by the names of the law and of the case. For `costly` see `each`.
     """
 
     def decorate(test: Callable[[Any, Any], None]) -> Any:
@@ -426,7 +432,7 @@ def law(cases: list[Any]) -> Any:
             tried()
 
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
-        return each(cases)(run)
+        return each(cases, costly)(run)
 
     return decorate
 
