@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import inspect
-from itertools import islice
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -78,8 +76,6 @@ def methods(names: list[str], sizes: list[int]) -> list[dict[str, Any]]:
     """The rows of all methods at all sizes, printed as they come."""
     rows = []
     for name in names:
-        if any(one.default is one.empty for one in islice(inspect.signature(REGISTRY[name]).parameters.values(), 1)):
-            continue  # it has no default
         for size in sizes:
             row = measured(name, size)
             rows.append(row)
