@@ -9,12 +9,14 @@ from laws.binary import WithFolds
 
 import streamcal
 from streamcal import (
+    AdaptiveCalibration,
     Auto,
     Bernstein,
     CrossVennAbers,
     Decay,
     Forever,
     HedgedOPS,
+    HistogramBinning,
     Identity,
     InputError,
     Interval,
@@ -49,6 +51,9 @@ ADDITIVE = [
     Bernstein,
     lambda **policy: Bernstein(3, scale=Logit(), prior=Prior(5.0), **policy),
     Identity,
+    HistogramBinning,
+    lambda **policy: HistogramBinning(4, scale=Logit(-2.0, 2.0), resolution=50, prior=Prior(5.0), **policy),
+    lambda **policy: AdaptiveCalibration(resolution=200, **policy),
 ]
 #: Windows shorter and longer than a piece, and half-lives between whose rescalings there are fewer and more rows.
 POLICIES = [Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
@@ -71,12 +70,10 @@ class AdaptiveCalibration(CellCalibrator):
         self.interval = interval
         super().__init__(**common)
 
-    def _cell_reader(self, table: GridTable) -> Callable[[float], float] | None:
+    def _cell_tree(self, table: GridTable) -> NearestCells | None:
         if not isinstance(self.interval, NearestScores):
             return None
-        nearest = NearestCells(table.sums, table.grid.centres, table.grid.cell, self.interval.fraction - REACHED)
-        at: Callable[[float], float] = nearest.at
-        return at
+        return NearestCells(table.sums, table.grid.centres, table.grid.cell, self.interval.fraction - REACHED)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, weight, positive = statistic.columns()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Unpack
 
 from streamcal.calibrators.table import TableCalibrator, TableParameters
+from streamcal.kernels.cell_bins import CellTree
 from streamcal.parameters.inputs import check_score
-from streamcal.parameters.types import Time
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.statistics.base import Piece
 from streamcal.statistics.score_table import GridTable
 
 
@@ -22,13 +23,16 @@ class CellCalibrator(TableCalibrator):
     def __init__(self, **common: Unpack[TableParameters]) -> None:
         super().__init__(**common)
         table = self._memory.statistic
-        #: The prediction at a coordinate, NaN where nothing is held; None where it takes a map.
-        self._at = self._cell_reader(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
+        #: The kernel that predicts; None where it takes a map.
+        self._tree = self._cell_tree(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
+        self.streams = self._tree is not None
+        #: The prediction at a coordinate, NaN where nothing is held.
+        self._at = None if self._tree is None else self._tree.at
         self._steady = self._memory.steady
 
     @abstractmethod
-    def _cell_reader(self, table: GridTable) -> Callable[[float], float] | None:
-        """The compiled function from a coordinate to the prediction; None where there is none."""
+    def _cell_tree(self, table: GridTable) -> CellTree | None:
+        """The kernel that predicts from the cells of the table; None where there is none."""
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
         if self._at is None:
@@ -40,3 +44,6 @@ class CellCalibrator(TableCalibrator):
             self._present(t)
         value = self._at(x)
         return self.scale.probability(x) if value != value else value
+
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        self._tree.run(self._memory.statistic.rows(x, y, piece), found[0])

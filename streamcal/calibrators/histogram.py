@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
@@ -71,10 +70,8 @@ class HistogramBinning(CellCalibrator):
         self.bins = bins
         super().__init__(**common)
 
-    def _cell_reader(self, table: GridTable) -> Callable[[float], float]:
-        bins = FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
-        at: Callable[[float], float] = bins.at
-        return at
+    def _cell_tree(self, table: GridTable) -> FrequencyBins:
+        return FrequencyBins(table.sums, table.grid.centres, table.grid.cell, self.bins, ON_A_BOUNDARY)
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         cuts, shares = equal_frequency_bins(*statistic.columns(), self.bins)

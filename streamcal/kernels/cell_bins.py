@@ -18,9 +18,9 @@ import cython
 import numpy as np
 
 if cython.compiled:
-    from cython.cimports.streamcal.kernels.cell_sums import CellSums
+    from cython.cimports.streamcal.kernels.cell_sums import CellRows, CellSums
 else:
-    from streamcal.kernels.cell_sums import CellSums
+    from streamcal.kernels.cell_sums import CellRows, CellSums
 
 _NAN = cython.declare(cython.double, math.nan)
 
@@ -45,35 +45,58 @@ class CellTree:
             self._size *= 2
         self._w, self._p = np.zeros(2 * self._size), np.zeros(2 * self._size)
 
+    def at(self, x: cython.double) -> cython.double:
+        """The share of positives at a coordinate, NaN where nothing is held."""
+        return self._at(self._round(x))
+
+    def run(self, rows: CellRows, predictions: cython.double[::1]):
+        """Write the prediction for each row, and then learn it. Without the GIL."""
+        i: cython.Py_ssize_t
+        if predictions.shape[0] != rows._size:
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            for i in range(rows._size):
+                predictions[i] = self._at(rows._cells[i])
+                rows._learn(i)
+
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _at(self, cell: cython.Py_ssize_t) -> cython.double:
+        """`at` for a coordinate in this cell."""
+        return _NAN
+
+    @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _follow(self) -> cython.void:
         """Bring the sums up to date."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        sums: CellSums = self.sums
-        if sums._number < 0:
+        if self.sums._number < 0:
             for i in range(self._centres.shape[0]):
-                self._w[self._size + i], self._p[self._size + i] = sums._cells[i, 0], sums._cells[i, 1]
+                self._w[self._size + i], self._p[self._size + i] = self.sums._cells[i, 0], self.sums._cells[i, 1]
             for i in range(self._size - 1, 0, -1):
                 self._add_up(i)
-        for k in range(sums._number):
-            i = sums._changed[k]
-            self._w[self._size + i], self._p[self._size + i] = sums._cells[i, 0], sums._cells[i, 1]
+        for k in range(self.sums._number):
+            i = self.sums._changed[k]
+            self._w[self._size + i], self._p[self._size + i] = self.sums._cells[i, 0], self.sums._cells[i, 1]
             i = (self._size + i) >> 1
             while i > 0:
                 self._add_up(i)
                 i >>= 1
-        sums._number = 0
+        self.sums._number = 0
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _add_up(self, i: cython.Py_ssize_t) -> cython.void:
         self._w[i] = self._w[2 * i] + self._w[2 * i + 1]
         self._p[i] = self._p[2 * i] + self._p[2 * i + 1]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _below(self, cell: cython.Py_ssize_t) -> cython.double:
         """C of a cell."""
@@ -86,6 +109,7 @@ class CellTree:
         return found
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _share(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """The share of positives in the cells from `start` to `stop` − 1."""
@@ -105,6 +129,7 @@ class CellTree:
         return min(max(p / w, 0.0), 1.0)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _used_before(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The last used cell below this one, or −1."""
@@ -119,6 +144,7 @@ class CellTree:
         return i - self._size
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _used_from(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The first used cell from this one on, or −1."""
@@ -149,9 +175,11 @@ class FrequencyBins(CellTree):
         CellTree.__init__(self, sums, centres, find)
         self._bins, self._slack = bins, 1.0 + slack
 
-    def at(self, x: cython.double) -> cython.double:
-        """The share of positives in the bin of a coordinate, NaN where nothing is held. O(log cells)."""
-        cell: cython.Py_ssize_t = self._round(x)
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _at(self, cell: cython.Py_ssize_t) -> cython.double:
+        """The share of positives in the bin of a cell. O(log cells)."""
         left: cython.Py_ssize_t
         right: cython.Py_ssize_t
         b: cython.Py_ssize_t
@@ -168,6 +196,7 @@ class FrequencyBins(CellTree):
         return self._of_bin(b if self._nearer_above(left, right, cell) else self._bin_of(left))
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _nearer_above(self, left: cython.Py_ssize_t, right: cython.Py_ssize_t, cell: cython.Py_ssize_t) -> cython.bint:
         """Whether a cell between two neighbouring used ones belongs to the bin of the upper one."""
@@ -178,18 +207,21 @@ class FrequencyBins(CellTree):
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _bin(self, rank: cython.double) -> cython.Py_ssize_t:
         place: cython.double = self._bins * rank / self._w[1] * self._slack
         return self._bins - 1 if place >= self._bins else cython.cast(cython.Py_ssize_t, place)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _bin_of(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
         w: cython.double = self._w[self._size + cell]
         return self._bin((self._below(cell) + w) - 0.5 * w)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _of_bin(self, b: cython.Py_ssize_t) -> cython.double:
         """The share of positives in a bin that is not empty."""
@@ -197,6 +229,7 @@ class FrequencyBins(CellTree):
         return self._share(self._first(b), self._centres.shape[0] if stop < 0 else stop)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _first(self, b: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The first used cell in bin b or above, −1 if there is none.
@@ -230,12 +263,14 @@ class NearestCells(CellTree):
         CellTree.__init__(self, sums, centres, find)
         self._fraction = fraction
 
-    def at(self, x: cython.double) -> cython.double:
-        """The share of positives in the interval around a coordinate, NaN where nothing is held.
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _at(self, cell: cython.Py_ssize_t) -> cython.double:
+        """The share of positives in the interval around a cell.
 
         Cells are taken in the order of their distance, which midpoints decide: O(number of cells in the interval).
         """
-        cell: cython.Py_ssize_t = self._round(x)
         left: cython.Py_ssize_t
         right: cython.Py_ssize_t
         cells: cython.Py_ssize_t = self._centres.shape[0]
@@ -265,6 +300,7 @@ class NearestCells(CellTree):
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _next(self, cell: cython.Py_ssize_t, step: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The next used cell below or above, −1 or the number of cells if there is none."""
@@ -276,6 +312,7 @@ class NearestCells(CellTree):
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _midpoint(a: cython.double, b: cython.double) -> cython.double:
     """(a + b) / 2, also where the sum overflows."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.cell_points import all_points, points_of
-from streamcal.kernels.cell_sums import CellSums
-from streamcal.kernels.hull_tree import LIGHTEST, RESIDUE
+from streamcal.kernels.cell_sums import CellRows, CellSums, taken
+from streamcal.kernels.hull_tree import LIGHTEST
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -31,23 +31,11 @@ from streamcal.states import (
     require_rising,
     require_weights,
 )
-from streamcal.statistics.base import Statistic
+from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.held import HELD_TOLERANCE, require_held
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def taken(weight: float, positive: float, w: float, w_positive: float) -> tuple[float, float]:
-    """Weight and positive weight of a row after a retraction; a label of which only rounding is left has none."""
-    left = max(weight - w, 0.0)
-    left_positive = min(max(positive - w_positive, 0.0), left)
-    if left_positive <= RESIDUE * positive and not left_positive.is_integer():
-        left_positive = 0.0
-    left_negative = left - left_positive
-    if left_negative <= RESIDUE * (weight - positive) and not left_negative.is_integer():
-        left_positive = left
-    return left, left_positive
 
 
 class ScoreTable(Statistic):
@@ -276,18 +264,13 @@ class GridTable(Statistic):
 
     def revert(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
-        cell = self.grid.cell(x)
-        self.sums.note(cell)
-        flat, i = self._flat, 5 * cell
-        weight, positive, count = flat[i], flat[i + 1], flat[i + 2]
-        self.sums.count -= 1
-        if count == 1.0:
-            self._cells[cell] = 0.0
-            return
-        flat[i], flat[i + 1] = taken(weight, positive, w, w * y)
-        flat[i + 2] = count - 1.0
-        flat[i + 3] -= (w - w * y) * x
-        flat[i + 4] -= w * y * x
+        self.sums.remove(self.grid.cell(x), x, y, w)
+
+    def rows(self, x: FloatArray, y: FloatArray, piece: Piece) -> CellRows:
+        """A piece of a batch, as compiled loops learn it in the sums."""
+        leaving = piece.leaving
+        cells, leaving_cells = self.grid.cells_of(x), self.grid.cells_of(leaving[0])
+        return CellRows(self.sums, cells, x, y, piece.w, leaving_cells, *leaving, piece.room)
 
     def merge(self, other: Self) -> None:
         self.sums.note_all()
