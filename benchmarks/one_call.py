@@ -19,11 +19,14 @@ from streamcal import (
     Bernstein,
     Calibrator,
     Decay,
+    Gaussian,
     HedgedOPS,
+    HistogramBinning,
     Identity,
     Isotonic,
     OnlineBeta,
     OnlinePlatt,
+    Platt,
     Protected,
     TrackingOPS,
     VennAbers,
@@ -59,10 +62,17 @@ SUBJECTS = [
     Subject("VennAbers()", VennAbers, times=1.05),
     Subject("VennAbers(resolution=4096)", lambda: VennAbers(resolution=4096), 800),
     Subject("Bernstein(20)", lambda: Bernstein(20), 1_200),
+    Subject("Platt()", Platt),
+    Subject("HistogramBinning()", HistogramBinning),
+    Subject("Gaussian()", Gaussian),
     Subject("VennAbers(forgetting=Window(50_000))", lambda: VennAbers(forgetting=Window(50_000))),
     Subject("VennAbers(forgetting=Decay(10_000))", lambda: VennAbers(forgetting=Decay(10_000))),
     Subject("Bernstein(20, forgetting=Window(50_000))", lambda: Bernstein(20, forgetting=Window(50_000))),
     Subject("Bernstein(20, forgetting=Decay(10_000))", lambda: Bernstein(20, forgetting=Decay(10_000))),
+    Subject("Platt(forgetting=Window(50_000))", lambda: Platt(forgetting=Window(50_000))),
+    Subject("Platt(forgetting=Decay(10_000))", lambda: Platt(forgetting=Decay(10_000))),
+    Subject("HistogramBinning(forgetting=Window(50_000))", lambda: HistogramBinning(forgetting=Window(50_000))),
+    Subject("HistogramBinning(forgetting=Decay(10_000))", lambda: HistogramBinning(forgetting=Decay(10_000))),
 ]
 
 
@@ -122,9 +132,9 @@ def _loop(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any]:
 
 
 def _kernel(cal: Any, scores: Floats, labels: Any) -> Callable[[], Any] | None:
-    """The kernel's prediction and its update for each row in C, without checks; None where a memory does more."""
+    """The kernel's prediction and its update for each row in C, without checks; None where it is not alone."""
     y, w, found, none = labels.astype(np.float64), np.ones(len(scores)), np.empty((2, len(scores))), np.empty(0)
-    if isinstance(cal, Auto | Identity):
+    if isinstance(cal, Auto | Identity | Platt | HistogramBinning | Gaussian):
         return None
     if isinstance(cal, SequentialCalibrator):
         return lambda: cal._stream(scores, y, w, found[0])

@@ -41,6 +41,7 @@ HERE = {
     "bernstein_stream",
     "change_bets",
     "anchored_logistic",
+    "anchored_stream",
     "cell_bins",
     "cell_points",
     "cell_sums",
@@ -173,6 +174,8 @@ def test_anchored_logistic(two, constant, targets):
         slot, x, w = int(slots[number]), rng.normal(), float(rng.integers(0, 3))
         for one in forms:
             one.replace(slot, x, math.log1p(math.exp(x)), w)
+    targets = [module.regularised_targets(2.0, 1e17) for module in twins("anchored_logistic")]
+    assert targets[0] == targets[1] == (math.nextafter(1.0, 0.0), 0.25)
     assert len(set(fits)) > 100, "the fits are hardly ever found"
 
 
@@ -208,6 +211,8 @@ def test_cell_sums_and_cell_bins(observations):
         found = [[reader.at(place) for reader in readers for place in centres.tolist()] for _, _, readers in forms]
         assert bits(found[0]) == bits(found[1])
     assert bits(forms[0][0].cells) == bits(forms[0][1].cells) == bits(forms[1][0].cells) == bits(forms[1][1].cells)
+    pairs = [module.taken(2.5, 1.5, 0.3, 1.5 - 1e-14) for module in twins("cell_sums")]
+    assert bits(pairs[0]) == bits(pairs[1]) == bits([2.2, 0.0])
     for table in (forms[0][0], forms[1][0]):
         assert (table.count, table.peak) == (len(observations), table.cells[:, 0].max())
         table.take()
@@ -232,6 +237,11 @@ def test_recent_moments(observations):
         for within in (True, False):
             found = [one.summary(within) for one in forms]
             assert found[0] == found[1]
+            if found[0] is not None:
+                lines = [
+                    module.normal_line(*found[0], 0.0 if within else 2.5, 32.0) for module in twins("recent_moments")
+                ]
+                assert bits(lines[0]) == bits(lines[1])
         assert bits(forms[0].weights()) == bits(forms[1].weights())
         assert forms[0].total() == forms[1].total()
     assert forms[0].take() == forms[1].take()
@@ -407,12 +417,76 @@ def bernstein_streams(form):
     return stream, lambda: [*sums.moments, *sums.cross, sums.weight, sums.count, *qp.coefficients, loop.solved]
 
 
+def cells_held(form):
+    """Cells of scores from 0 to 1, and what makes the rows of a batch for them, of which the first ones leave again."""
+    sums = made_of(form, "cell_sums", "CellSums", 16, int)
+
+    def rows(x, y, w):
+        leaving = [np.resize(column, 100)[np.resize(w, 100) > 0.0] for column in (x, y, w)]
+        cells = [np.minimum(16.0 * column, 15.0).astype(np.intp) for column in (x, leaving[0])]
+        return made_of(form, "cell_sums", "CellRows", sums, cells[0], x, y, w, cells[1], *leaving, 50)
+
+    return sums, rows
+
+
+def of_length(p, x):
+    """Where predictions are written; all loops over cells predict."""
+    return np.zeros(len(x)) if len(p) == 0 else p
+
+
+def cell_streams(kind, *arguments):
+    def streams(form):
+        sums, rows = cells_held(form)
+        tree = made_of(form, "cell_bins", kind, sums, np.arange(16) + 0.5, int, *arguments)
+        return lambda x, y, w, p: tree.run(rows(x, y, w), of_length(p, x)), lambda: [*sums.cells.ravel(), sums.count]
+
+    return streams
+
+
+def anchored_streams(form):
+    """With a fit that is not certified, the sums are made anew at the parameters before."""
+    sums, rows = cells_held(form)
+    kernel = made_of(form, "anchored_logistic", "AnchoredLogistic", 32, False, True, True, 0.0)
+    loop = made_of(form, "anchored_stream", "AnchoredStream", sums, np.arange(17) / 16.0)
+    fits = []
+
+    def stream(x, y, w, p):
+        loop.slope, loop.offset, loop.solved = 1.0, 0.0, True
+        kernel.anchor_at(1.0, 0.0, 0.0)
+        sums.take()
+        loop.following, row, made, p = True, 0, rows(x, y, w), of_length(p, x)
+        while (row := loop.run(kernel, made, np.ones(len(x)), row, p)) < len(x):
+            kernel.anchor_at(loop.slope, 0.0, loop.offset)
+            loop.solved = True
+            fits.append(row)
+        assert len(fits) < 100, "hardly any fit is certified"
+
+    return stream, lambda: [*sums.cells.ravel(), loop.slope, loop.offset, loop.fitted, loop.following, *fits]
+
+
+def moment_streams(form):
+    moments = made_of(form, "recent_moments", "RecentMoments")
+
+    def stream(x, y, w, p):
+        made, start = of_length(p, x), 0
+        if len(made) == len(x) == len(y) == len(w):
+            moments.set([3.0, 1.5, 2.0, 2.0, 1.5, 4.0], [0.0] * 6)
+        while (start := moments.run(x, y, w, start, True, 32.0, made)) < len(x):
+            moments.take()
+
+    return stream, lambda: [*moments.summary(True), *moments.summary(False), moments.total()]
+
+
 STREAMS = {
     "online_newton": newton_streams,
     "fixed_share": jumper_streams,
     "shares": bin_streams("Shares"),
     "hedger": bin_streams("Hedger", 7),
     "bernstein_stream": bernstein_streams,
+    "frequency_bins": cell_streams("FrequencyBins", 3, 1e-10),
+    "nearest_cells": cell_streams("NearestCells", 0.25),
+    "anchored_stream": anchored_streams,
+    "recent_moments": moment_streams,
 }
 
 

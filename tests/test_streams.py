@@ -15,6 +15,7 @@ from streamcal import (
     CrossVennAbers,
     Decay,
     Forever,
+    Gaussian,
     HedgedOPS,
     HistogramBinning,
     Identity,
@@ -24,8 +25,10 @@ from streamcal import (
     Logit,
     OnlineBeta,
     OnlinePlatt,
+    Platt,
     Prior,
     Protected,
+    Temperature,
     TrackingOPS,
     VennAbers,
     Window,
@@ -54,6 +57,11 @@ ADDITIVE = [
     HistogramBinning,
     lambda **policy: HistogramBinning(4, scale=Logit(-2.0, 2.0), resolution=50, prior=Prior(5.0), **policy),
     lambda **policy: AdaptiveCalibration(resolution=200, **policy),
+    lambda **policy: Platt(resolution=512, **policy),
+    lambda **policy: Platt(scale=Interval(0.2, 0.7), resolution=60, **policy),
+    lambda **policy: Temperature(resolution=300, prior=Prior(5.0), **policy),
+    Gaussian,
+    lambda **policy: Gaussian("total", prior=Prior(5.0), **policy),
 ]
 #: Windows shorter and longer than a piece, and half-lives between whose rescalings there are fewer and more rows.
 POLICIES = [Forever(), Window(1), Window(700), Window(5_000), Decay(0.25), Decay(20), Decay(300.0)]
@@ -115,7 +123,7 @@ def test_an_additive_stream_is_the_loop(make, policy, weights):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@pytest.mark.parametrize("make", [VennAbers, Bernstein], ids=lambda make: make.name)
+@pytest.mark.parametrize("make", [VennAbers, Bernstein, HistogramBinning], ids=lambda make: make.name)
 def test_a_stream_of_more_than_a_piece_is_the_loop(make, policy):
     assert_same_stream(lambda: make(forgetting=policy), "fractions", 2 * PIECE + 100, 1)
 
@@ -157,7 +165,9 @@ def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_serve
     assert bool(w[-1] > 0) is (many._failed_for != many._memory.version)
 
 
-@pytest.mark.parametrize("make", [OnlinePlatt, TrackingOPS, Protected, Bernstein], ids=lambda make: make.name)
+@pytest.mark.parametrize(
+    "make", [OnlinePlatt, TrackingOPS, Protected, Bernstein, HistogramBinning], ids=lambda make: make.name
+)
 def test_another_thread_runs_meanwhile(make):
     """The loop is compiled to run without the GIL, which it would else hold to its end."""
     if not all(streamcal.compiled.kernels().values()):

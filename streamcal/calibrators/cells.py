@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from streamcal.calibrators.table import TableCalibrator, TableParameters
 from streamcal.kernels.cell_bins import CellTree
@@ -24,7 +24,7 @@ class CellCalibrator(TableCalibrator):
         super().__init__(**common)
         table = self._memory.statistic
         #: The kernel that predicts; None where it takes a map.
-        self._tree = self._cell_tree(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
+        self._tree: Any = self._cell_tree(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
         self.streams = self._tree is not None
         #: The prediction at a coordinate, NaN where nothing is held.
         self._at = None if self._tree is None else self._tree.at
@@ -46,4 +46,5 @@ class CellCalibrator(TableCalibrator):
         return self.scale.probability(x) if value != value else value
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        self._tree.run(self._memory.statistic.rows(x, y, piece), found[0])
+        table = cast(GridTable, self._memory.statistic)
+        self._tree.run(table.rows(x, y, piece), found[0])

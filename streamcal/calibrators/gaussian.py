@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from typing import Literal
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.cell_points import TIED_MEANS
+from streamcal.kernels.recent_moments import normal_line
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
+from streamcal.parameters.types import FloatArray
+from streamcal.statistics.base import Piece
 from streamcal.statistics.label_moments import LabelMoments
 
-#: Means nearer than this are equal: no slope between them is a finite number.
-SMALLEST_GAP = 1e-290
+#: The largest difference of the log-odds of two scores as far apart as the two means.
+STEEPEST = 2.0 * LOGIT_LIMIT
 
 
 class Gaussian(AdditiveCalibrator[LabelMoments]):
@@ -77,6 +77,8 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
             raise InputError(f"variance={variance!r} is not possible; give 'within' or 'total'")
         self.variance = variance
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
+        # Under other policies each prediction is made from sums of integers.
+        self.streams = isinstance(forgetting, Forever)
 
     def new_statistic(self) -> LabelMoments:
         return LabelMoments(self.scale)
@@ -88,19 +90,13 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         summary = statistic.summary(within=self.variance == "within")
         if summary is None:
             return IdentityMap(self.scale)
-        negative, positive, low, high, gap, gap_by_variance = summary
-        farther = high if high > -low else -low  # of two means that rise, the one further from 0
-        slope = self._slope(statistic, gap, gap_by_variance) if gap > max(TIED_MEANS * farther, SMALLEST_GAP) else 0.0
-        # Decay can set the weights of the labels so far apart that their quotient is no float above 0. A difference of
-        # logarithms would always be one, but depends on the unit of the weights in its last digits.
-        odds = min(max(positive / negative, sys.float_info.min), sys.float_info.max)
-        offset = math.log(odds) - (slope * low + slope * high) / 2.0
-        return SigmoidMap(self.scale, slope, offset)
+        weight = 0.0 if self.variance == "within" else statistic.n
+        return SigmoidMap(self.scale, *normal_line(*summary, weight, STEEPEST))
 
-    def _slope(self, statistic: LabelMoments, gap: float, gap_by_variance: float) -> float:
-        """a > 0 of means that differ by `gap` > 0."""
-        slope = gap_by_variance
-        if self.variance == "total":
-            weight = statistic.n
-            slope = slope * ((weight - 1.0) / weight) if weight > 1.0 else 0.0
-        return min(slope, 2.0 * LOGIT_LIMIT / gap)
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
+        statistic, within, row, p = self._memory.statistic, self.variance == "within", 0, found[0]
+        while (row := statistic.stream(x, y, piece.w, row, within=within, steepest=STEEPEST, p=p)) < len(x):
+            p[row] = self.solve(statistic, None).at(float(x[row]))
+            if piece.w[row] > 0.0:
+                statistic.update(float(x[row]), float(y[row]), float(piece.w[row]))
+            row += 1

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from streamcal.calibrators.logistic import Form, LogisticCalibrator, nothing
 from streamcal.calibrators.table import Table
 from streamcal.errors import SolverError
+from streamcal.kernels.anchored_logistic import regularised_targets
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.newton import fit_sigmoid
 from streamcal.states import LARGEST_LINE, number, row
-
-#: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
-LARGEST_TARGET = math.nextafter(1.0, 0.0)
 
 
 class Platt(LogisticCalibrator):
@@ -59,6 +56,7 @@ class Platt(LogisticCalibrator):
     summary = "sigmoid by exact maximum likelihood, regularised targets"
     default_scale = Logit()
     default_resolution = 8192
+    of_coordinate = True
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()
@@ -71,7 +69,8 @@ class Platt(LogisticCalibrator):
         return SigmoidMap(self.scale, slope, offset)
 
     def _targets(self, negative: float, positive: float) -> tuple[float, float]:
-        return min((positive + 1.0) / (positive + 2.0), LARGEST_TARGET), 1.0 / (negative + 2.0)
+        targets: tuple[float, float] = regularised_targets(negative, positive)
+        return targets
 
     def _form(self) -> Form:
         return Form(two=False, constant=True, targets=True, ridge=0.0)

@@ -57,6 +57,7 @@ class Temperature(LogisticCalibrator):
     summary = "log-odds divided by one number, by exact maximum likelihood"
     by_ratios = True
     default_scale = Logit()
+    of_coordinate = True
 
     def solve(self, statistic: Table, start: ScaledMap | None) -> ScaledMap:
         x, negative, positive = statistic.points()

@@ -16,11 +16,13 @@ USES = {
     "bernstein": ("compensated",),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
+    "anchored_stream": ("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic"),
     "cell_bins": ("cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
+    "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton"),
     "change_bets": ("fast_path",),
     "implicit_regression": ("logistic",),
@@ -29,8 +31,12 @@ USES = {
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")
+#: The same, since these use what only C, or only Python, sees of one another; and those that they use.
+CELLS = ("cell_points", "cell_sums", "cell_bins", "anchored_logistic", "anchored_stream")
+CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: Kernel → the kernels that must be compiled for its own compiled form to be used.
-NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | {name: used for name, used in USES.items() if name not in TOGETHER}
+NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
+NEEDS |= {name: used for name, used in USES.items() if name not in NEEDS}
 FOLDER = Path(__file__).parent
 
 

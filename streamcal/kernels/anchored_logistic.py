@@ -30,6 +30,8 @@ rounding of the sums; where it cannot, the sums are made anew at the parameters 
 
 from __future__ import annotations
 
+import math
+
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs, isfinite, log, pow, sqrt
@@ -57,6 +59,7 @@ ROUNDING = 2.0**-52
 #: left in them, or so many points: else rounding would add up.
 MOST_HANDLED, MOST_CHANGES = 100.0, 100_000
 
+_INFINITE = cython.declare(cython.double, np.inf)
 _ORDER = cython.declare(cython.int, ORDER)
 _POWERS = cython.declare(cython.int, POWERS)
 _MONOMIALS = cython.declare(cython.int, MONOMIALS)
@@ -69,6 +72,17 @@ _FARTHEST = cython.declare(cython.double, FARTHEST)
 _ROUNDING = cython.declare(cython.double, ROUNDING)
 _MOST_HANDLED = cython.declare(cython.double, MOST_HANDLED)
 _MOST_CHANGES = cython.declare(cython.longlong, MOST_CHANGES)
+#: Of a weight above 10¹⁶ the target would round to 1, which no finite parameters reach.
+LARGEST_TARGET = math.nextafter(1.0, 0.0)
+_LARGEST_TARGET = cython.declare(cython.double, LARGEST_TARGET)
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def regularised_targets(negative: cython.double, positive: cython.double) -> tuple[cython.double, cython.double]:
+    """Platt's t₊ and t₋ for these weights of the negative and of the positive labels."""
+    return min((positive + 1.0) / (positive + 2.0), _LARGEST_TARGET), 1.0 / (negative + 2.0)
 
 
 @cython.final
@@ -81,35 +95,6 @@ class AnchoredLogistic:
     features, without the terms of parameters that are absent. The minimum is sought over A, B ≥ 0, and a fit refused
     where it has B = 0, or A = 0 beside B or a penalised C.
     """
-
-    two: cython.bint
-    constant: cython.bint
-    targets: cython.bint
-    ridge: cython.double
-    size: cython.Py_ssize_t
-    u: cython.double[::1]
-    v: cython.double[::1]
-    w: cython.double[::1]
-    anchor: cython.double[::1]  # A₀, B₀, C₀
-    centre: cython.double[::1]  # of u and of v
-    unit: cython.double[::1]  # 1 / deviation
-    low: cython.double[::1]  # least and largest features seen
-    high: cython.double[::1]
-    sums: cython.double[::1]
-    total: cython.double[::1]  # Σ w f for the negatives, then for the positives
-    first: cython.double[::1]  # S_0 of f₁, f₂ and 1
-    rest: cython.double[::1]  # what rounding has dropped from it
-    handled: cython.double[::1]  # weight and curvature that came and went
-    number: cython.longlong  # how many points did
-    noise: cython.double  # a bound on the rounding of its terms
-    d: cython.double[::1]
-    g: cython.double[::1]
-    h: cython.double[::1]  # 3 × 3, and its Cholesky factor
-    factor: cython.double[::1]
-    powers: cython.double[::1]  # of f₁, then of f₂
-    monomials: cython.double[::1]  # by their degree, then by that of f₂
-    terms: cython.double[::1]  # w σ⁽ᵏ⁾
-    fitted: cython.double[::1]  # A, B, C
 
     def __init__(self, size, two, constant, targets, ridge):
         self.two, self.constant, self.targets, self.ridge = two, constant, targets, ridge
@@ -149,6 +134,12 @@ class AnchoredLogistic:
 
     def replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double):
         """Replace the point of a slot; weight 0 for none. O(1)."""
+        self._replace(slot, u, v, w)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _replace(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.void:
         if self.w[slot] > 0.0:
             self._add(slot, -1.0)
         self.u[slot], self.v[slot], self.w[slot] = u, v, w
@@ -161,6 +152,7 @@ class AnchoredLogistic:
         self._anchor_at(a, b, c)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _anchor_at(self, a: cython.double, b: cython.double, c: cython.double) -> cython.void:
         i: cython.Py_ssize_t
@@ -180,6 +172,7 @@ class AnchoredLogistic:
         self.number = 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _measure(self) -> cython.void:
         """Means, deviations and ranges of the features. Without a constant, features are measured from 0."""
@@ -211,6 +204,7 @@ class AnchoredLogistic:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _extend(self, i: cython.Py_ssize_t) -> cython.void:
         """Let the ranges of the features contain those of a point."""
@@ -218,6 +212,7 @@ class AnchoredLogistic:
         self.low[1], self.high[1] = min(self.low[1], self.v[i]), max(self.high[1], self.v[i])
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _add(self, slot: cython.Py_ssize_t, sign: cython.double) -> cython.void:
         """Add the point of a slot to the sums (`sign` 1), or take it off (−1)."""
@@ -259,12 +254,14 @@ class AnchoredLogistic:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _degree(self, i: cython.int) -> cython.int:
         """The place of the first monomial of degree i."""
         return i * (i + 1) // 2 if self.two else i
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _derive(self, slot: cython.Py_ssize_t, w: cython.double, positive: cython.bint) -> cython.void:
         """w (p − y), and w σ⁽ᵏ⁾ for k from 1, at the log-odds of a point at the anchor."""
@@ -295,6 +292,12 @@ class AnchoredLogistic:
         O(1) from the sums, and a pass over the points each time that these have to be made anew. The two targets are
         read only by a fit with `targets`.
         """
+        return self._fit(t_plus, t_minus)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fit(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         _anchors: cython.int
         if not self.total[2] + self.total[5] > 0.0:
             return False
@@ -313,6 +316,7 @@ class AnchoredLogistic:
         return False
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _worn(self) -> cython.bint:
         """Whether rounding may have added up in the sums."""
@@ -326,6 +330,7 @@ class AnchoredLogistic:
         return not self.handled[1] <= _MOST_HANDLED * curvature
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _flat(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         """Whether A = 0 is the minimum, with one feature; sets the parameters then.
@@ -351,6 +356,7 @@ class AnchoredLogistic:
         return True
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _newton(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
         """Newton's method on the Taylor series, from the last d; sets the parameters. Whether it has converged."""
@@ -383,6 +389,7 @@ class AnchoredLogistic:
         return False
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _expand(self) -> cython.void:
         """The gradient and the Hessian of the loss at d, by the Taylor series."""
@@ -436,6 +443,7 @@ class AnchoredLogistic:
                 c1 = c1 * self.d[0] / (a + 1)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _complete(self, t_plus: cython.double, t_minus: cython.double) -> cython.void:
         """Add the targets or the penalty to gradient and Hessian, and take out absent parameters."""
@@ -482,6 +490,7 @@ class AnchoredLogistic:
             self.g[2], self.h[6], self.h[7], self.h[8] = 0.0, 0.0, 0.0, 1.0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _factorise(self) -> cython.bint:
         """The Cholesky factor of the Hessian; whether it is positive definite."""
@@ -505,6 +514,7 @@ class AnchoredLogistic:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _forward(self, x: cython.double[::1]) -> cython.void:
         """x ← L⁻¹ x, whose Euclidean norm is the dual norm of x."""
@@ -514,6 +524,7 @@ class AnchoredLogistic:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _backward(self, x: cython.double[::1]) -> cython.void:
         """x ← L⁻ᵀ x."""
@@ -522,6 +533,7 @@ class AnchoredLogistic:
         x[0] = (x[0] - self.factor[3] * x[1] - self.factor[6] * x[2]) / self.factor[0]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _corner(self, i: cython.int) -> cython.void:
         """Set g to f at a corner of a triangle that holds the features of all points.
@@ -536,6 +548,7 @@ class AnchoredLogistic:
         self.g[2] = 1.0 if self.constant else 0.0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _reach(self) -> cython.double:
         """r."""
@@ -547,6 +560,7 @@ class AnchoredLogistic:
         return most
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _leverage(self) -> cython.double:
         """ρ."""
@@ -559,6 +573,7 @@ class AnchoredLogistic:
         return sqrt(most)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def _bound(self) -> cython.double:
         """The largest possible difference of a log-odds of a point from that at the minimum; infinite if unknown."""
@@ -571,7 +586,7 @@ class AnchoredLogistic:
         x: cython.double[::1] = self.factor
         length += (x[0] * self.d[0] + x[3] * self.d[1] + x[6] * self.d[2]) ** 2
         length += (x[4] * self.d[1] + x[7] * self.d[2]) ** 2 + (x[8] * self.d[2]) ** 2
-        left = _REMAINDER * exp(reach) * pow(reach, ORDER) * sqrt(length)
+        left = _REMAINDER * exp(reach) * pow(reach, _ORDER) * sqrt(length)
         for i in range(3):  # the rounding of S_0: each of its sums may be wrong by it
             if (i == 1 and not self.two) or (i == 2 and not self.constant):
                 continue
@@ -581,6 +596,6 @@ class AnchoredLogistic:
             spread += sqrt(self.g[0] * self.g[0] + self.g[1] * self.g[1] + self.g[2] * self.g[2])
         left += spread
         if not leverage * left <= 0.5:
-            return np.inf
+            return _INFINITE
         # the last Newton step has left its square
         return 2.0 * leverage * left + _LAST_STEP * _LAST_STEP

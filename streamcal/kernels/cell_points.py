@@ -23,7 +23,7 @@ def points_of(
 ):
     """Mean coordinate and weight of the negatives of cell i, from `low` to `high`, and those of its positives."""
     found: cython.double[::1] = np.empty(4).data
-    _find(cells, i, low, high, found)
+    find_points(cells, i, low, high, found)
     return found[0], found[1], found[2], found[3]
 
 
@@ -44,7 +44,7 @@ def all_points(
     found: cython.double[::1] = np.empty(4).data
     for i in range(size):
         if cells[i, 0] > 0.0:
-            _find(cells, i, borders[i], borders[i + 1], found)
+            find_points(cells, i, borders[i], borders[i + 1], found)
             for label in range(2):
                 if found[2 * label + 1] > 0.0:
                     to_slots[number] = 2 * i + label
@@ -54,14 +54,16 @@ def all_points(
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
-def _find(
+def find_points(
     cells: cython.const[cython.double][:, ::1],
     i: cython.Py_ssize_t,
     low: cython.double,
     high: cython.double,
     found: cython.double[::1],
 ) -> cython.void:
+    """Write to `found` what `points_of` returns."""
     weight: cython.double = cells[i, 0]
     positive: cython.double = cells[i, 1]
     negative: cython.double = weight - positive

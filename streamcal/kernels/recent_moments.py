@@ -14,7 +14,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import fabs, sqrt
+from cython.cimports.libc.math import fabs, log, sqrt
+
+from streamcal.kernels.cell_points import TIED_MEANS
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.logistic import sigmoid
+else:
+    from streamcal.kernels.logistic import sigmoid
 
 MOST = 128
 """As many observations are kept before they are added to the exact sums."""
@@ -24,18 +31,25 @@ DISTINCT = SLACK * 2.0**58
 LEAST, GREATEST = 1e-25, 1e25
 """Outside this range of weights, and of root mean squares, products of five sums may leave the range of the floats."""
 SPLITTER = 134217729.0  # 2²⁷ + 1
+SMALLEST_GAP = 1e-290
+"""Means nearer than this are equal: no slope between them is a finite number."""
 
 _MOST = cython.declare(cython.int, MOST)
 _DISTINCT = cython.declare(cython.double, DISTINCT)
 _LEAST = cython.declare(cython.double, LEAST)
 _GREATEST = cython.declare(cython.double, GREATEST)
 _SPLITTER = cython.declare(cython.double, SPLITTER)
+_SMALLEST_GAP = cython.declare(cython.double, SMALLEST_GAP)
+_TIED_MEANS = cython.declare(cython.double, TIED_MEANS)
+_SMALLEST_ODDS = cython.declare(cython.double, float(np.finfo(np.float64).tiny))
+_LARGEST_ODDS = cython.declare(cython.double, float(np.finfo(np.float64).max))
 
 Double = cython.struct(hi=cython.double, lo=cython.double)
 
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _two_sum(a: cython.double, b: cython.double) -> Double:
     """a + b, exactly (Knuth)."""
@@ -46,6 +60,7 @@ def _two_sum(a: cython.double, b: cython.double) -> Double:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _two_product(a: cython.double, b: cython.double) -> Double:
     """a·b, exactly (Dekker)."""
@@ -61,6 +76,7 @@ def _two_product(a: cython.double, b: cython.double) -> Double:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _sum(a: Double, b: Double) -> Double:
     s: Double = _two_sum(a.hi, b.hi)
@@ -71,6 +87,7 @@ def _sum(a: Double, b: Double) -> Double:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _less(a: Double, b: Double) -> Double:
     return _sum(a, Double(hi=-b.hi, lo=-b.lo))
@@ -78,6 +95,7 @@ def _less(a: Double, b: Double) -> Double:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _product(a: Double, b: Double) -> Double:
     p: Double = _two_product(a.hi, b.hi)
@@ -86,12 +104,45 @@ def _product(a: Double, b: Double) -> Double:
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _quotient(a: Double, b: Double) -> cython.double:
     """a/b, rounded to a double."""
     q: cython.double = a.hi / b.hi
     rest: Double = _less(a, _product(Double(hi=q, lo=0.0), b))
     return q + rest.hi / b.hi
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def normal_line(
+    negative: cython.double,
+    positive: cython.double,
+    low: cython.double,
+    high: cython.double,
+    gap: cython.double,
+    gap_by_variance: cython.double,
+    weight: cython.double,
+    steepest: cython.double,
+) -> tuple[cython.double, cython.double]:
+    """Slope and offset of the log-odds of two normal densities of one variance, given what `summary` returns.
+
+    `weight` is that of all where the variance about the common mean is to be the unbiased one, otherwise 0. At the
+    means a score changes the log-odds by at most half of `steepest`.
+    """
+    farther: cython.double = high if high > -low else -low  # of two means that rise, the one further from 0
+    slope: cython.double = 0.0
+    odds: cython.double
+    if gap > max(_TIED_MEANS * farther, _SMALLEST_GAP):
+        slope = gap_by_variance
+        if weight > 0.0:
+            slope = slope * ((weight - 1.0) / weight) if weight > 1.0 else 0.0
+        slope = min(slope, steepest / gap)
+    # Decay can set the weights of the labels so far apart that their quotient is no float above 0. A difference of
+    # logarithms would always be one, but depends on the unit of the weights in its last digits.
+    odds = min(max(positive / negative, _SMALLEST_ODDS), _LARGEST_ODDS)
+    return slope, log(odds) - (slope * low + slope * high) / 2.0
 
 
 @cython.final
@@ -106,12 +157,14 @@ class RecentMoments:
     _x: cython.double[::1]
     _w: cython.double[::1]
     _label: cython.int[::1]
+    _summary: cython.double[::1]  # what `summary` returns
 
     def __init__(self):
         self._ready, self._number = False, 0
         self._hi, self._lo = np.zeros(6).data, np.zeros(6).data
         self._x, self._w = np.zeros(MOST).data, np.zeros(MOST).data
         self._label = np.zeros(MOST, dtype=np.intc).data
+        self._summary = np.zeros(6).data
 
     @property
     def ready(self):
@@ -140,6 +193,12 @@ class RecentMoments:
 
     def add(self, x: cython.double, y: cython.double, w: cython.double) -> cython.bint:
         """Add an observation; whether that could be done: there is room, and nothing leaves the range of the floats."""
+        return self._add_one(x, y, w)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_one(self, x: cython.double, y: cython.double, w: cython.double) -> cython.bint:
         first: cython.int
         square: Double
         term: Double
@@ -160,6 +219,7 @@ class RecentMoments:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _add(self, i: cython.int, term: Double) -> cython.void:
         found: Double = _sum(Double(hi=self._hi[i], lo=self._lo[i]), term)
@@ -167,6 +227,7 @@ class RecentMoments:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(check=False)
     def _get(self, i: cython.int) -> Double:
         return Double(hi=self._hi[i], lo=self._lo[i])
@@ -177,6 +238,13 @@ class RecentMoments:
 
     def total(self):
         """a0 + b0, rounded once."""
+        return self._total()
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _total(self) -> cython.double:
         found: Double = _sum(self._get(0), self._get(3))
         return found.hi
 
@@ -185,6 +253,48 @@ class RecentMoments:
 
         None where this cannot be certified.
         """
+        return tuple([self._summary[i] for i in range(6)]) if self._summarise(within) else None
+
+    def run(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        start: cython.Py_ssize_t,
+        within: cython.bint,
+        steepest: cython.double,
+        predictions: cython.double[::1],
+    ) -> cython.Py_ssize_t:
+        """Write the prediction for each row from `start` on by `normal_line`, and then add it. Without the GIL.
+
+        Returns the first row that could not be predicted, or not be added, or their number.
+        """
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = x.shape[0]
+        slope: cython.double
+        offset: cython.double
+        if not n == y.shape[0] == w.shape[0] == predictions.shape[0]:
+            raise ValueError("lengths differ")
+        with cython.nogil:
+            for i in range(start, n):
+                if not self._summarise(within):
+                    n = i
+                    break
+                slope, offset = normal_line(
+                    self._summary[0], self._summary[1], self._summary[2], self._summary[3], self._summary[4],
+                    self._summary[5], 0.0 if within else self._total(), steepest,
+                )  # fmt: skip
+                predictions[i] = sigmoid(slope * x[i] + offset)
+                if w[i] > 0.0 and not self._add_one(x[i], y[i], w[i]):
+                    n = i
+                    break
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _summarise(self, within: cython.bint) -> cython.bint:
+        """Write `summary`; whether it can be certified."""
         i: cython.int
         a0: Double = self._get(0)
         a1: Double = self._get(1)
@@ -193,12 +303,12 @@ class RecentMoments:
         b1: Double = self._get(4)
         b2: Double = self._get(5)
         if not self._ready:
-            return None
+            return False
         for i in range(0, 6, 3):
             if not (_LEAST <= self._hi[i] <= _GREATEST and self._hi[i + 2] > 0.0):
-                return None
+                return False
             if not _LEAST <= sqrt(self._hi[i + 2] / self._hi[i]) <= _GREATEST:
-                return None
+                return False
         size_a: cython.double = sqrt(a0.hi * a2.hi)  # at least Σw|x|
         size_b: cython.double = sqrt(b0.hi * b2.hi)
         weight: Double = _sum(a0, b0)
@@ -207,18 +317,15 @@ class RecentMoments:
         spread_b: Double = _less(_product(b2, b0), _product(b1, b1))
         squares: Double = _product(_sum(_product(spread_a, b0), _product(spread_b, a0)), weight)
         if not (fabs(a1.hi) > _DISTINCT * size_a and fabs(b1.hi) > _DISTINCT * size_b):
-            return None
+            return False
         if not fabs(gap.hi) > _DISTINCT * (size_b * a0.hi + size_a * b0.hi):
-            return None
+            return False
         if not squares.hi > _DISTINCT * (a2.hi + b2.hi) * a0.hi * b0.hi * weight.hi:
-            return None
+            return False
         if not within:
             squares = _sum(squares, _product(gap, gap))
-        return (
-            a0.hi,
-            b0.hi,
-            _quotient(a1, a0),
-            _quotient(b1, b0),
-            _quotient(gap, _product(a0, b0)),
-            _quotient(_product(_product(gap, weight), weight), squares),
-        )
+        self._summary[0], self._summary[1] = a0.hi, b0.hi
+        self._summary[2], self._summary[3] = _quotient(a1, a0), _quotient(b1, b0)
+        self._summary[4] = _quotient(gap, _product(a0, b0))
+        self._summary[5] = _quotient(_product(_product(gap, weight), weight), squares)
+        return True

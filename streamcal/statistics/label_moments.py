@@ -165,6 +165,17 @@ class LabelMoments(Statistic):
             self._add(label, x, part, 1)
         self._count += 1
 
+    def stream(
+        self, x: FloatArray, y: FloatArray, w: FloatArray, start: int, *, within: bool, steepest: float, p: FloatArray
+    ) -> int:
+        """Write the prediction for each row from `start` on by `normal_line` to `p`, and then add it if it has weight.
+
+        Returns the first row that is to be predicted from the exact sums and added to them, or the number of rows.
+        """
+        stop: int = self._recent.run(x, y, w, start, within, steepest, p)
+        self._count += int(np.count_nonzero(w[start:stop] > 0.0))
+        return stop
+
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         self._settle()
         self._recent.forget()
