@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Self, cast
 
@@ -110,6 +110,8 @@ class SequentialSubproblems(Statistic):
         self._routing = routing
         self._totals = Totals()
         self.calibrators: dict[Key, Calibrator] = {}
+        # The keys of the last observation and their calibrators: the next one mostly has the same.
+        self._last: tuple[Sequence[Key], list[Calibrator]] = (), []
         self.bounded = calibrator.bounded_memory
 
     @property
@@ -136,8 +138,8 @@ class SequentialSubproblems(Statistic):
         self._totals.update(x, 1.0, w)
         keys, scores, labels = self._routing.route(x, y)
         each = repeat(scores) if isinstance(scores, float) else scores
-        for key, score, positive in zip(keys, each, labels, strict=False):
-            self._calibrator_of(key).learn_one(score, positive, w)
+        for calibrator, score, positive in zip(self._calibrators_of(keys), each, labels, strict=False):
+            calibrator.learn_one(score, positive, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
@@ -175,10 +177,17 @@ class SequentialSubproblems(Statistic):
             parts[key]._restore(saved)
         if self._routing.constant and read.count:
             ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
-        self._totals, self.calibrators = read, parts
+        self._totals, self.calibrators, self._last = read, parts, ((), [])
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)
+
+    def _calibrators_of(self, keys: Sequence[Key]) -> list[Calibrator]:
+        known, found = self._last
+        if keys is not known:
+            found = [self._calibrator_of(key) for key in keys]
+            self._last = keys, found
+        return found
 
     def _calibrator_of(self, key: Key) -> Calibrator:
         calibrator = self.calibrators.get(key)

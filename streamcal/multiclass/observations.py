@@ -63,6 +63,8 @@ def read_back(
 
 def split(labels: list[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Labels in order as strings and numbers."""
+    if labels and isinstance(labels[-1], str):  # strings come first
+        return tuple(labels), ()  # type: ignore[arg-type]
     texts = tuple(label for label in labels if isinstance(label, str))
     numbers = tuple(label for label in labels if not isinstance(label, str))
     return texts, numbers
