@@ -362,6 +362,27 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
                 assert bits(fast.state()) == bits(slow.state())
 
 
+@pytest.mark.parametrize("size", NEWTONS)
+def test_several_online_newtons_in_one_call(size):
+    """Each as by itself; what needs the full checks is left alone and named."""
+    labels = [k % 3 == 0 for k in range(len(UNUSUAL))]
+    together, alone = ([online_newtons(size, 100.0, 0.9) for _ in UNUSUAL] for _ in range(2))
+    for form, module in enumerate(twins("online_newton")):
+        newtons, single = [pair[form] for pair in together], [pair[form] for pair in alone]
+        for w in (1.0, 2.0):
+            learned = [one.learn_fast(s, y, w) for one, s, y in zip(single, UNUSUAL, labels, strict=True)]
+            assert module.learn_each(newtons, UNUSUAL, labels, w) == [i for i, done in enumerate(learned) if not done]
+            assert not all(learned)
+            assert any(learned)
+        assert [bits(one.state()) for one in newtons] == [bits(one.state()) for one in single]
+        found = module.predict_each(newtons, UNUSUAL)
+        assert bits(found) == bits([one.predict_fast(s) for one, s in zip(single, UNUSUAL, strict=True)])
+        with pytest.raises(ValueError, match="lengths"):
+            module.predict_each(newtons, UNUSUAL[1:])
+        with pytest.raises(ValueError, match="lengths"):
+            module.learn_each(newtons, UNUSUAL, labels[1:], 1.0)
+
+
 # -- streams -------------------------------------------------------------------------------------------------------
 
 

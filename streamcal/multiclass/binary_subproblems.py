@@ -10,7 +10,9 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.sequential import newtons_of
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
+from streamcal.kernels.online_newton import predict_each
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
@@ -82,23 +84,30 @@ class SubproblemsMap(MulticlassMap):
     def __init__(self, strategy: Strategy, predictors: Predictors) -> None:
         self._strategy = strategy
         self.predictors = predictors
-        # The subproblems and predictors of the last prediction, if all of them have one: it stays the same object.
-        self._last: tuple[Any, list[Any]] = None, []
+        # The subproblems of the last prediction, their predictors and the kernels of these, if all of them have one:
+        # it stays the same object.
+        self._last: tuple[Any, list[Any], list[Any] | None] = None, [], None
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         each = self._strategy.scores(labels, scores)
-        owns = self._predictors_of(self._strategy.subproblems(labels))
-        predicted = [score if own is None else own.predict_one(score) for score, own in zip(each, owns, strict=True)]
+        owns, newtons = self._predictors_of(self._strategy.subproblems(labels))
+        if newtons is not None:
+            predicted = predict_each(newtons, list(each))
+        else:
+            pairs = zip(each, owns, strict=True)
+            predicted = [score if own is None else own.predict_one(score) for score, own in pairs]
         votes = self._strategy.votes(labels, predicted)
         return shares(votes if any(votes) else scores)
 
-    def _predictors_of(self, keys: Sequence[Key]) -> list[Any]:
-        known, found = self._last
+    def _predictors_of(self, keys: Sequence[Key]) -> tuple[list[Any], list[Any] | None]:
+        """The predictors of these subproblems, and their kernels if those can predict in one call."""
+        known, found, newtons = self._last
         if keys is not known:
-            found = list(map(self.predictors.get, keys))
+            found, newtons = list(map(self.predictors.get, keys)), None
             if None not in found:
-                self._last = keys, found
-        return found
+                newtons = newtons_of(found)
+                self._last = keys, found, newtons
+        return found, newtons
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         given, predicted = dict(zip(labels, scores.T, strict=True)), {}
