@@ -151,7 +151,7 @@ def test_the_positive_label_is_named_and_errors_speak_of_arguments() -> None:
     assert found["calibrated"].tolist() == same["calibrated"].tolist()
     with pytest.raises(InputError, match="or give positive=VALUE"):
         streamcal.calibrate(table, score="score", label="y")
-    with pytest.raises(InputError, match=r"give a calibrator of another scale, such as Interval\(lo, hi\)"):
+    with pytest.raises(InputError, match=r"give a calibrator with a scale, such as Interval\(lo, hi\)"):
         streamcal.calibrate(pd.DataFrame({"score": [7.0], "y": [1]}), score="score", label="y")
     more = pd.DataFrame({"score": [0.1, 0.2, 0.3], "y": ["no click", "click", "buy"]})
     with pytest.raises(InputError, match=r"third label; allowed: 'click' \(positive\)") as raised:

@@ -21,7 +21,7 @@ from streamcal.stream.records import RecordError, label_text
 
 #: What stands in messages for the command line → what to give here.
 IN_PYTHON = {
-    "give --scale percent, --scale logit or --scale margin": "give a calibrator of another scale, such as Interval(lo, hi)",
+    "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
     "--positive VALUE": "positive=VALUE",
     "(--positive)": "(positive)",
     "--positive ": "positive=",
