@@ -154,7 +154,7 @@ class ClassTable(Statistic):
         if depths:
             self._round_to(min(depths))
         for x, theirs in list(other._rows.items()):
-            self._add(*self._kept(x, theirs, other.depth))
+            self._add(*self._kept(x, list(theirs), other.depth))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 
