@@ -1,19 +1,22 @@
-"""What a step of every method of one score costs, by the number of observations held.
+"""What a step of every method costs, by the number of observations held.
 
-    taskset -c 1 python -m benchmarks.methods                        # all; writes its table to docs/performance.md
-    python -m benchmarks.methods --methods platt beta --sizes 1000   # some; prints only
+    taskset -c 1 python -m benchmarks.methods                        # all; writes its tables to docs/performance.md
+    taskset -c 1 python -m benchmarks.methods --room rooms           # those of several scores, classes, distributions
+    python -m benchmarks.methods --methods platt "Dirichlet()" --sizes 1000 # some; prints only
 
-A step is `learn_one` and then `predict_one` of another score, with default parameters, on a uniform stream. Every step
-is timed by itself, so that rare slow ones are seen; what the clock takes is taken off. Slow methods are given fewer
-steps, and sizes that they would not reach in the time of a cell are left out.
+A step is `learn_one` and then `predict_one` of another score, with default parameters; of one score, on a uniform
+stream, of the others on those of `benchmarks.rooms`. Every step is timed by itself, so that rare slow ones are seen;
+what the clock takes is taken off. Slow methods are given fewer steps, and sizes that they would not reach in the time
+of a cell are left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+from collections.abc import Callable, Iterable
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,8 @@ from benchmarks.__main__ import DOCS, PAGE
 from benchmarks.arrivals import Stream
 from benchmarks.environment import environment, require_compiled
 from benchmarks.report import fill, table
+from benchmarks.rooms import SIZES as SIZES_OF_ROOMS
+from benchmarks.rooms import SUBJECTS
 from streamcal.calibrators.registry import REGISTRY
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -36,39 +41,58 @@ SEED = 3
 
 def measured(name: str, size: int, steps: int = STEPS, seconds: float = SECONDS) -> dict[str, Any]:
     """Median and 99th percentile of a step, in seconds, of a method that has learned `size` observations."""
-    stream = Stream(size, steps + WARM_UP, SEED)
-    cal: Any = REGISTRY[name]()
-    cal.learn_many(*stream.start())
-    times = []
-    gc.collect()
-    gc.disable()
-    try:
-        clock = _clock()
-        end = perf_counter() + seconds
-        for query, score, y in stream.part(0, steps + WARM_UP).steps:
-            start = perf_counter()
-            cal.learn_one(score, y)
-            cal.predict_one(query)
-            now = perf_counter()
-            times.append(now - start - clock)
-            if now > end and len(times) > 2:
-                break
-    finally:
-        gc.enable()
+    arrivals = steps + WARM_UP
+    if name in SUBJECTS:
+        subject = SUBJECTS[name]
+        cal, sequence = subject.started(size, arrivals, SEED)
+        times = timed(cal, sequence, seconds, thread_time, subject.use)
+    else:
+        stream = Stream(size, arrivals, SEED)
+        cal = REGISTRY[name]()
+        cal.learn_many(*stream.start())
+        times = timed(cal, stream.part(0, arrivals).steps, seconds, perf_counter)
     # the first steps bring caches into their state, and solve for the first time: of slow methods, one of them
     kept = np.array(times[min(WARM_UP, len(times) // 3) :])
     return {
         "method": name,
         "size": size,
         "steps": len(kept),
+        "minimum": float(kept.min()),
         "median": float(np.median(kept)),
         "p99": float(np.quantile(kept, 0.99)),
     }
 
 
-def _clock() -> float:
-    """What reading the clock twice takes."""
-    pairs = [(perf_counter(), perf_counter()) for _ in range(10_000)]
+def timed(
+    cal: Any,
+    steps: Iterable[tuple[Any, Any, Any]],
+    seconds: float,
+    clock: Callable[[], float],
+    use: Callable[[Any], Any] | None = None,
+) -> list[float]:
+    """The time of each step (query, observation, outcome) by a clock; none is begun after so many seconds."""
+    times = []
+    gc.collect()
+    gc.disable()
+    try:
+        own, end = _cost(clock), perf_counter() + seconds
+        for query, x, y in steps:
+            start = clock()
+            cal.learn_one(x, y)
+            found = cal.predict_one(query)
+            if use is not None:
+                use(found)
+            times.append(clock() - start - own)
+            if perf_counter() > end and len(times) > 2:
+                break
+    finally:
+        gc.enable()
+    return times
+
+
+def _cost(clock: Callable[[], float]) -> float:
+    """What reading a clock twice takes."""
+    pairs = [(clock(), clock()) for _ in range(10_000)]
     return median(second - first for first, second in pairs)
 
 
@@ -79,7 +103,7 @@ def methods(names: list[str], sizes: list[int]) -> list[dict[str, Any]]:
         for size in sizes:
             row = measured(name, size)
             rows.append(row)
-            print(f"{name:20} {size:9,} {_us(row['median']):>12} {_us(row['p99']):>12}  {row['steps']:,}", flush=True)
+            print(f"{name:30} {size:9,} {_us(row['median']):>12} {_us(row['p99']):>12}  {row['steps']:,}", flush=True)
             if row["median"] > LONGEST:
                 break
     return rows
@@ -107,16 +131,22 @@ def _us(seconds: float) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    tables = {"methods": (list(REGISTRY), SIZES), "rooms": (list(SUBJECTS), SIZES_OF_ROOMS)}
     parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=__doc__.split("\n")[0])
-    parser.add_argument("--methods", nargs="+", choices=list(REGISTRY), metavar="NAME", help="these only")
+    every = [name for names, _ in tables.values() for name in names]
+    parser.add_argument("--methods", nargs="+", choices=every, metavar="NAME", help="these only")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="observations held at the start")
+    parser.add_argument("--room", choices=list(tables), help="one of the tables")
     given = parser.parse_args(arguments)
     require_compiled()
-    rows = methods(given.methods or list(REGISTRY), sorted(given.sizes or SIZES))
-    text = section(rows, environment(SEED))
-    print(f"\n{text}")
-    if not (given.methods or given.sizes):
-        fill(DOCS / PAGE, {"methods": text})
+    for marker, (names, sizes) in tables.items():
+        chosen = [name for name in names if given.methods is None or name in given.methods]
+        if not chosen or given.room not in (None, marker):
+            continue
+        text = section(methods(chosen, sorted(given.sizes or sizes)), environment(SEED))
+        print(f"\n{text}")
+        if not (given.methods or given.sizes):
+            fill(DOCS / PAGE, {marker: text})
 
 
 if __name__ == "__main__":

@@ -203,7 +203,13 @@ def trump_approval():
     return rows
 
 
-@pytest.mark.parametrize("make", [lambda: autoregressive(1000, 0.97, 5), trump_approval], ids=["synthetic", "River's"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: autoregressive(1000, 0.97, 5), id="synthetic"),
+        pytest.param(trump_approval, id="River's", marks=pytest.mark.full),
+    ],
+)
 def test_an_adaptive_interval_of_the_default_covers_where_errors_follow_one_another(make):
     rows = make()
     alone = [abs(share_inside(Composition(), rows, level) - level) for level in LEVELS]

@@ -179,3 +179,19 @@ def test_the_table_of_methods():
     table = methods.section(rows[:-1], about).splitlines()
     assert [line.split(" | ")[0] for line in table[2:4]] == ["| `histogram`", "| `ops`"]
     assert table[3].endswith(" |  |"), "a size that was not measured is left empty"
+
+
+def test_the_table_of_methods_of_other_rooms():
+    """One method of each room is timed; every name is that of one method only."""
+    from benchmarks import methods
+    from benchmarks.rooms import SUBJECTS
+    from streamcal import fusion, multiclass, regression
+    from streamcal.calibrators.registry import REGISTRY
+
+    for name in ("LogisticFusion()", 'OneVsRest("ops")', 'EmpiricalDensity("ops", 16)'):
+        row = methods.measured(name, 30, steps=20, seconds=5.0)
+        assert row["minimum"] <= row["median"] <= row["p99"]
+        assert row["steps"] == 47
+    assert not set(SUBJECTS) & set(REGISTRY)
+    every = [method.__name__ for room in (fusion, multiclass, regression) for method in room.METHODS.values()]
+    assert {f"{name}()" for name in every} <= set(SUBJECTS)

@@ -95,7 +95,11 @@ class Counted:
         return self.number - before
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+#: Under time decay observations are forgotten, retracted and have times; a plain `pytest` leaves the others out.
+TRIED = [pytest.param(name, marks=[pytest.mark.full] * (name != "time-decay")) for name in POLICIES]
+
+
+@pytest.mark.parametrize("policy", TRIED)
 @pytest.mark.parametrize("method", LOGISTIC)
 def test_a_followed_fit_is_that_of_solve_after_every_step(method, policy):
     cal = LOGISTIC[method](forgetting=POLICIES[policy], resolution=256)
@@ -146,7 +150,9 @@ def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
 
 
 @pytest.mark.parametrize("method", LOGISTIC)
-@pytest.mark.parametrize("labels", ["noise", "falling", "separated", "one"])
+@pytest.mark.parametrize(
+    "labels", ["noise", "separated", *(pytest.param(x, marks=pytest.mark.full) for x in ("falling", "one"))]
+)
 def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
     """Slopes at 0, and fits that a ridge or regularised targets alone make finite."""
     rng = np.random.default_rng(8)
@@ -159,6 +165,7 @@ def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
         np.testing.assert_allclose(found, cal.solve(cal._memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scale", [Logit(), Probability(), Logit(-3.0, 3.0), Interval(0.0, 1.0)], ids=repr)
 @pytest.mark.parametrize("method", LOGISTIC)
 def test_a_followed_fit_on_other_scales(method, scale):

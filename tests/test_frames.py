@@ -135,3 +135,25 @@ def test_columns_of_any_type_of_number(dtype: Any) -> None:
         assert (
             np.asarray(OnlinePlatt().predict_learn_many(column(scores), column(labels))).tolist() == expected.tolist()
         )
+
+
+def test_a_stream_of_batches_is_read_once() -> None:
+    stream = pa.RecordBatchReader.from_batches(ARROW.schema, ARROW.to_batches())
+    found = streamcal.calibrate(stream, score="score", label="click", calibrator="ops")
+    assert found.equals(streamcal.calibrate(ARROW, score="score", label="click", calibrator="ops"))
+
+
+def test_the_positive_label_is_named_and_errors_speak_of_arguments() -> None:
+    table = pd.DataFrame({"score": [0.1, 0.2], "y": ["no click", "click"]})
+    found = streamcal.calibrate(table, score="score", label="y", calibrator="ops", positive="click")
+    numbers = pd.DataFrame({"score": [0.1, 0.2], "y": [1, 2]})
+    same = streamcal.calibrate(numbers, score="score", label="y", calibrator="ops", positive=2)
+    assert found["calibrated"].tolist() == same["calibrated"].tolist()
+    with pytest.raises(InputError, match="or give positive=VALUE"):
+        streamcal.calibrate(table, score="score", label="y")
+    with pytest.raises(InputError, match=r"give a calibrator with a scale, such as Interval\(lo, hi\)"):
+        streamcal.calibrate(pd.DataFrame({"score": [7.0], "y": [1]}), score="score", label="y")
+    more = pd.DataFrame({"score": [0.1, 0.2, 0.3], "y": ["no click", "click", "buy"]})
+    with pytest.raises(InputError, match=r"third label; allowed: 'click' \(positive\)") as raised:
+        streamcal.calibrate(more, score="score", label="y", positive="click")
+    assert "--" not in str(raised.value)

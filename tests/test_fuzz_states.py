@@ -27,6 +27,7 @@ def test_many_damaged_states():
     assert_clean(fuzz(2_000, seed=2))
 
 
+@pytest.mark.full
 def test_what_ends_the_process_is_named_and_the_rest_goes_on():
     name = "fusion:prequential-fusion/discount=0.875"
     report = fuzz(3, seed=ABORT, case=name)

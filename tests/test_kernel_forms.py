@@ -47,6 +47,7 @@ HERE = {
     "cell_sums",
     "centred_blocks",
     "chebyshev",
+    "class_scores",
     "compensated",
     "cubic",
     "expert_panel",
@@ -369,6 +370,27 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
             for w in (1.0, 0.0, 2, -1.0, 1e-61, 1e61, math.nan, np.float64(1.0)):
                 assert bool(fast.learn_fast(score, y, w)) == bool(slow.learn_fast(score, y, w))
                 assert bits(fast.state()) == bits(slow.state())
+
+
+@pytest.mark.parametrize("size", NEWTONS)
+def test_several_online_newtons_in_one_call(size):
+    """Each as by itself; what needs the full checks is left alone and named."""
+    labels = [k % 3 == 0 for k in range(len(UNUSUAL))]
+    together, alone = ([online_newtons(size, 100.0, 0.9) for _ in UNUSUAL] for _ in range(2))
+    for form, module in enumerate(twins("online_newton")):
+        newtons, single = [pair[form] for pair in together], [pair[form] for pair in alone]
+        for w in (1.0, 2.0):
+            learned = [one.learn_fast(s, y, w) for one, s, y in zip(single, UNUSUAL, labels, strict=True)]
+            assert module.learn_each(newtons, UNUSUAL, labels, w) == [i for i, done in enumerate(learned) if not done]
+            assert not all(learned)
+            assert any(learned)
+        assert [bits(one.state()) for one in newtons] == [bits(one.state()) for one in single]
+        found = module.predict_each(newtons, UNUSUAL)
+        assert bits(found) == bits([one.predict_fast(s) for one, s in zip(single, UNUSUAL, strict=True)])
+        with pytest.raises(ValueError, match="lengths"):
+            module.predict_each(newtons, UNUSUAL[1:])
+        with pytest.raises(ValueError, match="lengths"):
+            module.learn_each(newtons, UNUSUAL, labels[1:], 1.0)
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
@@ -903,6 +925,50 @@ def test_online_softmax(steps, discount, radius):
     fresh.load(*made[0].state())
     assert fresh.state() == made[0].state()
     assert fresh.parameters() == made[0].parameters()
+    places, x = [None, *range(fresh.classes)], [-1.0] * (fresh.classes + 1)
+    z = [newton.log_odds(places, x) for newton in (*made, fresh)]
+    assert bits(z[0]) == bits(z[1]) == bits(z[2])
+    assert bits(z[0]) == bits([-1.0, *(a * -1.0 + b for a, b in fresh.parameters())])
+    for wrong in ([fresh.classes], [-1], [0, 0]):
+        with pytest.raises(ValueError, match="class"):
+            fresh.log_odds(wrong, [-1.0])
+
+
+labels_and_scores = st.dictionaries(st.text(max_size=2), st.sampled_from([0.0, -0.0, 5e-324, 1e-9, 0.25, 0.5, 1.0]))
+odd_scores = st.dictionaries(
+    st.sampled_from(["a", "b", 1, True]), st.sampled_from([0.5, 1, True, -0.1, 1.5, math.nan, np.float64(0.5), "0.5"])
+)
+
+
+@given(labels_and_scores, odd_scores)
+def test_class_scores_in_order(scores, odd):
+    """A copy in the order of the labels, without a zero below 0; and None where the full checks are needed."""
+    for module in twins("class_scores"):
+        found = module.plain_scores(scores)
+        if not scores:
+            assert found is None
+        else:
+            assert list(found) == sorted(scores)
+            assert found is not scores
+            assert bits(list(found.values())) == bits([scores[label] + 0.0 for label in sorted(scores)])
+            back = module.by_label(scores, list(found), list(range(len(found))))
+            assert list(back) == list(scores)
+            assert [found[label] for label in sorted(back, key=back.get)] == list(found.values())
+        plain_ones = {k: v for k, v in odd.items() if type(k) is str and type(v) is float and 0.0 <= v <= 1.0}
+        assert module.plain_scores(odd) == (plain_ones if odd and len(plain_ones) == len(odd) else None)
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12), st.lists(st.floats(-700.0, 700.0), min_size=1))
+def test_class_scores_as_numbers(values, z):
+    """Their shares, and logarithms from a floor on, and exponentials, as `math` has them."""
+    total, top = math.fsum(values), max(z)
+    e = [math.exp(one - top) for one in z]
+    for module in twins("class_scores"):
+        expected = [one / total for one in values] if total > 0.0 else [1.0 / len(values)] * len(values)
+        assert bits(module.shares(values)) == bits(expected)
+        logs = [max(math.log(one), -16.0) if one > 0.0 else -16.0 for one in expected] if total > 0.0 else None
+        assert bits(module.log_scores(values, -16.0)) == bits(logs or [-16.0] * len(values))
+        assert bits(module.softmax(z)) == bits([one / math.fsum(e) for one in e])
 
 
 # -- blocks and cubics -------------------------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ def test_all_of_rivers_checks(name, method):
         check(model.clone())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("params", list(CalibratedClassifier._unit_test_params()))
 def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(CalibratedClassifier(**params))
@@ -365,6 +366,7 @@ def test_all_of_rivers_checks_of_a_cross_calibrated_classifier(name):
         check(model.clone())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("params", list(CrossCalibratedClassifier._unit_test_params()))
 def test_rivers_checks_of_a_cross_calibrated_classifier_on_its_own_test_parameters(params):
     checks.check_estimator(CrossCalibratedClassifier(**params))

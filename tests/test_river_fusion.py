@@ -42,7 +42,8 @@ def bases():
     return [pipeline(), naive_bayes.GaussianNB()]
 
 
-@pytest.mark.parametrize("params", [1, pytest.param(0, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("params", [0, 1])
 def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(FusedClassifier(**list(FusedClassifier._unit_test_params())[params]))
 

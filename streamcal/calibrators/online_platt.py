@@ -76,6 +76,11 @@ class OnlinePlatt(SequentialCalibrator):
     def n(self) -> float:
         return self._newton.weight
 
+    @property
+    def newton(self) -> OnlineNewton:
+        """The online Newton step, which several calibrators can make in one call: see `newtons_of`."""
+        return self._newton
+
     def predict_one(self, score: float, t: Time | None = None) -> float:
         p = self._newton.predict_fast(score)
         return p if p == p else super().predict_one(score, t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,3 +73,9 @@ class SequentialCalibrator(SequentialLearner, Calibrator):
 
     @abstractmethod
     def map(self) -> ScaledMap: ...
+
+
+def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
+    """The kernels of calibrators for `predict_each` and `learn_each`; None where one is something else."""
+    found = [getattr(one, "newton", None) for one in predictors]
+    return None if None in found else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Self, cast
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.sequential import newtons_of
 from streamcal.errors import CapabilityError, MergeError, SolverError, StateError
+from streamcal.kernels.online_newton import learn_each
 from streamcal.learners.additive import AdditiveLearner, Map
 from streamcal.maps.base import CalibrationMap
 from streamcal.memories.memory import Coordinate
@@ -110,6 +112,8 @@ class SequentialSubproblems(Statistic):
         self._routing = routing
         self._totals = Totals()
         self.calibrators: dict[Key, Calibrator] = {}
+        # The keys of the last observation, their calibrators and kernels: the next one mostly has the same.
+        self._last: tuple[Sequence[Key], list[Calibrator], list[Any] | None] = (), [], None
         self.bounded = calibrator.bounded_memory
 
     @property
@@ -136,8 +140,14 @@ class SequentialSubproblems(Statistic):
         self._totals.update(x, 1.0, w)
         keys, scores, labels = self._routing.route(x, y)
         each = repeat(scores) if isinstance(scores, float) else scores
-        for key, score, positive in zip(keys, each, labels, strict=False):
-            self._calibrator_of(key).learn_one(score, positive, w)
+        calibrators, newtons = self._calibrators_of(keys)
+        if newtons is not None and not isinstance(scores, float):
+            given, flags = list(scores), list(labels)
+            for place in learn_each(newtons, given, flags, w):
+                calibrators[place].learn_one(given[place], flags[place], w)
+            return
+        for calibrator, score, positive in zip(calibrators, each, labels, strict=False):
+            calibrator.learn_one(score, positive, w)
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(y) == 0:
@@ -175,10 +185,19 @@ class SequentialSubproblems(Statistic):
             parts[key]._restore(saved)
         if self._routing.constant and read.count:
             ensure(set(parts) == set(self._routing.keys()), "not every subproblem is there")
-        self._totals, self.calibrators = read, parts
+        self._totals, self.calibrators, self._last = read, parts, ((), [], None)
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._routing.require_possible(x, y)
+
+    def _calibrators_of(self, keys: Sequence[Key]) -> tuple[list[Calibrator], list[Any] | None]:
+        """The calibrators of these keys, and their kernels if those can learn in one call."""
+        known, found, newtons = self._last
+        if keys is not known:
+            found = [self._calibrator_of(key) for key in keys]
+            newtons = newtons_of(found)
+            self._last = keys, found, newtons
+        return found, newtons
 
     def _calibrator_of(self, key: Key) -> Calibrator:
         calibrator = self.calibrators.get(key)

@@ -421,3 +421,30 @@ class OnlineNewton:
         for k in range(below):
             self._l[k] = numbers[2 * size + k]
         self.weight = numbers[2 * size + below]
+
+
+def predict_each(newtons: list, scores: list):
+    """`predict_fast` of each of several at its own score, a list."""
+    i: cython.Py_ssize_t
+    one: OnlineNewton
+    if len(newtons) != len(scores):
+        raise ValueError("lengths differ")
+    found: list = [nan] * len(scores)
+    for i in range(len(scores)):
+        one = newtons[i]
+        found[i] = one.predict_fast(scores[i])
+    return found
+
+
+def learn_each(newtons: list, scores: list, labels: list, w: object):
+    """`learn_fast` of each of several on its own score and label, of one weight; the places where it was False."""
+    i: cython.Py_ssize_t
+    one: OnlineNewton
+    if not len(newtons) == len(scores) == len(labels):
+        raise ValueError("lengths differ")
+    left: list = []
+    for i in range(len(scores)):
+        one = newtons[i]
+        if not one.learn_fast(scores[i], labels[i], w):
+            left.append(i)
+    return left

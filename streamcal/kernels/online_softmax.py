@@ -216,6 +216,22 @@ class OnlineSoftmax:
         for i in range(size):
             self.delta[i] = found[i]
 
+    def log_odds(self, places: list, x: list):
+        """slope · x + offset of each of the classes `places`, a list; x itself where the place is None."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        value: cython.double
+        found: list = list(x)
+        if len(x) != len(places):
+            raise ValueError(f"{len(places)} classes and {len(x)} scores")
+        for j in range(len(x)):
+            if places[j] is not None:
+                k, value = places[j], x[j]
+                if not 0 <= k < self.classes:
+                    raise ValueError(f"there is no class {k} of {self.classes}")
+                found[j] = (1.0 + self.delta[2 * k]) * value + self.delta[2 * k + 1]
+        return found
+
     def parameters(self):
         """[slope, offset] of each class."""
         return [[1.0 + self.delta[2 * k], self.delta[2 * k + 1]] for k in range(self.classes)]

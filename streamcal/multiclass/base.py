@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.kernels import class_scores
 from streamcal.learners.additive import AdditiveLearner
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.multiclass.labels import (
@@ -44,8 +45,7 @@ class MulticlassMap(Shown, ABC):
     def predict_one(self, scores: ClassScores) -> dict[ClassLabel, float]:
         """The probabilities of the labels of `scores`, summing to one."""
         read = read_scores(scores, self.sums_to_one)
-        found = dict(zip(read, self.at(list(read), list(read.values())), strict=True))
-        return {label: found[label] for label in scores}
+        return by_label(scores, list(read), self.at(list(read), list(read.values())))
 
     def predict_many(self, P: npt.ArrayLike, *, labels: Sequence[ClassLabel]) -> FloatArray:
         """The probabilities of the labels, for scores of shape (n, K) with a column a label; shape (n, K)."""
@@ -63,6 +63,12 @@ class MulticlassMap(Shown, ABC):
     @abstractmethod
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         """The probabilities at checked scores of shape (n, K), labels in order; shape (n, K)."""
+
+
+def by_label(scores: ClassScores, labels: list[ClassLabel], p: list[float]) -> dict[ClassLabel, float]:
+    """Probabilities of labels in order, under the labels of `scores` as they were given."""
+    found: dict[ClassLabel, float] = class_scores.by_label(scores, labels, p)
+    return found
 
 
 class SharesMap(MulticlassMap):

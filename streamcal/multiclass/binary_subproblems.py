@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from streamcal.calibrators.additive import AdditiveCalibrator
 from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.sequential import newtons_of
 from streamcal.calibrators.subproblems import SequentialSubproblems, SubproblemsLearner
+from streamcal.kernels.online_newton import predict_each
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap
 from streamcal.multiclass.labels import ClassLabel, shares, shares_many
 from streamcal.multiclass.strategies import Strategy
@@ -81,14 +84,30 @@ class SubproblemsMap(MulticlassMap):
     def __init__(self, strategy: Strategy, predictors: Predictors) -> None:
         self._strategy = strategy
         self.predictors = predictors
+        # The subproblems of the last prediction, their predictors and the kernels of these, if all of them have one:
+        # it stays the same object.
+        self._last: tuple[Any, list[Any], list[Any] | None] = None, [], None
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
-        given, predicted = dict(zip(labels, scores, strict=True)), {}
-        for key in self._strategy.subproblems(labels):
-            score, own = self._strategy.score(key, given), self.predictors.get(key)
-            predicted[key] = score if own is None else own.predict_one(score)
+        each = self._strategy.scores(labels, scores)
+        owns, newtons = self._predictors_of(self._strategy.subproblems(labels))
+        if newtons is not None:
+            predicted = predict_each(newtons, list(each))
+        else:
+            pairs = zip(each, owns, strict=True)
+            predicted = [score if own is None else own.predict_one(score) for score, own in pairs]
         votes = self._strategy.votes(labels, predicted)
         return shares(votes if any(votes) else scores)
+
+    def _predictors_of(self, keys: Sequence[Key]) -> tuple[list[Any], list[Any] | None]:
+        """The predictors of these subproblems, and their kernels if those can predict in one call."""
+        known, found, newtons = self._last
+        if keys is not known:
+            found, newtons = list(map(self.predictors.get, keys)), None
+            if None not in found:
+                newtons = newtons_of(found)
+                self._last = keys, found, newtons
+        return found, newtons
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         given, predicted = dict(zip(labels, scores.T, strict=True)), {}
@@ -111,6 +130,8 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
         self._strategy = strategy
         # The scores of one against one are shares, on a scale of probabilities: those of one label may be clamped.
         self._scale = method.scale if isinstance(method, AdditiveCalibrator) else Probability()
+        # The calibrators that predictions of a sequential method are read from, and the map that reads them.
+        self._reading: tuple[Any, SubproblemsMap] | None = None
         self._clamps = not isinstance(self._scale, Probability)
         super().__init__(method, strategy)
 
@@ -151,7 +172,16 @@ class BinarySubproblems(SubproblemsLearner[MulticlassMap], AdditiveMulticlassCal
     def _map_for_predictions(self, t: Time | None) -> MulticlassMap:
         if self.refresh_every > 1:
             return self._map_at(t)
+        if self._additive is None:
+            return self._sequential_map(t)
         return SubproblemsMap(self._strategy, self._predictors_at(t))
+
+    def _sequential_map(self, t: Time | None) -> MulticlassMap:
+        """A map that reads the calibrators themselves, and is made again only when a state was loaded."""
+        statistic: SequentialSubproblems = self._present(t)
+        if self._reading is None or self._reading[0] is not statistic.calibrators:
+            self._reading = statistic.calibrators, SubproblemsMap(self._strategy, statistic)
+        return self._reading[1]
 
     def _predictors_at(self, t: Time | None) -> Predictors:
         """What the predictions of the subproblems as of `t` are read from, until the next change."""

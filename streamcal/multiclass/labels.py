@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
+from streamcal.kernels import class_scores
 from streamcal.parameters.columns import as_array
 from streamcal.parameters.inputs import check_batch, check_score, check_scores_matrix
 from streamcal.parameters.types import FloatArray
@@ -29,6 +30,9 @@ SUM_TOLERANCE = 0.01
 
 def check_class(label: Any) -> ClassLabel:
     """The label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
+    if label.__class__ is str:  # fast path
+        plain: str = label
+        return plain
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -50,14 +54,16 @@ def _rank(label: ClassLabel) -> tuple[bool, Any]:
 
 def read_scores(scores: Any, sums_to_one: bool) -> dict[ClassLabel, float]:
     """The scores in [0, 1] by label, labels in order; `InputError` naming the invalid entry."""
+    plain: dict[ClassLabel, float] | None = class_scores.plain_scores(scores)
+    if plain is not None:
+        if sums_to_one:
+            _check_sum(math.fsum(plain.values()), "the scores")
+        return plain
     if not isinstance(scores, Mapping) or not scores:
         raise InputError(f"scores {scores!r} are not a dict label -> score with at least one label")
     read: dict[ClassLabel, float] = {}
     for label, score in scores.items():
-        if score.__class__ is float and 0.0 < score <= 1.0 and label.__class__ is str:  # fast path, without a call
-            read[label] = score
-        else:
-            read[check_class(label)] = _in_unit_interval(score, label)
+        read[check_class(label)] = _in_unit_interval(score, label)
     if sums_to_one:
         _check_sum(math.fsum(read.values()), "the scores")
     return {label: read[label] for label in in_order(read)}
@@ -164,8 +170,8 @@ def read_batch(
 
 def shares(values: Sequence[float]) -> list[float]:
     """Nonnegative numbers divided by their sum; equal shares where all of them are 0."""
-    total = math.fsum(values)
-    return [value / total for value in values] if total > 0.0 else [1.0 / len(values)] * len(values)
+    found: list[float] = class_scores.shares(list(values))
+    return found
 
 
 def shares_many(values: FloatArray) -> FloatArray:

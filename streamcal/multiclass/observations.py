@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ ClassCoordinate: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], tuple[flo
 def coordinate(scores: dict[ClassLabel, float], y: ClassLabel) -> tuple[Any, float]:
     """The coordinate of an observation, the label y joining with the score 0, and the place of y in it."""
     joined = with_label(scores, y)
-    labels = list(joined)
+    labels = tuple(joined)
     return (*split(labels), tuple(joined.values())), float(labels.index(y))
 
 
@@ -61,8 +62,10 @@ def read_back(
     return labels, scores, present, outcome
 
 
-def split(labels: list[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def split(labels: Sequence[ClassLabel]) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Labels in order as strings and numbers."""
+    if labels and isinstance(labels[-1], str):  # strings come first
+        return tuple(labels), ()  # type: ignore[arg-type]
     texts = tuple(label for label in labels if isinstance(label, str))
     numbers = tuple(label for label in labels if not isinstance(label, str))
     return texts, numbers

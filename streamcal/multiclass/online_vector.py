@@ -11,10 +11,19 @@ import numpy.typing as npt
 
 from streamcal.calibrators.online_platt import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
 from streamcal.errors import InputError
+from streamcal.kernels import class_scores
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner
-from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
-from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores, with_label
+from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap, by_label
+from streamcal.multiclass.labels import (
+    ClassLabel,
+    ClassScores,
+    check_class,
+    read_batch,
+    read_scores,
+    shares,
+    with_label,
+)
 from streamcal.multiclass.softmax import ScaledLogsMap
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
@@ -44,7 +53,8 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     -----
     An observation of weight 2 is one step of double size. Scores must sum to one, up to 0.01; ln s is limited to −16
     from below. For more than two classes the step, A₀ and γ are those for two, which is ours. Cost: O(K²) per
-    observation for K labels, O(K³) with a discount: 6 µs for 3 labels, 13 to 16 µs for 10; O(K²) memory.
+    observation for K labels, O(K³) with a discount: 8 µs to learn and predict for 10 labels, 10 µs with a discount;
+    O(K²) memory.
 
     References
     ----------
@@ -96,7 +106,12 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
         return with_label(read, label), label, check_weight(w), 0.0
 
     def predict_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, float]:
-        return self.map().predict_one(scores)
+        read = read_scores(scores, self.sums_to_one)
+        labels, x = list(read), list(read.values())
+        if not self._places:
+            return by_label(scores, labels, shares(x))
+        z = self._newton.log_odds(list(map(self._places.get, labels)), log_scores(x))
+        return by_label(scores, labels, class_scores.softmax(z))
 
     def predict_many(self, P: npt.ArrayLike, t: Time | None = None, *, labels: Sequence[ClassLabel]) -> FloatArray:
         return self.map().predict_many(P, labels=labels)
@@ -109,12 +124,14 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
 
     def _step(self, scores: dict[ClassLabel, float], y: ClassLabel, w: float) -> None:
         """One step on checked scores, y among them."""
-        for label in scores:
-            if label not in self._places:
-                self._places[label] = len(self._places)
-                self._newton.add_class()
-        places = [self._places[label] for label in scores]
-        self._newton.step(places, log_scores(list(scores.values())), list(scores).index(y), w)
+        places = list(map(self._places.get, scores))
+        if None in places:
+            for label in scores:
+                if label not in self._places:
+                    self._places[label] = len(self._places)
+                    self._newton.add_class()
+            places = [self._places[label] for label in scores]
+        self._newton.step(places, log_scores(list(scores.values())), places.index(self._places[y]), w)
 
     def _state(self) -> dict[str, Any]:
         return {"labels": list(self._places), "newton": list(self._newton.state())}

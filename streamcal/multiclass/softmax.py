@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import InputError, SolverError
+from streamcal.kernels.class_scores import softmax
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, check_class, in_order
@@ -23,14 +24,6 @@ from streamcal.statistics.vector_table import check_limit
 
 #: Distinct score vectors that are kept as they are: a solve for a few classes takes some ten milliseconds.
 LIMIT = 2_000
-
-
-def softmax(z: Sequence[float]) -> list[float]:
-    """exp z over its sum."""
-    top = max(z)
-    e = [math.exp(one - top) for one in z]
-    total = math.fsum(e)
-    return [one / total for one in e]
 
 
 def softmax_many(z: FloatArray) -> FloatArray:
@@ -50,7 +43,9 @@ class ScaledLogsMap(MulticlassMap):
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         pairs = [self.parameters.get(label, (self.slope, 0.0)) for label in labels]
-        return softmax([a * log + b for (a, b), log in zip(pairs, log_scores(scores), strict=True)])
+        z = [a * log + b for (a, b), log in zip(pairs, log_scores(scores), strict=True)]
+        found: list[float] = softmax(z)
+        return found
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         a, b = np.array([self.parameters.get(label, (self.slope, 0.0)) for label in labels]).T
@@ -73,7 +68,8 @@ class DirichletMap(MulticlassMap):
 
     def at(self, labels: list[ClassLabel], scores: list[float]) -> list[float]:
         z: list[float] = self._log_odds(labels, np.array([log_scores(scores)]))[0].tolist()
-        return softmax(z)
+        found: list[float] = softmax(z)
+        return found
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
         return softmax_many(self._log_odds(labels, log_scores_many(scores)))

@@ -96,13 +96,18 @@ class Strategy(ClassRouting):
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         """The score of the last label of a subproblem."""
 
+    def scores(self, labels: Sequence[ClassLabel], scores: Sequence[float]) -> Sequence[float]:
+        """The scores of the subproblems of these labels, in their order."""
+        given = dict(zip(labels, scores, strict=True))
+        return [self.score(key, given) for key in self.subproblems(labels)]
+
     @abstractmethod
     def score_many(self, key: Subproblem, scores: Mapping[ClassLabel, FloatArray]) -> FloatArray:
         """`score` for columns."""
 
     @abstractmethod
-    def votes(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, float]) -> list[float]:
-        """Numbers to which the probabilities of the labels are proportional."""
+    def votes(self, labels: Sequence[ClassLabel], predicted: Sequence[float]) -> Sequence[float]:
+        """Numbers to which the probabilities of the labels are proportional, from those of their subproblems."""
 
     @abstractmethod
     def votes_many(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, FloatArray]) -> FloatArray:
@@ -115,13 +120,23 @@ class OneAgainstRest(Strategy):
 
     size = 1
 
+    def __init__(self) -> None:
+        # The last labels and their subproblems, the same list as long as the labels are the same: observations mostly
+        # name the same labels. Replaced as a whole, since maps share a strategy between threads.
+        self._last: tuple[tuple[ClassLabel, ...], list[Subproblem]] = (), []
+
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
-        return [(label,) for label in labels]
+        named = tuple(labels)
+        known, found = self._last
+        if named != known:
+            found = [(label,) for label in named]
+            self._last = named, found
+        return found
 
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
         positive = [False] * len(labels)
         positive[came] = True
-        return [(label,) for label in labels], scores, positive
+        return self.subproblems(labels), scores, positive
 
     def rows(
         self, key: Subproblem, came: Mapping[ClassLabel, npt.NDArray[np.bool_]], size: int
@@ -142,11 +157,14 @@ class OneAgainstRest(Strategy):
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         return scores[key[0]]
 
+    def scores(self, labels: Sequence[ClassLabel], scores: Sequence[float]) -> Sequence[float]:
+        return scores
+
     def score_many(self, key: Subproblem, scores: Mapping[ClassLabel, FloatArray]) -> FloatArray:
         return scores[key[0]]
 
-    def votes(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, float]) -> list[float]:
-        return [predicted[(label,)] for label in labels]
+    def votes(self, labels: Sequence[ClassLabel], predicted: Sequence[float]) -> Sequence[float]:
+        return predicted
 
     def votes_many(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, FloatArray]) -> FloatArray:
         return np.column_stack([predicted[(label,)] for label in labels])
@@ -218,9 +236,9 @@ class OneAgainstOne(Strategy):
         total = other + own
         return np.divide(own, total, out=np.full_like(total, 0.5), where=total > 0.0)
 
-    def votes(self, labels: Sequence[ClassLabel], predicted: Mapping[Subproblem, float]) -> list[float]:
+    def votes(self, labels: Sequence[ClassLabel], predicted: Sequence[float]) -> Sequence[float]:
         wins: dict[ClassLabel, list[float]] = {label: [] for label in labels}
-        for (other, own), p in predicted.items():
+        for (other, own), p in zip(self.subproblems(labels), predicted, strict=True):
             wins[own].append(p)
             wins[other].append(1.0 - p)
         return [coupled(wins[label]) for label in labels]

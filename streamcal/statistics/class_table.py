@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import RetractionError
+from streamcal.kernels import class_scores
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Fields, ensure, listed, number, numbers, text, unread, whole
@@ -45,8 +46,8 @@ class ClassPoints(NamedTuple):
 
 def log_scores(scores: Sequence[float]) -> list[float]:
     """ln of the scores divided by their sum, at least LOG_FLOOR."""
-    total = math.fsum(scores)
-    return [max(math.log(score / total), LOG_FLOOR) if score > 0.0 else LOG_FLOOR for score in scores]
+    found: list[float] = class_scores.log_scores(list(scores), LOG_FLOOR)
+    return found
 
 
 def log_scores_many(scores: FloatArray) -> FloatArray:
@@ -153,7 +154,7 @@ class ClassTable(Statistic):
         if depths:
             self._round_to(min(depths))
         for x, theirs in list(other._rows.items()):
-            self._add(*self._kept(x, theirs, other.depth))
+            self._add(*self._kept(x, list(theirs), other.depth))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 

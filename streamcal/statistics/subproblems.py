@@ -25,7 +25,7 @@ RoutedColumn: TypeAlias = tuple[Key, slice | npt.NDArray[np.bool_], FloatArray, 
 
 
 class Routing(ABC):
-    """Maps an observation (x, y) to binary subproblems, with a score and a label in each. Stateless."""
+    """Maps an observation (x, y) to binary subproblems, with a score and a label in each: a pure function."""
 
     #: Whether every observation belongs to the same subproblems.
     constant: ClassVar[bool] = False

@@ -17,7 +17,15 @@ from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import TableBatch
 from streamcal.stream.columns import Columns, FieldReader, Observations
 from streamcal.stream.prequential import Prequential, added_columns
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import RecordError, label_text
+
+#: What stands in messages for the command line → what to give here.
+IN_PYTHON = {
+    "give --scale percent, --scale logit or --scale margin": "give a calibrator with a scale, such as Interval(lo, hi)",
+    "--positive VALUE": "positive=VALUE",
+    "(--positive)": "(positive)",
+    "--positive ": "positive=",
+}
 
 
 def calibrate(
@@ -28,6 +36,7 @@ def calibrate(
     calibrator: str | Calibrator = DEFAULT_METHOD,
     weight: str | None = None,
     time: str | None = None,
+    positive: Any = None,
 ) -> Any:
     """A table with the columns that `streamcal run` adds: each row is predicted first and learned afterwards.
 
@@ -41,6 +50,8 @@ def calibrate(
         It learns the rows; a name makes a new one.
     weight, time : str or None
         Columns of the weight and of the time.
+    positive : str or None
+        The label that is positive, where labels are other words than those.
 
     Returns
     -------
@@ -68,7 +79,9 @@ def calibrate(
     >>> calibrate(table, score="score", label="click", calibrator="identity").column_names
     ['id', 'score', 'click', 'calibrated']
     """
-    columns = Columns(score, label, time, weight)
+    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
+    if library_of(table) not in ("pandas", "polars") and not isinstance(table, pyarrow.Table):
+        table = pyarrow.table(table)  # once: it may be a stream
     evaluation = Prequential(calibrator)
     added = added_columns(evaluation.calibrator)
     names = _names(table)
@@ -81,19 +94,20 @@ def calibrate(
             raise InputError(f"the table has a column {name!r}, which would be added; rename it")
     fields = FieldReader(columns, "finite" if evaluation.raw is None else "probability")
     batches = _batches(table, columns.used())
-    observations = [_read(batch, fields) for batch in batches]
-    values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
+    try:
+        observations = [_read(batch, fields) for batch in batches]
+        values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
+    except RecordError as error:
+        for option, argument in IN_PYTHON.items():
+            error.allowed = error.allowed and error.allowed.replace(option, argument)
+        raise
     found = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, found.T, strict=True)))
 
 
 def _names(table: Any) -> list[str]:
     """The columns of a table."""
-    if hasattr(table, "column_names"):
-        return list(table.column_names)
-    if not hasattr(table, "columns"):
-        return list(pyarrow.table(table).column_names)
-    return list(table.columns)
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
 def _batches(table: Any, used: list[str]) -> list[TableBatch]:
@@ -102,7 +116,7 @@ def _batches(table: Any, used: list[str]) -> list[TableBatch]:
     if library == "pandas":
         some = pyarrow.Table.from_pandas(table[names], preserve_index=False)
     else:
-        some = pyarrow.table(table[names] if library == "polars" else table).select(names)
+        some = pyarrow.table(table[names]) if library == "polars" else table.select(names)
     batches, rows = [], 0
     for batch in some.combine_chunks().to_batches():
         batches.append(TableBatch(tuple(names), np.arange(rows + 1, rows + len(batch) + 1), batch))
@@ -145,7 +159,6 @@ def _with_columns(table: Any, added: dict[str, Any]) -> Any:
     if library == "polars":
         polars: Any = sys.modules["polars"]
         return table.with_columns(*(polars.Series(name, values) for name, values in added.items()))
-    whole = pyarrow.table(table)
     for name, values in added.items():
-        whole = whole.append_column(name, arrow.floats(values))
-    return whole
+        table = table.append_column(name, arrow.floats(values))
+    return table

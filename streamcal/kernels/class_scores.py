@@ -1,0 +1,98 @@
+# cython: language_level=3, wraparound=False, cdivision=True
+"""The scores of one observation of several classes: a dict of them checked and put in order, their logarithms, and
+numbers divided by their sum. Some ten numbers are too few for arrays."""
+
+import math
+
+import cython
+
+if not cython.compiled:
+    exp, log = math.exp, math.log
+else:
+    from cython.cimports.libc.math import exp, log
+
+fsum = math.fsum
+
+
+def plain_scores(scores: object):
+    """A copy of a dict of labels that are texts and scores that are floats in [0, 1], in the order of the labels.
+
+    None for anything else, which needs the full checks.
+    """
+    label: object
+    score: object
+    before: object = None
+    value: cython.double
+    zeros: cython.bint = False
+    sorted_already: cython.bint = True
+    if type(scores) is not dict or not scores:
+        return None
+    given: dict = scores
+    for label, score in given.items():
+        if type(label) is not str or type(score) is not float:
+            return None
+        value = score
+        if not 0.0 <= value <= 1.0:
+            return None
+        zeros = zeros or value == 0.0
+        sorted_already = sorted_already and (before is None or before < label)
+        before = label
+    if sorted_already and not zeros:
+        return given.copy()
+    return {label: given[label] + 0.0 for label in (given if sorted_already else sorted(given))}  # no zero below 0
+
+
+def by_label(scores: object, labels: list, p: list):
+    """A dict of the labels of `scores`, as they were given, and the values `p` of the same labels in order."""
+    i: cython.Py_ssize_t
+    label: object
+    found: dict = {}
+    for i, label in enumerate(scores):
+        if label is not labels[i] and label != labels[i]:
+            break
+        found[label] = p[i]
+    else:
+        return found
+    found = {labels[i]: p[i] for i in range(len(labels))}
+    return {label: found[label] for label in scores}
+
+
+def log_scores(scores: list, floor: cython.double):
+    """ln of the scores divided by their sum, at least `floor`, a list."""
+    i: cython.Py_ssize_t
+    value: cython.double
+    total: cython.double = fsum(scores)
+    found: list = [floor] * len(scores)
+    for i in range(len(scores)):
+        value = scores[i]
+        if value > 0.0:
+            value = value / total
+            if value > 0.0:
+                found[i] = max(log(value), floor)
+    return found
+
+
+def shares(values: list):
+    """Nonnegative numbers divided by their sum, a list; equal shares where all of them are 0."""
+    i: cython.Py_ssize_t
+    value: cython.double
+    total: cython.double = fsum(values)
+    if total <= 0.0:
+        return [1.0 / len(values)] * len(values)
+    found: list = [0.0] * len(values)
+    for i in range(len(values)):
+        value = values[i]
+        found[i] = value / total
+    return found
+
+
+def softmax(z: list):
+    """exp z over its sum, a list."""
+    i: cython.Py_ssize_t
+    value: cython.double
+    top: cython.double = max(z)
+    e: list = [0.0] * len(z)
+    for i in range(len(z)):
+        value = z[i]
+        e[i] = exp(value - top)
+    return shares(e)
