@@ -285,7 +285,7 @@ class Jumper(FixedShare):
 
     def state(self):
         """[V, R, weight learned] as plain data, for `load`."""
-        return [*FixedShare.state(self), self.weight]
+        return [*FixedShare.state(self), float(self.weight)]
 
     def load(self, shares, log_wealth, weight: cython.double):
         """Load an earlier `state`; `ValueError` if it is of another size."""
