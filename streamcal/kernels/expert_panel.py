@@ -13,13 +13,13 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import ForgettingRegression, clamped
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped
     from streamcal.kernels.logistic import sigmoid
 
     exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
 else:
     from cython.cimports.libc.math import exp, expm1, log, log1p
-    from cython.cimports.streamcal.kernels.implicit_regression import ForgettingRegression, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
     from cython.cimports.streamcal.kernels.logistic import sigmoid
 
 import numpy as np
@@ -110,6 +110,7 @@ class Panel:
     """
 
     regressions: list
+    _bank: RegressionBank  # of these
     _regression_places: cython.const[cython.Py_ssize_t][::1]
     _smoother_places: cython.const[cython.Py_ssize_t][::1]
     _curve_places: cython.const[cython.Py_ssize_t][::1]
@@ -151,6 +152,7 @@ class Panel:
         delay,
     ):
         self.regressions = list(regressions.values())
+        self._bank = RegressionBank(self.regressions)
         self._regression_places = np.array(list(regressions), dtype=np.intp)
         self._smoother_places = np.array(list(smoothers), dtype=np.intp)
         self._curve_places = np.array(curves, dtype=np.intp)
@@ -220,7 +222,6 @@ class Panel:
         `lower` and `upper` are the ends of the given interval, `protected` the given probability.
         """
         k: cython.Py_ssize_t
-        regression: ForgettingRegression
         ahead: cython.double = self._delay + 1.0
         anchor: cython.double
         negative: cython.double
@@ -229,9 +230,7 @@ class Panel:
         if out.shape[0] != self._places or not 0 <= knot < self._sums.shape[2]:
             raise ValueError(f"{out.shape[0]} forecasts, not {self._places}, or no knot {knot}")
         self._fill(score, self._means)
-        for k in range(self._regression_places.shape[0]):
-            regression = self.regressions[k]
-            out[self._regression_places[k]] = clamped(regression.predict(self._phi, ahead))
+        self._bank.predict(self._phi, ahead, self._regression_places, out)
         anchor = out[self._anchor]
         for k in range(self._smoother_places.shape[0]):
             negative = self._anchored * sigmoid(-anchor) + self._sums[k, 0, knot] / self._units[k]
@@ -246,13 +245,9 @@ class Panel:
     @cython.ccall
     def learn(self, x: cython.double, y: cython.double, w: cython.double):
         """Update all experts with the label y at the log-odds x, with weight w."""
-        k: cython.Py_ssize_t
-        regression: ForgettingRegression
         place: cython.Py_ssize_t
         self._fill(x, self._then if self._delay > 0 else self._means)
-        for k in range(self._regression_places.shape[0]):
-            regression = self.regressions[k]
-            regression.learn(self._phi, y, w)
+        self._bank.learn(self._phi, y, w)
         self._smooth(x, y, w)
         self._follow(self._means, y, w)
         if self._delay > 0:
