@@ -43,19 +43,6 @@ class Assessment:
     components, and under its rows, shape (rows,).
     """
 
-    y: cython.double
-    w: cython.double
-    place: cython.double
-    second: cython.double
-    features: cython.double[::1]
-    experts: cython.double[::1]
-    expert_rows: cython.double[::1]
-    stacked: cython.double[::1]
-    stacked_rows: cython.double[::1]
-    corrected: cython.double[::1]
-    corrected_rows: cython.double[::1]
-    _arrays: cython.double[::1]  # all of them
-
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
         arrays: cython.double[::1] = np.empty(2 * count + 7 + 3 * rows)
         start: cython.Py_ssize_t = count + 2
@@ -111,23 +98,6 @@ class Mixture:
     O(K · rows) for a forecast, O(K³) for an outcome (the step of the stack).
     """
 
-    _experts: FixedShare
-    _stack: ForgettingRegression
-    _stacked: FixedShare
-    _by_score: Correction
-    _by_forecast: Correction
-    _corrected: FixedShare
-    _unit: cython.double
-    # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
-    _first: cython.double[:, ::1]
-    _second: cython.double[:, ::1]
-    _third: cython.double[:, ::1]
-    _first_odds: cython.double[:, ::1]
-    _second_odds: cython.double[:, ::1]
-    _third_odds: cython.double[:, ::1]
-    _features: cython.double[:, ::1]
-    _knot: cython.Py_ssize_t
-
     def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
         self._experts = experts
         self._stack = stack
@@ -145,13 +115,7 @@ class Mixture:
         self._features = np.zeros((2, experts.size + 2))
         self._knot = 0
 
-    @cython.ccall
-    def show(
-        self,
-        left: cython.const[cython.double][::1],
-        right: cython.const[cython.double][::1],
-        knot: cython.Py_ssize_t,
-    ):
+    def show(self, left, right, knot):
         """Take the log-odds of the experts at a knot and at the next, each of shape (K,), for `at` and `assess`.
 
         `ValueError` if there are more or fewer. To be called again after `learn`.
@@ -162,9 +126,7 @@ class Mixture:
         self._fill(0, left)
         self._fill(1, right)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _fill(self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1]) -> cython.void:
+    def _fill(self, side, z):
         """Set the components of all mixtures, and the features of the stack, at a knot."""
         k: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
@@ -186,19 +148,14 @@ class Mixture:
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle))
         _odds(self._third[side], self._third_odds[side])
 
-    @cython.ccall
-    @cython.exceptval(check=False)
-    def at(self, share: cython.double) -> cython.double:
+    def at(self, share):
         """The log-odds of the third mixture at the fraction `share` between the two knots."""
         left: cython.double = self._corrected.mean_of(self._third_odds[0])
         if share == 0.0:
             return left
         return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
 
-    @cython.ccall
-    def assess(
-        self, share: cython.double, y: cython.double, w: cython.double, spent: Assessment | None = None
-    ) -> Assessment:
+    def assess(self, share, y, w, spent=None):
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
 
         The score is at the fraction `share` between the two knots. The loss at the score is the mean of the losses
@@ -224,8 +181,7 @@ class Mixture:
         self._corrected.assess(found.corrected, found.corrected_rows)
         return found
 
-    @cython.ccall
-    def learn(self, found: Assessment):
+    def learn(self, found):
         """Learn from an assessment; `ValueError` if it is one of another size."""
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
