@@ -19,10 +19,10 @@ cdef class RegressionBank:
     cdef double[:, ::1] _work  # numbers of the steps being made
 
     cdef double predict_one(self, Py_ssize_t group, Py_ssize_t lane, const double[::1] phi, double ahead) noexcept nogil
-    cdef void predict(
+    cpdef void predict(
         self, const double[::1] phi, double ahead, const Py_ssize_t[::1] places, double[::1] out
     ) noexcept nogil
-    cdef void learn(self, const double[::1] phi, double y, double w) noexcept nogil
+    cpdef void learn(self, const double[::1] phi, double y, double w) noexcept nogil
     cdef void _prepare(self, Py_ssize_t group, double w) noexcept nogil
 
 @cython.final

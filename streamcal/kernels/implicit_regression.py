@@ -167,20 +167,15 @@ def _move(
     lane: cython.Py_ssize_t
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    to: cython.Py_ssize_t
     for lane in range(lanes):
         for k in range(trends):
             theta[start + k * lanes + lane] += pace * theta[start + (d + k) * lanes + lane]
-        to = at + d * lanes + lane  # the columns of the velocities
         for k in range(trends):
-            for j in range(k, trends):
-                a[to + (d + k) * width + j * lanes] -= pace * a[to + j * width + k * lanes]
+            for j in range(d + trends):
+                a[at + j * width + (d + k) * lanes + lane] -= pace * a[at + j * width + k * lanes + lane]
         for k in range(trends):
-            for j in range(d):
-                a[to + j * width + k * lanes] -= pace * a[at + min(j, k) * width + max(j, k) * lanes + lane]
-        for k in range(trends):
-            for j in range(k, trends):
-                a[to + (d + k) * width + j * lanes] -= pace * a[to + k * width + j * lanes]
+            for j in range(d + trends):
+                a[at + (d + k) * width + j * lanes + lane] -= pace * a[at + k * width + j * lanes + lane]
 
 
 @cython.cfunc
@@ -211,9 +206,7 @@ def _take_four(
     q3: cython.double = l[r3 + y] * l[r3 + 1]
     for j in range(begin, size, 2):
         row[j] = row[j] - p0 * l[r0 + j] - p1 * l[r1 + j] - p2 * l[r2 + j] - p3 * l[r3 + j]
-        row[j + 1] = (
-            row[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
-        )
+        row[j + 1] = row[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
 
 
 @cython.cfunc
@@ -314,7 +307,7 @@ def _finish(
         theta[k + 1] += g[k + 1] * other_step
     for j in range(group[FEATURES]):
         one, two = h * f[start + j * lanes], other_h * f[start + j * lanes + lanes - 1]
-        for k in range(j * lanes - j * lanes % 2, width, 2):
+        for k in range(0, width, 2):
             a[row + k] += one * f[start + k]
             a[row + k + 1] += two * f[start + k + 1]
         row += width
@@ -325,9 +318,9 @@ def _finish(
 class RegressionBank:
     """Online logistic regressions with forgetting that take their steps together.
 
-    Two of one size are lanes of one group: their numbers alternate, so that one instruction computes both. Of the
-    symmetric A the entries (j, k) with k ≥ j are kept, at AT + j·WIDTH + k·LANES + lane of a group; entry k of a vector
-    is at START + k·LANES + lane. Rows of an odd number of entries end with a 0.
+    Two of one size are lanes of one group: their numbers alternate, so that one instruction computes both. Entry (j, k)
+    of A is at AT + j·WIDTH + k·LANES + lane of its group, and entry k of a vector at START + k·LANES + lane. Rows of an
+    odd number of entries end with a 0.
 
     Parameters
     ----------
@@ -371,17 +364,15 @@ class RegressionBank:
         vector, matrix, features = self._entries(group, lane)
         np.asarray(self._theta)[vector] = theta
         np.asarray(self._places)[vector[:features]] = places
-        upper = np.triu_indices(len(vector))
-        matrix = matrix[upper]
-        np.asarray(self._a)[matrix] = a[upper]
-        np.asarray(self._kept)[matrix] = kept[upper]
-        np.asarray(self._renewed)[matrix] = renewed[upper]
+        np.asarray(self._a)[matrix] = a
+        np.asarray(self._kept)[matrix] = kept
+        np.asarray(self._renewed)[matrix] = renewed
 
     def _entries(self, group, lane):
         """Where the entries of θ of a regression are, and those of A, shape (size, size); its number of features."""
         start, at, size, lanes, width, features, _, _ = np.asarray(self._groups)[group].tolist()
         k = np.arange(size)
-        matrix = at + np.minimum.outer(k, k) * width + np.maximum.outer(k, k) * lanes + lane
+        matrix = at + np.add.outer(k * width, k * lanes) + lane
         return start + k * lanes + lane, matrix, features
 
     def predict_one(self, group, lane, phi, ahead):

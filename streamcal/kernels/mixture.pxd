@@ -41,4 +41,8 @@ cdef class Mixture:
     cdef void _fill(self, Py_ssize_t side, const double[::1] z) noexcept
     cpdef double at(self, double share) noexcept
     cpdef Assessment assess(self, double share, double y, double w, Assessment spent=*)
+    cdef void _judge(self, Assessment found, double share, double y, double w) noexcept
+    cdef void _set_features(self, Py_ssize_t side) noexcept
+    cpdef list issue(self, double share)
+    cpdef Assessment assess_issued(self, said, Py_ssize_t knot, double share, double y, double w)
     cpdef learn(self, Assessment found)
