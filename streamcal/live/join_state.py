@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import OrderedDict, deque
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamcal.errors import InputError
@@ -28,6 +29,8 @@ class Learned(NamedTuple):
     waiting: int
     held: list[tuple[Any, ...]]
     aside: list[tuple[Any, ...]]
+    stride: int
+    next_stride: float | None
     counts: dict[str, int]
     curve: Any
     ages: list[tuple[float, int, int, Id]]
@@ -45,6 +48,8 @@ def state_of(join: LabelJoin) -> dict[str, Any]:
         "waiting": len(join._waiting),
         "held": [_row(one, join._outcomes.get(one.id)) for one in (*join._learned, *join._waiting)],
         "aside": [[id, *outcome] for id, outcome in join._aside.items()],
+        "stride": join._stride,
+        "next_stride": None if math.isinf(join._next_stride) else join._next_stride,
         "counts": dict(join._counts),
         "curve": None if join._curve is None else join._curve.state(),
         "ages": ages,
@@ -62,8 +67,8 @@ def _row(one: Issued, outcome: Outcome | None) -> list[Any]:
     return [*one[:-1], said, None if outcome is None else list(outcome)]
 
 
-def read(state: Any) -> Learned:
-    """The fields of what `state_of` wrote; `StateError` for anything else."""
+def read(state: Any, factor: float) -> Learned:
+    """The fields of what `state_of` wrote, scores being multiplied by `factor`; `StateError` for anything else."""
     time, version = number(), maybe(check_id)
     said = maybe(lambda value: array("d", numbers(None)(value)))
     outcome = maybe(row(flag, flag, time))
@@ -73,12 +78,14 @@ def read(state: Any) -> Learned:
     fields = {
         "clock": maybe(time),
         "number": whole(),
-        "versions": listed(row(version, VersionLearner.loaded)),
+        "versions": listed(row(version, lambda value: VersionLearner.loaded(value, factor))),
         "newest": version,
         "named": flag,
         "waiting": whole(),
         "held": listed(one),
         "aside": listed(row(check_id, flag, flag, time)),
+        "stride": whole(1, MOST),
+        "next_stride": maybe(time),
         "counts": lambda value: record(dict.fromkeys(value, whole(0, MOST)))(value),
         "curve": unread,
         "ages": listed(row(time, whole(), whole(1), check_id)),
@@ -105,6 +112,8 @@ def restore(join: LabelJoin, found: Learned) -> None:
     ensure(all(one.positive or one.negative for one in (*join._outcomes.values(), *join._aside.values())), "no label")
     ensure(found.counts.keys() == join._counts.keys(), "the counts are others")
     join._counts = dict(found.counts)
+    ensure(found.stride == 1 or found.next_stride is not None, "forecasts are thinned out since no time")
+    join._stride, join._next_stride = found.stride, -math.inf if found.next_stride is None else found.next_stride
     _require_order(join, held)
     ensure((found.curve is None) == (join._curve is None), "there is a curve of delays without an early window")
     if join._curve is not None:
@@ -114,10 +123,9 @@ def restore(join: LabelJoin, found: Learned) -> None:
 
 def _require_order(join: LabelJoin, held: list[Issued]) -> None:
     """`StateError` unless forecasts are in the order of issue, and those whose time has come were learned."""
-    numbers = [one.number for one in held]
-    ensure(all(a < b for a, b in zip(numbers, [*numbers[1:], join._number], strict=True)), "numbers do not rise")
-    clocks = [one.at for one in held]
-    ensure(all(a <= b for a, b in zip(clocks, [*clocks[1:], join._clock], strict=True)), "the clock goes back")
+    ensure(all(a.number < b.number and a.at <= b.at for a, b in pairwise(held)), "forecasts are not in their order")
+    if held:
+        ensure(held[-1].number < join._number and held[-1].at <= join._clock, "a forecast was issued in the future")
     due = join._clock - join._hold
     ensure(all(one.at <= due for one in join._learned), "a label was learned before its time")
     ensure(all(one.at > due for one in join._waiting), "a label was not learned at its time")

@@ -98,9 +98,10 @@ class LabelJoin:
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
         The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of a
-        mixture). When there are so many, those that are learned are forgotten first. When more than half of the room is
-        taken by those that wait, only a part of the new ones is held, evenly spread, and of others neither the label
-        nor its lack is learned.
+        mixture). When there are so many, those that were learned are forgotten first. When so many wait, every second
+        of them is given up, and of new ones only every second is held, then every fourth and so on until they find
+        room: evenly spread and whatever their outcomes, so that fewer labels are learned, and right ones. All are held
+        again when a quarter of the room is enough.
     max_unknown : int
         The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
     max_jump : float or timedelta, optional
@@ -169,7 +170,9 @@ class LabelJoin:
         if self.spans.early is not None and not self.spans.early < span:
             raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
         if self.spans.early is not None and calibrator.scale.domain != (0.0, 1.0):
-            raise InputError(f"early needs scores that are probabilities, and {calibrator!r} takes others; leave it out")
+            raise InputError(
+                f"early needs scores that are probabilities, and {calibrator!r} takes others; leave it out"
+            )
         self.max_held = join_state.check_count(max_held, "max_held", least=2)
         self.max_unknown = join_state.check_count(max_unknown, "max_unknown", least=0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
@@ -183,7 +186,8 @@ class LabelJoin:
         horizon, early, expected, late = self.spans
         self._hold = horizon if early is None else early
         self._keep = horizon + late
-        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator)}
+        factor = 1.0 if early is None else expected
+        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
         self._named = False  # whether an impression has named its version; the first one to do so is the first version
         self._newest: Id | None = None
         self._first, self._last = calibrator.scale.domain
@@ -194,6 +198,8 @@ class LabelJoin:
         self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
         self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
+        self._stride = 1  # one of so many is held
+        self._next_stride = -math.inf  # the clock from which on it may be smaller
         self._counts = dict.fromkeys(COUNTS, 0)
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
@@ -247,7 +253,7 @@ class LabelJoin:
         - `corrected`, `uncorrected`: positive outcomes after a negative was learned;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
-        - `unheld`: forecasts that were not remembered, and `forgotten`: remembered no longer, for lack of room;
+        - `unheld`: forecasts whose label is not learned, and `forgotten`: those not remembered after it was, for lack of room;
         - `backwards`: impressions older than the clock; `before_issue`: outcomes older than their impression, which
           count as immediate;
         - `refused`: labels that the calibrator refused, or whose version's calibration is no longer kept.
@@ -303,7 +309,7 @@ class LabelJoin:
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)  # type: ignore[operator]
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
-        weight = check_weight(w)
+        weight = 1.0 if w == 1.0 else check_weight(w)
         levels = None if not keys and (keys is None or isinstance(keys, Mapping)) else check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
@@ -324,16 +330,15 @@ class LabelJoin:
             self._clock = t
             self._settle()
         learner = self._versions.get(version) or self._begin(version)
-        curve = self._curve
-        if curve is None:
-            p, said = learner.forecast(score, t)
-        else:
-            p, said = learner.forecast(score * self.spans.early_share, t)
-            p = max(p, min(p * curve.inverse, HIGHEST))
+        p, said = learner.forecast(score, t)
+        if self._curve is not None:
+            p = max(p, min(p * self._curve.inverse, HIGHEST))
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
-        one = Issued(id, p if served is None else served, score, t, version, keys, w, self._clock, number, said)
+        p = p if served is None else served
+        # as `Issued(...)`, whose own constructor takes longer than all the rest
+        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number, said))
         if self._journal is not None:
             self._journal.append(events.issued(one))
         if self._room(number):
@@ -369,7 +374,10 @@ class LabelJoin:
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        id, positive, time = check_id(id), check_label(y) > 0.0, check_time(t)
+        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():  # type: ignore[arg-type]
+            id = check_id(id)
+        positive = y if y.__class__ is bool else check_label(y) > 0.0
+        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)  # type: ignore[operator]
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
         if self._journal is not None:
@@ -384,12 +392,14 @@ class LabelJoin:
             self._set_aside(id, positive, t)
             return False
         before = self._outcomes.get(id)
-        now = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
-        if before is not None:
+        if before is None:
+            now = tuple.__new__(Outcome, (positive, not positive, t))
+            if t < one.t:
+                self._counts["before_issue"] += 1
+        else:
+            now = before.and_then(positive, t)
             self._counts["repeated"] += 1
             self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
-        elif t < one.t:
-            self._counts["before_issue"] += 1
         self._outcomes[id] = now
         if positive:
             if self._curve is not None and (before is None or not before.positive):
@@ -451,13 +461,13 @@ class LabelJoin:
     def _learn(self, one: Issued) -> None:
         """Learn a label whose time has come."""
         outcome = self._outcomes.get(one.id)
-        y = outcome is not None and self._label(one, outcome)
+        y = outcome is not None and outcome.positive and self._label(one, outcome)
         counts, learner = self._counts, self._versions.get(one.version)
         if learner is None:
             counts["refused"] += 1
             return
         try:
-            learner.learn(self._as_learned(one), y)
+            learner.learn(one, y)
         except StreamcalError as error:
             counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
@@ -468,14 +478,10 @@ class LabelJoin:
         elif outcome is None:
             counts["timed_out"] += 1
 
-    def _as_learned(self, one: Issued) -> Issued:
-        """With `early`, the score as the calibrator sees it: the forecast of an early click."""
-        return one if self._curve is None else one._replace(score=one.score * self.spans.early_share)
-
     def _correct(self, one: Issued) -> None:
         """Turn a negative label that was learned into a positive one, where that is exact."""
         learner = self._versions.get(one.version)
-        corrected = learner is not None and learner.correct(self._as_learned(one))
+        corrected = learner is not None and learner.correct(one)
         self._counts["corrected" if corrected else "uncorrected"] += 1
 
     def _await_age(self, one: Issued, outcome: Outcome) -> None:
@@ -504,16 +510,35 @@ class LabelJoin:
 
     def _room(self, number: int) -> bool:
         """Whether a new forecast is held; makes room for it."""
-        if 2 * len(self._waiting) >= self.max_held:
-            free = self.max_held - len(self._waiting)
-            if (number * GOLDEN) % RANGE * self.max_held >= 2 * free * RANGE:
-                return False
+        if len(self._waiting) >= self.max_held:
+            self._thin()
+        elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
+            self._set_stride(self._stride // 2)
+        if self._stride > 1 and not self._chosen(number):
+            return False
         if len(self._index) >= self.max_held:
-            if not self._learned:
-                return False
             self._forget(self._learned.popleft())
             self._counts["forgotten"] += 1
         return True
+
+    def _chosen(self, number: int) -> bool:
+        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the period of the traffic."""
+        return number * GOLDEN % RANGE * self._stride < RANGE
+
+    def _set_stride(self, stride: int) -> None:
+        self._stride = stride
+        self._next_stride = self._clock + self._hold  # what waits then was held with this stride
+
+    def _thin(self) -> None:
+        """Give up every second forecast that waits, with no regard to its outcome."""
+        while len(self._waiting) >= self.max_held:
+            self._set_stride(2 * self._stride)
+            kept = deque(one for one in self._waiting if self._chosen(one.number))
+            for one in self._waiting:
+                if not self._chosen(one.number):
+                    self._forget(one)
+            self._counts["unheld"] += len(self._waiting) - len(kept)
+            self._waiting = kept
 
     def _forget(self, one: Issued) -> None:
         del self._index[one.id]
@@ -656,8 +681,9 @@ class LabelJoin:
         if state.get("class") != cls.__name__:
             raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
         try:
-            learned = join_state.read(state["learned"])
-            join = cls(learned.versions[-1][1].calibrator, **state["params"])
+            params = state["params"]
+            learned = join_state.read(state["learned"], 1.0 if params["early"] is None else params["early_share"])
+            join = cls(dict(learned.versions)[learned.newest].calibrator, **params)
             join_state.restore(join, learned)
         except DAMAGE as error:
             reason = error if isinstance(error, StateError) else repr(error)

@@ -39,6 +39,9 @@ class VersionLearner:
         That of the new version.
     before : list of float, optional
         The log-odds of the forecasts of the version before, at `KNOTS` scores.
+    factor : float
+        By this scores are multiplied first: the share of clicks that was expected to come early, where only such are
+        learned.
 
     Notes
     -----
@@ -46,15 +49,17 @@ class VersionLearner:
     every label in both cases. With late labels that holds for forecasts as issued.
     """
 
-    def __init__(self, calibrator: Calibrator, before: list[float] | None = None) -> None:
+    def __init__(self, calibrator: Calibrator, before: list[float] | None = None, factor: float = 1.0) -> None:
         self.calibrator = calibrator
         self.before = before
+        self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
         self._timed = bool(getattr(calibrator, "_timed", False))
         self._judged = type(calibrator)._issue is not Calibrator._issue
 
     def forecast(self, score: float, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
+        score *= self.factor
         p = self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
         said = self.calibrator._issue(self.calibrator.scale.coordinate(score)) if self._judged else None
         if self.before is None:
@@ -69,16 +74,16 @@ class VersionLearner:
         if self.before is not None and said is not None:
             self._reweigh(said[0], said[1], y, one.w)
             said = said[2:] if self._judged else None
-        calibrator = self.calibrator
+        calibrator, score = self.calibrator, one.score * self.factor
         if said is not None:
-            x, label, w, t, noted = calibrator._checked(one.score, y, one.w, one.t)
+            x, label, w, t, noted = calibrator._checked(score, y, one.w, one.t)
             if w > 0.0:
                 calibrator._learn_issued(x, label, w, t, said)
                 calibrator._note(noted)
         elif self._timed:
-            calibrator.learn_one(one.score, y, one.w, one.t)
+            calibrator.learn_one(score, y, one.w, one.t)
         else:
-            calibrator.learn_one(one.score, y, one.w)
+            calibrator.learn_one(score, y, one.w)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
         """One step of fixed share; `first` is what the map of the version before said."""
@@ -92,14 +97,14 @@ class VersionLearner:
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
         map of the version before stays as it is.
         """
-        calibrator = self.calibrator
+        calibrator, score = self.calibrator, one.score * self.factor
         if not (calibrator.unlearns and calibrator.merges):
             return False
         try:
-            calibrator.unlearn_one(one.score, False, one.w, one.t)
+            calibrator.unlearn_one(score, False, one.w, one.t)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
-        calibrator.learn_one(one.score, True, one.w, one.t)
+        calibrator.learn_one(score, True, one.w, one.t)
         return True
 
     def table(self) -> list[float] | None:
@@ -114,19 +119,20 @@ class VersionLearner:
 
     def successor(self) -> VersionLearner:
         """The calibration of a new version."""
-        return VersionLearner(self.calibrator.clone(), self.table())
+        return VersionLearner(self.calibrator.clone(), self.table(), self.factor)
 
     def state(self) -> dict[str, Any]:
         """Plain data for `loaded`."""
         return {"calibrator": self.calibrator._written(), "before": self.before, "weight": self.weight}
 
     @classmethod
-    def loaded(cls, state: Any) -> VersionLearner:
+    def loaded(cls, state: Any, factor: float = 1.0) -> VersionLearner:
         """What `state` wrote; `StateError` for anything else."""
         logs: Reader = numbers(KNOTS, least=-LOGIT_LIMIT, most=LOGIT_LIMIT)
         fields = {"calibrator": unread, "before": maybe(logs), "weight": number(0.0, 1.0)}
         read = record(fields)(state)
-        learner = cls(calibrator_of(read["calibrator"]), None if read["before"] is None else read["before"].tolist())
+        before = None if read["before"] is None else read["before"].tolist()
+        learner = cls(calibrator_of(read["calibrator"]), before, factor)
         ensure(learner.before is None or learner.calibrator.scale.domain == (0.0, 1.0), "a map has no place for scores")
         learner.weight = read["weight"]
         return learner
