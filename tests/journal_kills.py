@@ -4,8 +4,8 @@
 
 A child goes on with a fixed stream of events from where its journal ends, acknowledges groups of random size, makes
 snapshots now and then, and writes the number of acknowledged events to a pipe. After a random time it is killed by
-SIGKILL. The journal then has to hold at least the events that were acknowledged, each of them once, and the join that is
-resumed from it has to be in the state of one that was never interrupted, to the last bit.
+SIGKILL. The journal then has to hold at least the events that were acknowledged, each of them once, and the join that
+is resumed from it has to be in the state of one that was never interrupted, to the last bit.
 """
 
 from __future__ import annotations

@@ -288,9 +288,11 @@ def test_events_that_are_not_acknowledged_are_bounded(path, monkeypatch):
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), 10.0, journal=journal)
         number = 0
+        while journal._bytes <= 100:
+            join.issue(number, 0.5, float(number))
+            number += 1
         with pytest.raises(StateError, match="not acknowledged"):
-            for number in range(100):
-                join.issue(number, 0.5, float(number))
+            join.issue(number, 0.5, float(number))
         assert join.tally()["issued"] == number  # the one that was refused has changed nothing
         assert join.clock == number - 1
         join.acknowledge()
@@ -380,8 +382,9 @@ def test_an_event_takes_few_bytes():
 def kills(number, tmp_path):
     """In a process of its own, which forks without the threads of pytest."""
     here = Path(__file__).parent
-    code = f"import sys; sys.path[:0] = [{str(here)!r}]; import journal_kills; print(journal_kills.run({number}, {str(tmp_path)!r}))"
-    search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1]), "STREAMCAL_COMPILE": "0"}
+    code = f"import journal_kills; print(journal_kills.run({number}, {str(tmp_path)!r}))"
+    search = os.pathsep.join((str(here), str(Path(streamcal.__file__).parents[1])))
+    search = {**os.environ, "PYTHONPATH": search, "STREAMCAL_COMPILE": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=search, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0

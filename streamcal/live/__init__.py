@@ -1,8 +1,8 @@
 """What stands between a deployed model and its users.
 
-`LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk, `CalibrationMonitor` says
-when forecasts go wrong; `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training data of a
-model differ from its traffic.
+`LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk, `CalibrationMonitor`
+says when forecasts go wrong; `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training
+data of a model differ from its traffic.
 """
 
 from typing import TYPE_CHECKING

@@ -50,7 +50,7 @@ def undo_downsampling(p: npt.ArrayLike, rate: float) -> Any:
 
 
 def importance_weight(y: Label, rate: float) -> float:
-    """The weight w of an observation by which a sample of negatives counts as all of them: 1, or 1/`rate` for a negative.
+    """The weight of an observation by which a sample of negatives counts as all of them: 1, or 1/`rate` of a negative.
 
     For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`.
 
@@ -92,8 +92,8 @@ def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> Any:
 
     References
     ----------
-    M. Saerens, P. Latinne and C. Decaestecker, Adjusting the outputs of a classifier to new a priori probabilities, Neural
-    Computation 14, 2002, equation 2.4.
+    M. Saerens, P. Latinne and C. Decaestecker, Adjusting the outputs of a classifier to new a priori probabilities,
+    Neural Computation 14, 2002, equation 2.4.
 
     Examples
     --------
@@ -116,7 +116,8 @@ def _share(value: Any, name: str) -> float:
 
 def _probabilities(p: npt.ArrayLike) -> FloatArray:
     """One or more probabilities as an array of shape (n,)."""
-    array = check_scores(p if np.ndim(p) else [p])  # type: ignore[list-item]
+    given: Any = p if np.ndim(p) else [p]
+    array = check_scores(given)
     outside = (array < 0.0) | (array > 1.0)
     if outside.any():
         raise InputError(f"{array[np.argmax(outside)].item()!r} is no probability; give numbers from 0 to 1")

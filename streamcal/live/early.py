@@ -29,8 +29,8 @@ class DelayCurve:
         S = Πₖ (1 − Dₖ/Nₖ),
 
     Nₖ being the number of clicks with a delay up to eₖ and Dₖ those of them in the cell, of impressions older than eₖ.
-    It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have its
-    age. Sums fade with the clicks that are added.
+    It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have
+    its age. Sums fade with the clicks that are added.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ def check_id(value: Any, what: str = "id") -> Id:
     """A text of 1 to 256 characters, or an integer of 64 bits; `InputError` otherwise."""
     if value.__class__ is str:
         if 0 < len(value) <= LONGEST_ID and value.isprintable():
-            return value  # type: ignore[no-any-return]
+            return value
     elif isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID <= value <= LARGEST_ID:
         return int(value)
     shown = repr(value)
@@ -111,7 +111,7 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:
-    """A span of time in seconds; `InputError` unless it is a `timedelta` or a finite number above 0, or 0 if allowed."""
+    """A span of time in seconds; `InputError` unless it is a `timedelta` or a number above 0, or 0 if allowed."""
     value = span.total_seconds() if isinstance(span, timedelta) else span
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not (0.0 < value < LONGEST_SPAN or (or_zero and value == 0.0)):

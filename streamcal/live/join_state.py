@@ -139,7 +139,7 @@ def _load_ages(join: LabelJoin, ages: list[tuple[float, int, int, Id]]) -> None:
         one = join._index.get(id)
         ensure(one is not None and one.number == number_ and id in join._outcomes, "a click has no impression")
         ensure(cell < len(edges) and one is not None and when == one.at + edges[cell], "a click is in no cell")
-    join._ages = [tuple(one) for one in ages]  # sorted, and so a heap
+    join._ages = sorted(ages, key=lambda one: one[:3])  # and so a heap
 
 
 def check_share(share: Any) -> float:

@@ -57,8 +57,8 @@ class Journal:
     database as long as it is open, so that there is no second writer, nor a reader; the operating system releases it
     when the process ends, however it ends. Whoever forks opens journals afterwards.
 
-    Cost: an fsync for each `acknowledge`, and some microseconds an event. On the disk an event has its own size, 4 bytes
-    and its part of a row. `append`, `acknowledge` and `snapshot` may be called by any thread.
+    Cost: an fsync for each `acknowledge`, and a microsecond or two an event. On the disk an event has its own size, 4
+    bytes and its part of a row. `append`, `acknowledge` and `snapshot` may be called by any thread.
 
     Examples
     --------

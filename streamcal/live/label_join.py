@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
@@ -97,8 +97,8 @@ class LabelJoin:
     early_share : float
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     max_held : int
-        The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of a
-        mixture). When there are so many, those that were learned are forgotten first. When so many wait, every second
+        The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of
+        a mixture). When there are so many, those that were learned are forgotten first. When so many wait, every second
         of them is given up, and of new ones only every second is held, then every fourth and so on until they find
         room: evenly spread and whatever their outcomes, so that fewer labels are learned, and right ones. All are held
         again when a quarter of the room is enough.
@@ -116,8 +116,8 @@ class LabelJoin:
 
     Notes
     -----
-    Times are numbers in seconds, or dates. An impression with an earlier time than the one before keeps its place in the
-    order and its time for the delay of its click; it is held as long as if it had been issued at the clock.
+    Times are numbers in seconds, or dates. An impression with an earlier time than the one before keeps its place in
+    the order and its time for the delay of its click; it is held as long as if it had been issued at the clock.
 
     A new `version` of the model gets a clone of the calibrator, which is mixed with the map of the version before
     (`streamcal.live.versions.VersionLearner`). The calibration of the last eight versions is kept.
@@ -170,9 +170,7 @@ class LabelJoin:
         if self.spans.early is not None and not self.spans.early < span:
             raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
         if self.spans.early is not None and calibrator.scale.domain != (0.0, 1.0):
-            raise InputError(
-                f"early needs scores that are probabilities, and {calibrator!r} takes others; leave it out"
-            )
+            raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
         self.max_held = join_state.check_count(max_held, "max_held", least=2)
         self.max_unknown = join_state.check_count(max_unknown, "max_unknown", least=0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
@@ -248,12 +246,13 @@ class LabelJoin:
         """Counts of events, none of which is an error.
 
         - `issued`, `learned`: forecasts, and labels learned; of these `positives`, and `timed_out` without an outcome;
-        - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative outcome, of
+        - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
           which the positive one counts;
         - `corrected`, `uncorrected`: positive outcomes after a negative was learned;
         - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
           `overflowed`, given up for lack of room;
-        - `unheld`: forecasts whose label is not learned, and `forgotten`: those not remembered after it was, for lack of room;
+        - for lack of room, `unheld`: forecasts whose label is not learned, and `forgotten`: those that were not
+          remembered after it was learned;
         - `backwards`: impressions older than the clock; `before_issue`: outcomes older than their impression, which
           count as immediate;
         - `refused`: labels that the calibrator refused, or whose version's calibration is no longer kept.
@@ -302,11 +301,11 @@ class LabelJoin:
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():  # type: ignore[arg-type]
+        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
             id = check_id(id)
         if score.__class__ is not float or not self._first <= score <= self._last:
             score = self._check_score(score)
-        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)  # type: ignore[operator]
+        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
         weight = 1.0 if w == 1.0 else check_weight(w)
@@ -374,10 +373,10 @@ class LabelJoin:
         StateError
             If the journal cannot take more events. Nothing is changed then.
         """
-        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():  # type: ignore[arg-type]
+        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
-        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)  # type: ignore[operator]
+        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
         if self._journal is not None:
@@ -522,7 +521,7 @@ class LabelJoin:
         return True
 
     def _chosen(self, number: int) -> bool:
-        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the period of the traffic."""
+        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the traffic's period."""
         return number * GOLDEN % RANGE * self._stride < RANGE
 
     def _set_stride(self, stride: int) -> None:
@@ -633,7 +632,7 @@ class LabelJoin:
             saved = type(self).from_state(state)
             if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
                 raise StateError(
-                    f"{journal.path} is the journal of another join, {saved!r}; give the same parameters, or another path"
+                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
                 )
             limits = self.max_held, self.max_unknown, self.max_jump
             self.__dict__ = saved.__dict__
@@ -647,7 +646,12 @@ class LabelJoin:
     def _replay(self, event: bytes) -> None:
         """Take an event of the journal again."""
         kind, *given = events.read(event)
-        {events.ISSUE: self._issue, events.RESOLVE: self._resolve, events.ADVANCE: self._advance}[kind](*given)
+        take: dict[int, Callable[..., object]] = {
+            events.ISSUE: self._issue,
+            events.RESOLVE: self._resolve,
+            events.ADVANCE: self._advance,
+        }
+        take[kind](*given)
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters, what waits and what was learned, as plain, versioned data that `json` can write, with a checksum.
