@@ -1,8 +1,8 @@
 """What stands between a deployed model and its users.
 
-`LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk, `CalibrationMonitor`
-says when forecasts go wrong; `undo_downsampling`, `importance_weight` and `shift_prior` correct for how the training
-data of a model differ from its traffic.
+`LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk; `CalibrationMonitor`
+says when forecasts go wrong, `Shadow` which of several calibrators is better; `undo_downsampling`, `importance_weight`
+and `shift_prior` correct for how the training data of a model differ from its traffic.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.journal import Journal
     from streamcal.live.label_join import LabelJoin
     from streamcal.live.monitor import CalibrationMonitor
+    from streamcal.live.shadow import Shadow
 else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = attributes(
         globals(),
@@ -26,6 +27,7 @@ else:  # the same names, each imported when it is first used
             "importance_weight": "streamcal.live.corrections.importance_weight",
             "shift_prior": "streamcal.live.corrections.shift_prior",
             "undo_downsampling": "streamcal.live.corrections.undo_downsampling",
+            "Shadow": "streamcal.live.shadow.Shadow",
         },
     )
 
@@ -34,6 +36,7 @@ __all__ = [
     "Issued",
     "Journal",
     "LabelJoin",
+    "Shadow",
     "importance_weight",
     "shift_prior",
     "undo_downsampling",
