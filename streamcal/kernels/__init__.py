@@ -28,6 +28,7 @@ USES = {
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
+    "segment_chain": ("implicit_regression", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")

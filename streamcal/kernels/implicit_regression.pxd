@@ -1,6 +1,7 @@
 cimport cython
 
 cpdef double clamped(double z) noexcept
+cpdef double implicit(double z, double c, double y) noexcept
 
 @cython.final
 cdef class ForgettingRegression:

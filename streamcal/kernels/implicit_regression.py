@@ -48,9 +48,7 @@ def clamped(z):
     return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _implicit(z: cython.double, c: cython.double, y: cython.double) -> cython.double:
+def implicit(z, c, y):
     """The m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
     m: cython.double = z
     p: cython.double = sigmoid(z)
@@ -258,7 +256,7 @@ class ForgettingRegression:
             v += self._f[k] * self._g[k]
         if v <= 0.0:  # only if every feature is 0
             return
-        m = _implicit(z, v * w, y)
+        m = implicit(z, v * w, y)
         for k in range(self.size):
             self._theta[k] += self._g[k] * ((m - z) / v)
         _curve(self._a, self._f, w * _variance(m))
@@ -356,7 +354,7 @@ class Correction:
             self._curvature[k] -= self._forget * self._kernel(k, x) * (self._curvature[k] - self._firm)
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
-        m = _implicit(z, v * w, y)
+        m = implicit(z, v * w, y)
         h = w * _variance(m)
         step = (m - z) / v
         for k in range(first, last + 1):
