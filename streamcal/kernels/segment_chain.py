@@ -6,7 +6,7 @@ Symbols, z being the log-odds that reach a field and k the level that it has:
     m[a], v[a]               mean and variance of what member a adds to z
     H[k, a], E[k, a]         sums of natural parameters: m = E/(H + 1/τ²), v = 1/(H + 1/τ²)
     τ²                       the variance of the levels of a field: (k₀τ₀ + S)/(k₀ + K), K being the number of levels,
-                             C[k] = m² + v at the last step of level k, and S = Σ C[k]
+                             C[k] = min(m², 16) + v at the last step of level k, and S = Σ C[k]
     A, B                     offset and slope of the last member, which adds A + B·x, x being z within ±16; its sums are
                              those of a Gaussian in two dimensions, with prior variances 1 and ¼
     W[j, a]                  the weight of member a in field j, under fixed share
@@ -63,6 +63,9 @@ FIRST_VARIANCE = cython.declare(cython.double, 0.02)
 """τ₀, in log-odds squared: levels differ by .14."""
 STEEP = cython.declare(cython.double, 4.0)
 """The prior precision of the slope; that of the offset beside it is 1."""
+FURTHEST = cython.declare(cython.double, 4.0)
+"""A mean further from 0 counts as this in τ², and a retraction moves none further: where many are taken back in another
+order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a level that is not held."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
@@ -443,7 +446,7 @@ class SegmentChain:
         for a in range(2):
             variance = 1.0 / (self._values[k, 1 + 2 * a] + self._precision[j, a])
             term = self._values[k, 2 + 2 * a] * variance
-            term = term * term + variance
+            term = min(term * term, FURTHEST * FURTHEST) + variance
             self._sums[j, a] += term - self._values[k, _TERMS + a]
             self._values[k, _TERMS + a] = term
 
@@ -479,7 +482,7 @@ class SegmentChain:
         mean: cython.double
         h: cython.double
         total: cython.double
-        limit: cython.double  # on |E|: what is taken at other means than it was added must not leave a mean far away
+        limit: cython.double  # on |E|
         self._values[k, _WEIGHT] -= w
         if self._values[k, _WEIGHT] <= 1e-9 * w:  # rounding of sums of fractions
             self._drop(j, k)
@@ -491,7 +494,7 @@ class SegmentChain:
             mean = self._values[k, 2 + 2 * a] / precision
             h = min(w * _curvature(z + mean), self._values[k, 1 + 2 * a])
             total = self._values[k, 2 + 2 * a] - w * _residual(y, z + mean) - h * mean
-            limit = 2.0 * _LIMIT * (precision - h)
+            limit = max(abs(mean), FURTHEST) * (precision - h)
             self._values[k, 1 + 2 * a] -= h
             self._values[k, 2 + 2 * a] = max(-limit, min(limit, total))
         self._weigh_level(j, k)
@@ -511,6 +514,11 @@ class SegmentChain:
         self._values[k, 10] = max(-bound, min(bound, self._values[k, 10] - h * x))
         self._values[k, 12] -= step
         self._values[k, 13] -= step * x
+        after: cython.double = abs(self._line(k, x))
+        limit: cython.double = max(abs(mean), FURTHEST)
+        if after > limit:
+            self._values[k, 12] *= limit / after
+            self._values[k, 13] *= limit / after
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
@@ -639,9 +647,20 @@ class SegmentChain:
                 self._find(j, level)
                 self._absorb(j, other, other._slots[j][level])
             self._weigh_levels(j)
-            product = np.asarray(self._weights[j]) * np.asarray(other._weights[j]) / np.asarray(self._prior)
-            self._weights[j, :] = product / product.sum()
+            self._pool(j, other)
         self.evicted += other.evicted
+
+    @cython.cfunc
+    def _pool(self, j: cython.Py_ssize_t, of: object):
+        """Multiply the weights of the members of a field by those of another chain, relative to the prior."""
+        other: SegmentChain = of
+        a: cython.Py_ssize_t
+        total: cython.double = 0.0
+        for a in range(_MEMBERS):
+            self._weights[j, a] *= other._weights[j, a] / self._prior[a]
+            total += self._weights[j, a]
+        for a in range(_MEMBERS):
+            self._weights[j, a] /= total
 
     @cython.cfunc
     def _absorb(self, j: cython.Py_ssize_t, of: object, theirs: cython.Py_ssize_t):

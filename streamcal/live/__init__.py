@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from streamcal.lazy import attributes
+from streamcal.lazy import Methods, attributes
+
+#: Those that learn from keys beside scores, by name: what `streamcal.load` finds.
+METHODS: Methods[type] = Methods({"segmented": "streamcal.live.segmented.Segmented"})
 
 if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.monitor import CalibrationMonitor
@@ -12,11 +15,12 @@ else:  # the same names, each imported when it is first used
         globals(),
         {
             "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
-            "Segmented": "streamcal.live.segmented.Segmented",
+            **METHODS.by_class,
         },
     )
 
 __all__ = [
+    "METHODS",
     "CalibrationMonitor",
     "Segmented",
 ]

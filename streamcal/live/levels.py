@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -127,7 +127,13 @@ def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
 
 
 def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any]]:
-    """The levels of each field, from columns of its names; a field whose names are not all there has none."""
+    """The levels of each field, from columns of its names (a mapping or a DataFrame).
+
+    A field whose names are not all there has none.
+    """
+    if not (isinstance(keys, Mapping) or hasattr(keys, "columns")):
+        raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
+    keys = keys if isinstance(keys, Mapping) else {name: keys[name] for name in keys.columns}
     names = dict.fromkeys(name for field in fields for name in parts_of(field))
     given = {name: column_of(name, keys[name], length) for name in names if name in keys}
     nothing: list[Any] = [None] * length

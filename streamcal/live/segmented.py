@@ -88,7 +88,8 @@ class Segmented(Learner):
     Weights above 10⁶ count in the corrections as that, and the guarantee holds up to weight 1. `merge` adds the sums of
     each level, and multiplies the weights of members, relative to their prior, as independent evidence. `unlearn_one`
     subtracts from the sums what the observation adds to them at the present means: exact, up to τ² and the cap, for the
-    last observation of a level, and of second order in the distance of the means for others. The weights of members
+    last observation of a level, and of second order in the distance of the means for others. It is for labels that are
+    corrected, one in many: errors of retractions add up, and no window should be made of them. The weights of members
     are not taken back.
 
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, some 6 µs in
@@ -235,7 +236,7 @@ class Segmented(Learner):
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         found = np.empty(len(p))
-        self._chain.predict_many(p, self._columns(keys, len(p)), found)
+        self._chain.predict_many(p, columns_of(self.by, keys, len(p)), found)
         return like(scores, found)
 
     def learn_many(
@@ -301,7 +302,7 @@ class Segmented(Learner):
     ) -> tuple[Any, FloatArray, FloatArray]:
         """Scores with their levels by field, labels and weights; or an `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
-        return (s, self._columns(keys, len(s))), labels, weights
+        return (s, columns_of(self.by, keys, len(s))), labels, weights
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
@@ -315,14 +316,9 @@ class Segmented(Learner):
     def _levels(self, keys: Any) -> list[Any]:
         """The level of each field, None where it is missing; `InputError` for what is no level."""
         if not isinstance(keys, Mapping):
-            raise InputError(f"keys {keys!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
+            shown = str(keys)[:60]
+            raise InputError(f"keys {shown!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
         return [level_in(field, keys) for field in self.by]
-
-    def _columns(self, keys: Any, length: int) -> list[list[Any]]:
-        """The levels of each field, from columns."""
-        if not isinstance(keys, Mapping):
-            raise InputError(f"keys {keys!r} are no mapping; give fields and columns of levels")
-        return columns_of(self.by, keys, length)
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
@@ -433,11 +429,11 @@ class Segmented(Learner):
         (0.0, 0.5, 0.0)
         """
         place = self._place(field)
-        parts, given = parts_of(self.by[place]), level if isinstance(field, tuple) else (level,)
+        parts, given = parts_of(self.by[place]), level if isinstance(self.by[place], tuple) else (level,)
         if not isinstance(given, tuple) or len(given) != len(parts):
             raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
         checked = [level_of(part, one) for part, one in zip(parts, given, strict=True)]
-        found = whole_level(checked) if isinstance(field, tuple) else checked[0]
+        found = whole_level(checked) if isinstance(self.by[place], tuple) else checked[0]
         if found is None:
             raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
         mean, variance, n = self._chain.effect(place, found)
