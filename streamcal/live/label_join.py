@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
-from streamcal.learners.learner import DAMAGE
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
@@ -20,7 +19,7 @@ from streamcal.live.journal import Journal
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.states import require_whole, signed
+from streamcal.saved import Saved
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ class Spans(NamedTuple):
     late: float
 
 
-class LabelJoin:
+class LabelJoin(Saved):
     """Joins forecasts with the labels that come minutes or hours later, and lets a calibrator learn them.
 
     `issue` gives the calibrated probability of an impression and remembers it under its id, `resolve` tells what came
@@ -653,49 +652,20 @@ class LabelJoin:
         }
         take[kind](*given)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters, what waits and what was learned, as plain, versioned data that `json` can write, with a checksum.
+    def _plain_params(self) -> dict[str, Any]:
+        """The journal is no part of a state."""
+        limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
+        return {**self.spans._asdict(), **limits}
 
-        The journal is no part of it.
-        """
-        params = {**self.spans._asdict(), "max_held": self.max_held, "max_unknown": self.max_unknown}
-        params["max_jump"] = self.max_jump
-        return signed({"class": type(self).__name__, "params": params, "learned": join_state.state_of(self)})
+    def _state(self) -> dict[str, Any]:
+        return join_state.state_of(self)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The join whose `state_dict` is given; it goes on as that one would have.
-
-        Raises
-        ------
-        StateError
-            If the state was damaged or changed, or is one of another class or version.
-
-        Examples
-        --------
-        >>> from streamcal import OnlinePlatt
-        >>> join = LabelJoin(OnlinePlatt(), horizon=60.0)
-        >>> issued = join.issue("a", 0.1, 5.0)
-        >>> LabelJoin.from_state(join.state_dict()).resolve("a", True, 7.0)
-        True
-        """
-        if not isinstance(state, dict) or "streamcal" not in state:
-            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
-        require_whole(state)
-        if state.get("class") != cls.__name__:
-            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
-        try:
-            params = state["params"]
-            learned = join_state.read(state["learned"], 1.0 if params["early"] is None else params["early_share"])
-            join = cls(dict(learned.versions)[learned.newest].calibrator, **params)
-            join_state.restore(join, learned)
-        except DAMAGE as error:
-            reason = error if isinstance(error, StateError) else repr(error)
-            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
+    def _of_state(cls, params: Any, learned: Any) -> Self:
+        read = join_state.read(learned, 1.0 if params["early"] is None else params["early_share"])
+        join = cls(dict(read.versions)[read.newest].calibrator, **params)
+        join_state.restore(join, read)
         return join
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_state, (self.state_dict(),)
 
     def __repr__(self) -> str:
         horizon, early, _, late = self.spans
