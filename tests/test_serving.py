@@ -288,17 +288,29 @@ def test_settings_are_checked():
 
 
 def test_the_map_is_that_of_the_calibrator(tmp_path):
-    service = service_of(tmp_path / "events.journal", map_every=0.001)
+    service = service_of(tmp_path / "events.journal", map_every=0.001)  # so that it is made anew
     with client_of(service) as client:
         before = client.get("/v1/map").json()
-        assert before["learned"] == 0
+        assert (before["learned"], before["version"], before["exact"]) == (0, None, True)
         for k in range(200):
             issue(client, k, t=float(k))
-        client.portal.call(service._draw_map)
         shown = client.get("/v1/map").json()
         assert shown["learned"] == service.join.tally()["learned"] == 100
         told = service.join.calibrator.predict_one(0.25)
         assert load_map(json.dumps(shown["map"]))(0.25) == pytest.approx(told, rel=1e-12)  # rounding of the logarithm
+
+
+def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():
+    service = service_of(map_every=1e6)
+    with client_of(service) as client:
+        first = client.get("/v1/map").json()
+        for k in range(200):
+            issue(client, k, t=float(k))
+        issue(client, "new", t=200.0, version="v1")
+        issue(client, "newer", t=200.0, version="v2")
+        assert client.get("/v1/map").json() == first
+        assert not service.join.served_by_map
+        assert service.join.newest == "v2"
 
 
 def test_measures_and_segments():

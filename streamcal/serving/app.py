@@ -198,9 +198,10 @@ def readiness(service: Service) -> Response:
 
 def map_page(service: Service) -> Endpoint:
     async def endpoint(_: Request) -> Response:
-        if not service.map:
+        content = await service.map()
+        if not content:
             raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
-        return Response(service.map, media_type="application/json")
+        return Response(content, media_type="application/json")
 
     return endpoint
 

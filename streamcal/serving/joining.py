@@ -38,6 +38,16 @@ class ServedJoin(LabelJoin):
         """Seconds since the oldest forecast was issued whose label is to be learned; 0 if there is none."""
         return self._clock - self._waiting[0].at if self._waiting else 0.0
 
+    @property
+    def newest(self) -> Id | None:
+        """The version of the model that came last."""
+        return self._newest
+
+    @property
+    def served_by_map(self) -> bool:
+        """Whether forecasts of the newest version are the map of its calibrator and nothing else."""
+        return self.spans.early is None and self._versions[self._newest].before is None
+
     def _settle(self) -> None:
         if self.on_label is not None:
             past = self._clock - self.spans.horizon

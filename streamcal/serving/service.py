@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamcal.errors import InputError, StateError, StreamcalError
 from streamcal.live.issued import Id, Issued
 from streamcal.live.journal import Journal
 from streamcal.live.segmented import Segmented
+from streamcal.maps.base import ScaledMap
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import Quality, Sums
@@ -25,6 +27,14 @@ logger = logging.getLogger(__name__)
 TICK = 1.0
 #: Seconds after which a client may try again while the disk is full.
 RETRY_AFTER = 1
+
+
+class Drawn(NamedTuple):
+    """A map as it is shown, the labels learned when it was made, and the time."""
+
+    content: bytes
+    learned: int
+    at: float
 
 
 class Service:
@@ -44,12 +54,12 @@ class Service:
         self.join, self.settings = join, settings
         self.quality = Quality(settings.run_length, settings.metric_segments)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
-        self.map: bytes | None = None  #: the calibration map as JSON
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
         self._durable = journal is not None
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
-        self._map_of: tuple[int, float] = (-1, 0.0)  # the labels learned when it was made, and the time
+        self._map = Drawn(b"", -1, -math.inf)
+        self._drawing = asyncio.Lock()
         self._ticking: asyncio.Task[None] | None = None
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -128,13 +138,27 @@ class Service:
                 found["effect"] = {"mean": mean, "sd": deviation, "n": n}
         return found
 
+    async def map(self) -> bytes:
+        """The calibration map as JSON, empty where it cannot be written; made by a thread, for all that ask meanwhile.
+
+        `exact` is whether forecasts are this function of the score: not with an early window, whose share divides
+        them, nor while a new version of the model still leans on the map of the one before.
+        """
+        async with self._drawing:
+            learned, now = self.join.tally()["learned"], time.monotonic()
+            if learned != self._map.learned and now - self._map.at > self.settings.map_every:
+                head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
+                content = await asyncio.to_thread(_written, self.join.calibrator.map())
+                text = f'{json.dumps(head)[:-1]}, "map": {content}}}' if content else ""
+                self._map = Drawn(text.encode(), learned, now)
+            return self._map.content
+
     # -- beside the requests ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Take requests from now on."""
         self._advance()
         self.join.watch(self.quality.take)
-        await self._draw_map()
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
         self.ready = True
 
@@ -157,7 +181,6 @@ class Service:
                 self.quality.settle()
                 if self.acknowledging.pending or self.acknowledging.failure:
                     self.acknowledging.soon()
-                await self._draw_map()
             except Exception:
                 logger.exception("the work between requests failed")
 
@@ -168,23 +191,10 @@ class Service:
             with suppress(StateError):  # the journal is full, which `acknowledging` has told
                 self.join.advance(now)
 
-    async def _draw_map(self) -> None:
-        """Make the map that is shown anew, if it is old and labels were learned."""
-        learned, now = self.join.tally()["learned"], time.monotonic()
-        if learned == self._map_of[0] or (self.map is not None and now - self._map_of[1] < self.settings.map_every):
-            return
-        self._map_of = learned, now
-        self.map = await asyncio.to_thread(_written, self.join.calibrator.map(), learned)
 
-
-def _written(map: Any, learned: int) -> bytes:
-    """An immutable map as JSON, {} if it is of a kind that has none."""
-    try:
-        content = map.to_json()
-    except (AttributeError, StreamcalError) as error:
-        logger.warning("the calibration map cannot be written: %s", error)
-        return b""
-    return f'{{"learned":{json.dumps(learned)},"map":{content}}}'.encode()
+def _written(map: object) -> str:
+    """An immutable map as JSON, empty if it is of a kind that has none."""
+    return map.to_json() if isinstance(map, ScaledMap) else ""
 
 
 def finite(value: float | None) -> float | str | None:

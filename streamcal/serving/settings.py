@@ -33,7 +33,7 @@ class Settings:
     snapshot_every : int
         Events after which the whole state is written to the journal, beside at the end.
     map_every : float
-        Seconds for which the calibration map that is shown is kept.
+        Seconds for which the calibration map that is shown is kept, since it is made beside the requests.
     metric_segments : int
         Segments with measures of their own in the metrics; further levels are together under "other".
     run_length : float
