@@ -52,6 +52,7 @@ HERE = {
     "class_scores",
     "compensated",
     "cubic",
+    "ensemble",
     "expert_panel",
     "fast_path",
     "fixed_share",
