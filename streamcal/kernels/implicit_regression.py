@@ -68,6 +68,35 @@ def clamped(z):
     return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
 
 
+def implicit(z, c, y):
+    """The m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
+    m: cython.double = z
+    p: cython.double = sigmoid(z)
+    low: cython.double = z if y > 0.0 else z - c * p
+    high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
+    excess: cython.double
+    step: cython.double
+    left: cython.double  # a bound on the distance from the root
+    last: cython.double = 2.0 * (high - low)
+    for _ in range(STEPS):
+        p = sigmoid(m)
+        excess = m - z - c * (y - p)
+        if excess > 0.0:
+            high = m
+        else:
+            low = m
+        step = -excess / (1.0 + c * p * (1.0 - p))
+        left = CURVED * c * step * step  # by Taylor: the derivative is at least 1
+        if not low <= m + step <= high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - m
+            left = abs(step)
+        m += step
+        last = abs(step)
+        if left <= ROUNDING * max(1.0, abs(m)):
+            break
+    return m
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -552,7 +581,6 @@ class Correction:
         self._curve = np.zeros(size)
         self._curvature = np.full(size, float(firm))
         self._parts = np.zeros(size)
-        self._work = np.zeros((8, 1))
 
     def _knot(self, x):
         """The knot at or below the log-odds x, not the last; the first one below it."""
@@ -577,18 +605,19 @@ class Correction:
         first: cython.Py_ssize_t = max(0, self._knot(max(x - self._width, -LARGEST)))
         last: cython.Py_ssize_t = min(self._last, self._knot(min(x + self._width, LARGEST)) + 1)
         v: cython.double
+        m: cython.double
         h: cython.double
         step: cython.double
+        z += self.at(x)
         w = min(w, HEAVIEST)
         for k in range(first, last + 1):
             self._parts[k] = self._kernel(k, x)
             self._curvature[k] -= self._forget * self._parts[k] * (self._curvature[k] - self._firm)
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
-        self._work[Z, 0], self._work[C, 0] = z + self.at(x), v * w
-        _take_steps(self._work, y)
-        h = w * _variance(self._work[M, 0])
-        step = (self._work[M, 0] - self._work[Z, 0]) / v
+        m = implicit(z, v * w, y)
+        h = w * _variance(m)
+        step = (m - z) / v
         for k in range(first, last + 1):
             self._curve[k] += self._parts[k] / self._curvature[k] * step
             self._curvature[k] += self._parts[k] * h
