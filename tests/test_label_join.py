@@ -656,7 +656,8 @@ def go_on(join):
 @pytest.mark.parametrize("early", [None, 20.0])
 def test_a_join_that_was_saved_goes_on_to_the_last_bit(early):
     join = rich(early)
-    twins = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))), pickle.loads(pickle.dumps(join))]
+    twins = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))), LabelJoin.from_bytes(join.to_bytes())]
+    twins.append(pickle.loads(pickle.dumps(join)))
     assert {go_on(one) for one in (join, *twins)} == {go_on(rich(early))}
 
 
