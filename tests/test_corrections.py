@@ -1,4 +1,4 @@
-"""Corrections of probabilities, on simulated truth: a model is right on its sample, and the correction on all traffic."""
+"""Corrections of probabilities, on simulated truth: right on its sample, a model is right on all traffic after them."""
 
 import numpy as np
 import pytest
@@ -44,9 +44,10 @@ def test_another_prior_on_simulated_truth():
     kept = ~y | (rng.random(len(y)) < 0.25)
     new = y[kept].mean()
     shifted = shift_prior(p[kept], float(old), float(new))
-    for low, high in ((0.0, 0.01), (0.01, 0.03), (0.03, 1.0)):
+    for low, high in ((0.0, 0.02), (0.02, 0.06), (0.06, 1.0)):
         part = (p[kept] >= low) & (p[kept] < high)
-        assert shifted[part].sum() == pytest.approx(y[kept][part].sum(), rel=0.1)  # 400 positives and more
+        assert abs(shifted[part].sum() - y[kept][part].sum()) < 4.0 * np.sqrt(shifted[part].sum())  # 4 deviations
+        assert shifted[part].sum() < 0.4 * p[kept][part].sum()
 
 
 def test_the_ends_stay_and_the_neutral_correction_is_none():

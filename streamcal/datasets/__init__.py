@@ -1,4 +1,4 @@
-"""Public data sets, shipped or downloaded, whose origin, licence and changes are in the README of this folder; simulated ones."""
+"""Public data sets, whose origin, licence and changes are in the README of this folder; and simulated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated ad clicks with known truth: campaigns that come and go, auctions, a model that is retrained, late clicks."""
+"""Simulated ad clicks with known truth: campaigns come and go, auctions select, a model jumps, clicks come late."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ PARTS = 200
 PILOT = 20_000
 #: Standard deviations of the effects of the log-odds: user, advertiser, campaign, placement, campaign at placement.
 USER, ADVERTISER, CAMPAIGN, PLACEMENT, PAIR = 0.9, 0.5, 0.5, 0.4, 0.3
+#: By how much the model is overconfident: its log-odds are so many times as far from their mean.
+SLOPE = 1.25
 #: The rate over the day, in log-odds, and the traffic: from 0.2 to 1.8 times its mean.
 SEASON, TRAFFIC = 0.3, 0.8
 #: Of the delays of clicks, this share is exponential with a mean of 10 minutes, the others of 3 hours.
@@ -51,7 +53,7 @@ class AdClicks(NamedTuple):
     version : ndarray of int
         The version of the model, from 0.
     price : ndarray
-        What the impression cost, in units of the mean value of a click.
+        What the impression cost, in units of the median value of a click.
     """
 
     t: FloatArray
@@ -108,7 +110,7 @@ def ad_clicks(
     Examples
     --------
     >>> stream = ad_clicks(100_000, seed=1)
-    >>> bool((np.diff(stream.t) >= 0.0).all()), 0.004 < stream.p.mean() < 0.006
+    >>> bool((np.diff(stream.t) >= 0.0).all()), 0.004 < float(stream.p.mean()) < 0.006
     (True, True)
     """
     chunks = ad_click_chunks(n, seed, rate=rate, days=days, versions=versions, candidates=candidates)
@@ -214,7 +216,7 @@ class _World:
         seen = 0.85 * (user + rng.normal(0.0, 0.3, user.shape))
         seen += self.known_campaign[version[:, None], campaign]
         seen += self.known_placement[version, placement][:, None]
-        z = self.offset + self.jump[version][:, None] + 1.15 * seen
+        z = self.offset + self.jump[version][:, None] + SLOPE * seen
         return sigmoids(z.ravel()).reshape(z.shape)
 
 
