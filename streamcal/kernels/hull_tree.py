@@ -116,7 +116,7 @@ class HullTree(Changes):
         """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
         self._add(self._placed(score), float(w), float(positive), count)
 
-    def update_one(self, score: cython.double, y: cython.double, w: cython.double):
+    def update_one(self, score, y, w):
         """Add an observation with the label y and the weight w."""
         self._add(self._placed(score), float(w), float(w) * float(y), 1)
 
@@ -134,7 +134,7 @@ class HullTree(Changes):
         self._add(self._placed(s), weight, weight if y is True else 0.0, 1)
         return True
 
-    def revert(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
+    def revert(self, score, w, positive, count):
         """Remove an earlier update. Returns 0, or 1 and no change if the tree cannot contain it."""
         return 0 if self._take_back(self._placed(score), float(w), float(positive), count) else 1
 
@@ -160,6 +160,14 @@ class HullTree(Changes):
         w = min(float(w), _HEAVIEST)
         p0 = self._lower_at(self._placed(score), w)
         return p0, max(p0, self._upper(w))
+
+    def write_interval(self, score, w, out):
+        """Write `interval` to the array `out`, of shape (2,): for other kernels."""
+        out[0], out[1] = 0.0, 1.0
+        if self._root is not None:
+            w = min(float(w), _HEAVIEST)
+            out[0] = self._lower_at(self._placed(score), w)
+            out[1] = max(out[0], self._upper(w))
 
     def interval_fast(self, score: object):
         """`interval` with weight 1 for an unchecked score if `fast_score` accepts it; else, or if empty, None."""
