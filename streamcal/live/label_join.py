@@ -186,7 +186,6 @@ class LabelJoin(Saved):
         self._keep = horizon + late
         factor = 1.0 if early is None else expected
         self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
-        self._named = False  # whether an impression has named its version; the first one to do so is the first version
         self._newest: Id | None = None
         self._first, self._last = calibrator.scale.domain
         self._clock = -math.inf
@@ -284,7 +283,7 @@ class LabelJoin(Saved):
         keys : mapping, optional
             Field → level, a text or a whole number.
         version : str, int or None
-            The version of the model.
+            The version of the model; the newest by default.
         w : float
             The weight of the observation.
 
@@ -328,10 +327,11 @@ class LabelJoin(Saved):
         else:
             self._clock = t
             self._settle()
+        version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         p, said = learner.forecast(score, keys, t)
         if self._curve is not None:
-            p = max(p, min(p * self._curve.inverse, HIGHEST))
+            p = self._of_horizon(p)
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
@@ -348,6 +348,37 @@ class LabelJoin(Saved):
         else:
             self._counts["unheld"] += 1
         return one
+
+    def predict_one(
+        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+    ) -> float:
+        """The probability that `issue` would give now, of which no label will be learned. Nothing changes.
+
+        Parameters
+        ----------
+        score, keys
+            As in `issue`.
+        t : float or datetime, optional
+            As in `issue`; the clock by default. Labels whose time comes only then are not learned.
+        version : str, int or None
+            As in `issue`; one that has issued nothing yet is taken to be the newest.
+
+        Raises
+        ------
+        InputError
+            For a bad value.
+        """
+        checked, levels = self._check_score(score), check_keys(keys)
+        time = (0.0 if self._clock == -math.inf else self._clock) if t is None else check_time(t)
+        named = self._newest if version is None else version
+        learner = self._versions.get(named) or self._versions[self._newest]
+        p = learner.forecast(checked, levels, time)[0]
+        return p if self._curve is None else self._of_horizon(p)
+
+    def _of_horizon(self, p: float) -> float:
+        """The probability of a click within the horizon, of one of an early click."""
+        assert self._curve is not None
+        return max(p, min(p * self._curve.inverse, HIGHEST))
 
     def resolve(self, id: Id, y: Label, t: Time) -> bool:
         """Tell the outcome of an impression.
@@ -563,13 +594,9 @@ class LabelJoin(Saved):
 
     def _begin(self, version: Id | None) -> VersionLearner:
         """The calibration of a version seen for the first time."""
-        if version is not None and not self._named:  # the calibrator that was given is that of the first version
-            self._named = True
-            if not self._number:
-                self._versions[version] = self._versions.pop(None)
-                self._newest = version
-                return self._versions[version]
-        self._versions[version] = begun = self._versions[self._newest].successor()
+        first = not self._number  # the calibrator that was given is that of the first version
+        newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
+        self._versions[version] = begun = newest if first else newest.successor()
         self._newest = version
         if len(self._versions) > MOST_VERSIONS:
             del self._versions[next(iter(self._versions))]
