@@ -309,6 +309,18 @@ def test_standard_input_is_not_overwritten(tmp_path: Path) -> None:
     assert source.read_bytes() == before
 
 
+def test_an_address_goes_on_and_is_not_overwritten(tmp_path: Path) -> None:
+    rows = made()
+    source, state, out = tmp_path / "in.csv", tmp_path / "state.json", tmp_path / "out.csv"
+    for stop in (200, len(rows)):
+        address = save(source, rows[:stop]).as_uri()
+        assert run(address, "--method", "ops", "--out", out, "--state", state).exit_code == 0
+    assert read(out) == whole(tmp_path, source)
+    before = source.read_bytes()
+    assert "--out would overwrite the input" in run(address, "--out", source).output
+    assert source.read_bytes() == before
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_named_pipe_is_no_state(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "state")

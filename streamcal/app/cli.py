@@ -180,7 +180,8 @@ class Choice:
 StreamArgument = Annotated[
     str,
     typer.Argument(
-        metavar="STREAM", help="CSV or JSON Lines (also .gz, .bz2, .zst, .lz4), Parquet, Arrow, or - for stdin."
+        metavar="STREAM",
+        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin.",
     ),
 ]
 ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")]

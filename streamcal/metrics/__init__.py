@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.metrics.debiased_ece import DebiasedECE
     from streamcal.metrics.distribution import DistributionMetric
     from streamcal.metrics.ece import EqualMassECE
+    from streamcal.metrics.fieldwise import FieldwiseECE, LevelData
     from streamcal.metrics.log_likelihood import LogLikelihood
     from streamcal.metrics.log_loss import LogLoss
     from streamcal.metrics.log_loss_difference import LogLossDifference
@@ -41,8 +42,10 @@ else:  # the same names, each imported when it is first used
             "Decomposition": "streamcal.metrics.corp.Decomposition",
             "DistributionMetric": "streamcal.metrics.distribution.DistributionMetric",
             "EqualMassECE": "streamcal.metrics.ece.EqualMassECE",
+            "FieldwiseECE": "streamcal.metrics.fieldwise.FieldwiseECE",
             "IntervalCoverage": "streamcal.metrics.coverage.IntervalCoverage",
             "IntervalScore": "streamcal.metrics.crps.IntervalScore",
+            "LevelData": "streamcal.metrics.fieldwise.LevelData",
             "LogLikelihood": "streamcal.metrics.log_likelihood.LogLikelihood",
             "LogLoss": "streamcal.metrics.log_loss.LogLoss",
             "LogLossDifference": "streamcal.metrics.log_loss_difference.LogLossDifference",
@@ -75,8 +78,10 @@ __all__ = [
     "Decomposition",
     "DistributionMetric",
     "EqualMassECE",
+    "FieldwiseECE",
     "IntervalCoverage",
     "IntervalScore",
+    "LevelData",
     "LogLikelihood",
     "LogLoss",
     "LogLossDifference",

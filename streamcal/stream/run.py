@@ -22,7 +22,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
-from streamcal.stream.formats import STANDARD_STREAM, FileKind
+from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential, added_columns
 from streamcal.stream.reading import BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
@@ -230,8 +230,8 @@ class Run:
 
     @property
     def _is_file(self) -> bool:
-        """Whether the source can be read twice."""
-        return self.source != STANDARD_STREAM and os.path.isfile(self.source)
+        """Whether the source can be read twice: a file, or an object in a store."""
+        return ADDRESS in self.source or (self.source != STANDARD_STREAM and os.path.isfile(self.source))
 
     def _keep(self) -> None:
         """Write the outputs to the disk, and have a checkpoint of them and of the calibrator saved."""
@@ -457,6 +457,7 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
     (True, False, False)
     """
+    one, other = (os.fspath(name).removeprefix("file://") for name in (one, other))
     if Path(one).exists() and Path(other).exists():
         return Path(one).is_file() and os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
