@@ -1,4 +1,4 @@
-"""The command line: `streamcal run`, `compare`, `methods`, `doctor` and `demo`."""
+"""The command line: `streamcal run`, `compare`, `report`, `methods`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -70,6 +71,9 @@ NONE_BETTER = 1
 SMALL_FILE = 1 << 23
 MOST_PROCESSES = 4
 
+
+#: The value of `--methods` where it is not given.
+DEFAULT_METHODS = ",".join(METHODS)
 
 #: The choices of `--on-error`.
 STOP, SKIP = "stop", "skip"
@@ -206,6 +210,36 @@ DelimiterOption = Annotated[
         metavar="CHAR",
         parser=_delimiter,
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+    ),
+]
+
+
+MethodsOption = Annotated[
+    str,
+    typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
+]
+DelayOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
+]
+BaseOption = Annotated[
+    str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="[percent|logit]",
+        parser=_one_of(*PARSED_AS_PROBABILITY),
+        help="Scores that are no probabilities.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
+        f"{MOST_PROCESSES}]",
     ),
 ]
 
@@ -364,36 +398,17 @@ def compare(
     stream: StreamArgument,
     score: ScoreOption,
     label: LabelOption,
-    methods: Annotated[
-        str,
-        typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
-    ] = ",".join(METHODS),
-    delay: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
-    ] = 0,
-    base: Annotated[
-        str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
-    ] = RAW,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
     positive: PositiveOption = None,
     weight: WeightOption = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[percent|logit]",
-            parser=_one_of(*PARSED_AS_PROBABILITY),
-            help="Scores that are no probabilities.",
-        ),
-    ] = None,
+    scale: UnitOption = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
-            f"{MOST_PROCESSES}]",
-        ),
+    processes: ProcessesOption = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -411,8 +426,14 @@ def compare(
     Example:
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
-    columns = Columns(score, label, None, weight, positive)
-    job = _compared(stream, columns, methods, delay, base, scale, format_, delimiter, processes)
+    if html is not None:
+        _check_place(html, "report")
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    if html is not None:
+        _save_report(job, asked, html)
     if as_json:
         typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
     else:
@@ -421,6 +442,47 @@ def compare(
         for line in sentences(job.comparison):
             console.print(line)
     job.exit()
+
+
+@app.command()
+def report(
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write.  [default: NAME of the stream.html]")
+    ] = None,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
+    positive: PositiveOption = None,
+    weight: WeightOption = None,
+    scale: UnitOption = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    processes: ProcessesOption = None,
+) -> None:
+    """Write a report on the calibration of a stream as one HTML file.
+
+    It is that of `streamcal compare --html`: reliability diagrams with consistency bands, calibration maps, rates,
+    losses and evidence over time with alarms, the table of methods with its verdicts, and the command that makes it
+    again. The file needs no network. The exit code is 0, 2 for an error, and 130 after an interrupt, whose report is
+    that of the rows so far. docs/compare.md has more.
+
+    \b
+    Example:
+      streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
+    """
+    place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
+    _check_place(place, "report")
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    _save_report(job, asked, place)
+    typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
+    if job.interrupted:
+        job.exit()
 
 
 @app.command("methods")
@@ -587,29 +649,62 @@ class Compared:
             raise typer.Exit(NONE_BETTER)
 
 
-def _compared(
-    stream: str,
-    columns: Columns,
-    methods: str,
-    delay: int,
-    base: str,
-    scale: str | None,
-    format: str | None,
-    delimiter: str | None,
-    processes: int | None,
-) -> Compared:
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison was asked for."""
+
+    stream: str
+    columns: Columns
+    methods: str
+    delay: int
+    base: str
+    scale: str | None
+    format: str | None
+    delimiter: str | None
+
+    @property
+    def command(self) -> str:
+        """The command that makes its report."""
+        columns = self.columns
+        options = {
+            "score": columns.score,
+            "label": columns.label,
+            "positive": columns.positive,
+            "weight": columns.weight,
+            "methods": self.methods,
+            "delay": str(self.delay or ""),
+            "base": self.base if self.base != RAW else None,
+            "scale": self.scale,
+            "format": self.format,
+            "delimiter": self.delimiter,
+        }
+        given = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+        return shlex.join(["streamcal", "report", self.stream, *given])
+
+
+def _compared(asked: Asked, processes: int | None) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
+    stream = asked.stream
     with failing():
-        names = [name.strip() for name in methods.split(",") if name.strip()]
-        comparison, interrupted = Comparison(names, delay=delay, base=base), False
+        names = [name.strip() for name in asked.methods.split(",") if name.strip()]
+        comparison, interrupted = Comparison(names, delay=asked.delay, base=asked.base), False
         number = _processes(stream) if processes is None else processes
         with live_table(_title(stream), quiet=_shares_terminal(stream)) as tell:
             try:
-                with opened(stream, columns, unit=scale, format=format, delimiter=delimiter) as source:
+                reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
+                with opened(stream, asked.columns, **reading) as source:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
     return Compared(comparison, interrupted)
+
+
+def _save_report(job: Compared, asked: Asked, path: Path) -> None:
+    """Write the HTML report."""
+    from streamcal.app.html_report import save_report  # not at the top, since `run` does not need it
+
+    with failing():
+        save_report(job.comparison, path, command=asked.command)
 
 
 def _processes(stream: str) -> int:
