@@ -17,6 +17,7 @@ cdef class RegressionBank:
     cdef double[::1] _renewed  # S A₀ S
     cdef double[::1] _l  # what the A of a group is factorised into
     cdef double[:, ::1] _work  # numbers of the steps being made
+    cdef bint _moved
 
     cdef double predict_one(self, Py_ssize_t group, Py_ssize_t lane, const double[::1] phi, double ahead) noexcept nogil
     cpdef void predict(

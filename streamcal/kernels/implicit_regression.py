@@ -140,12 +140,21 @@ def _variance(z: cython.double) -> cython.double:
 @cython.nogil
 @cython.exceptval(check=False)
 def _decay(
-    a: cython.double[::1], kept: cython.const[cython.double][::1], renewed: cython.const[cython.double][::1]
+    a: cython.double[::1],
+    kept: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
+    group: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S."""
+    """A ← ΛAΛ + SA₀S, on the diagonal and to its right."""
+    i: cython.Py_ssize_t
     j: cython.Py_ssize_t
-    for j in range(a.shape[0]):
-        a[j] = kept[j] * a[j] + renewed[j]
+    at: cython.Py_ssize_t = group[AT]
+    begin: cython.Py_ssize_t
+    for i in range(group[SIZE]):
+        begin = i * group[LANES]
+        for j in range(at + begin - begin % 2, at + group[WIDTH]):
+            a[j] = kept[j] * a[j] + renewed[j]
+        at += group[WIDTH]
 
 
 @cython.cfunc
@@ -167,15 +176,20 @@ def _move(
     lane: cython.Py_ssize_t
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
+    to: cython.Py_ssize_t  # the columns of the velocities
     for lane in range(lanes):
+        to = at + d * lanes + lane
         for k in range(trends):
             theta[start + k * lanes + lane] += pace * theta[start + (d + k) * lanes + lane]
         for k in range(trends):
-            for j in range(d + trends):
-                a[at + j * width + (d + k) * lanes + lane] -= pace * a[at + j * width + k * lanes + lane]
+            for j in range(k, trends):
+                a[to + (d + k) * width + j * lanes] -= pace * a[to + j * width + k * lanes]
         for k in range(trends):
-            for j in range(d + trends):
-                a[at + (d + k) * width + j * lanes + lane] -= pace * a[at + k * width + j * lanes + lane]
+            for j in range(d):
+                a[to + j * width + k * lanes] -= pace * a[at + min(j, k) * width + max(j, k) * lanes + lane]
+        for k in range(trends):
+            for j in range(k, trends):
+                a[to + (d + k) * width + j * lanes] -= pace * a[to + k * width + j * lanes]
 
 
 @cython.cfunc
@@ -307,7 +321,7 @@ def _finish(
         theta[k + 1] += g[k + 1] * other_step
     for j in range(group[FEATURES]):
         one, two = h * f[start + j * lanes], other_h * f[start + j * lanes + lanes - 1]
-        for k in range(0, width, 2):
+        for k in range(j * lanes - j * lanes % 2, width, 2):
             a[row + k] += one * f[start + k]
             a[row + k + 1] += two * f[start + k + 1]
         row += width
@@ -320,7 +334,7 @@ class RegressionBank:
 
     Two of one size are lanes of one group: their numbers alternate, so that one instruction computes both. Entry (j, k)
     of A is at AT + j·WIDTH + k·LANES + lane of its group, and entry k of a vector at START + k·LANES + lane. Rows of an
-    odd number of entries end with a 0.
+    odd number of entries end with a 0. A being symmetric, steps change only its diagonal and what is to its right.
 
     Parameters
     ----------
@@ -349,6 +363,7 @@ class RegressionBank:
         self._a, self._kept, self._renewed = np.zeros(at), np.zeros(at), np.zeros(at)
         self._l = np.zeros(max((size * (width + 4) for _, _, size, _, width, *_ in groups), default=0))
         self._work = np.zeros((8, len(members)))
+        self._moved = False  # whether a step was taken
         for group, (_, places) in enumerate(pairs):
             for lane, place in enumerate(places):
                 regressions[place].move_to(self, group, lane)
@@ -356,8 +371,10 @@ class RegressionBank:
     def read(self, group, lane):
         """(θ, A, what a step keeps of A, what it adds to A) of a regression, copied."""
         vector, matrix, _ = self._entries(group, lane)
-        a, kept, renewed = np.asarray(self._a), np.asarray(self._kept), np.asarray(self._renewed)
-        return np.asarray(self._theta)[vector], a[matrix], kept[matrix], renewed[matrix]
+        a, kept, renewed = np.asarray(self._a)[matrix], np.asarray(self._kept)[matrix], np.asarray(self._renewed)[matrix]
+        if self._moved:  # only the diagonal and what is to its right
+            a = np.triu(a) + np.triu(a, 1).T
+        return np.asarray(self._theta)[vector], a, kept, renewed
 
     def write(self, group, lane, places, theta, a, kept, renewed):
         """Replace the numbers of a regression; `places` are those of its features among the features shown."""
@@ -406,7 +423,7 @@ class RegressionBank:
         w = min(w, HEAVIEST)
         for k in range(self._f.shape[0]):
             self._f[k] = self._g[k] = phi[self._places[k]] if self._places[k] >= 0 else 0.0
-        _decay(self._a, self._kept, self._renewed)
+        self._moved = True
         for group in range(self._groups.shape[0]):
             self._prepare(group, w)
         _take_steps(self._work, y)
@@ -421,6 +438,7 @@ class RegressionBank:
         lanes: cython.Py_ssize_t = self._groups[group, LANES]
         z: cython.double
         v: cython.double
+        _decay(self._a, self._kept, self._renewed, self._groups[group])
         if self._groups[group, TRENDS] > 0:
             _move(self._theta, self._a, self._groups[group], self._paces[group])
         _solve(self._a, self._g, self._l, self._groups[group])
