@@ -82,10 +82,10 @@ class FixedShare:
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            p = 1.0 / (1.0 + e[k])
-            positive += self._weights[k] * p
-            negative += self._weights[k] * (e[k] * p)
-        return log(positive) - log(negative)
+            p = self._weights[k] / (1.0 + e[k])
+            positive += p
+            negative += e[k] * p
+        return log(positive / negative)
 
     def assess(self, gains, of_rows):
         """Set `of_rows`, shape (rows,), to the log-probability of an outcome under the mean of each row.
