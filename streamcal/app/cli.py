@@ -1,8 +1,9 @@
-"""The command line: `streamcal run`, `methods`, `doctor` and `demo`."""
+"""The command line: `streamcal run`, `compare`, `methods`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from streamcal.app.compare_report import live_table, methods_table, sentences, wide_console
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.report import conclusions, scores_table
@@ -30,9 +32,11 @@ from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.columns import Columns
+from streamcal.stream.comparing import METHODS, RAW, Comparison
 from streamcal.stream.formats import STANDARD_STREAM, Format
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 from streamcal.stream.run import KEEP_EVERY, Run, same_file
+from streamcal.stream.sources import opened
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
@@ -54,6 +58,13 @@ INTERRUPTED = 130
 LONGEST_MESSAGE = 2_000
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
+
+
+#: No method of a comparison is shown to be better than the base.
+NONE_BETTER = 1
+#: A comparison of a file with fewer bytes has one process: others take a second to start.
+SMALL_FILE = 1 << 23
+MOST_PROCESSES = 4
 
 
 #: The choices of `--on-error`.
@@ -162,20 +173,44 @@ class Choice:
     parameters: dict[str, Any]
 
 
+StreamArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STREAM",
+        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin.",
+    ),
+]
+ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")]
+LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")]
+PositiveOption = Annotated[
+    str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+]
+WeightOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar=f"[{'|'.join(FORMATS)}]",
+        parser=_one_of(*FORMATS),
+        help="Format of STREAM, where its name does not say it.",
+    ),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        parser=_delimiter,
+        help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+    ),
+]
+
+
 @app.command()
 def run(
-    stream: Annotated[
-        str,
-        typer.Argument(
-            metavar="STREAM",
-            help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin.",
-        ),
-    ],
-    score: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")],
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")],
-    positive: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
-    ] = None,
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    positive: PositiveOption = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -217,7 +252,7 @@ def run(
         str | None,
         typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
     ] = None,
-    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")] = None,
+    weight: WeightOption = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -249,23 +284,8 @@ def run(
     rejects: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar=f"[{'|'.join(FORMATS)}]",
-            parser=_one_of(*FORMATS),
-            help="Format of STREAM, where its name does not say it.",
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHAR",
-            parser=_delimiter,
-            help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
-        ),
-    ] = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
 ) -> None:
     """Calibrate a stream of scores online.
 
@@ -326,7 +346,71 @@ def run(
 
 
 @app.command()
-def methods() -> None:
+def compare(
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    methods: Annotated[
+        str,
+        typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
+    ] = ",".join(METHODS),
+    delay: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
+    ] = 0,
+    base: Annotated[
+        str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
+    ] = RAW,
+    positive: PositiveOption = None,
+    weight: WeightOption = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[percent|logit]",
+            parser=_one_of(*PARSED_AS_PROBABILITY),
+            help="Scores that are no probabilities.",
+        ),
+    ] = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
+            f"{MOST_PROCESSES}]",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare methods on a stream, and say which to take.
+
+    All methods predict and then learn every row, in one pass and in bounded memory. The table has log loss, Brier
+    score, the debiased calibration error and its floor (what a calibrated forecaster stays below), the ratio of
+    predicted to observed positives, microseconds a row and the size of the saved state. "better" and "worse" are said
+    where a confidence sequence of the log loss shows it. docs/compare.md has the rules.
+
+    The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after
+    an interrupt, whose table is that of the rows so far.
+
+    \b
+    Example:
+      streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
+    """
+    columns = Columns(score, label, None, weight, positive)
+    job = _compared(stream, columns, methods, delay, base, scale, format_, delimiter, processes)
+    if as_json:
+        typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
+    else:
+        console = wide_console()
+        console.print(methods_table(job.comparison))
+        for line in sentences(job.comparison):
+            console.print(line)
+    job.exit()
+
+
+@app.command("methods")
+def methods_() -> None:
     """List the methods, what each can do and its parameters.
 
     Those for several scores, many classes and distributions, which are used from Python, come last, by name.
@@ -471,6 +555,53 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
             bar.update(task, rows=rows, total=None if share is None else 1.0, completed=share or 0.0)
 
         yield tell
+
+
+@dataclass
+class Compared:
+    """A comparison that has come to its end, or was interrupted."""
+
+    comparison: Comparison
+    interrupted: bool
+
+    def exit(self) -> None:
+        """Exit with the code that says how it ended, unless a method is shown better."""
+        if self.interrupted:
+            typer.echo("streamcal: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED)
+        if not self.comparison.improves:
+            raise typer.Exit(NONE_BETTER)
+
+
+def _compared(
+    stream: str,
+    columns: Columns,
+    methods: str,
+    delay: int,
+    base: str,
+    scale: str | None,
+    format: str | None,
+    delimiter: str | None,
+    processes: int | None,
+) -> Compared:
+    """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
+    with failing():
+        names = [name.strip() for name in methods.split(",") if name.strip()]
+        comparison, interrupted = Comparison(names, delay=delay, base=base), False
+        number = _processes(stream) if processes is None else processes
+        with live_table(_title(stream), quiet=_shares_terminal(stream)) as tell:
+            try:
+                with opened(stream, columns, unit=scale, format=format, delimiter=delimiter) as source:
+                    comparison.run(source, number, tell)
+            except KeyboardInterrupt:
+                interrupted = True
+    return Compared(comparison, interrupted)
+
+
+def _processes(stream: str) -> int:
+    """How many processes are worth their start."""
+    small = os.path.isfile(stream) and os.path.getsize(stream) < SMALL_FILE
+    return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
 
 
 @contextmanager

@@ -186,7 +186,7 @@ class Experts:
         self.learned = 0
 
     def forecast(self, knot, out):
-        """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none, or `out` is too short."""
+        """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none or `out` too short."""
         x: cython.double = knot / self._unit - LARGEST
         self._scores.tree.write_interval(x, 1.0, self._interval)
         self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict(x), out)

@@ -250,8 +250,8 @@ def _solve(
     """g ← A⁻¹g by A = L D Lᵀ, of one or two lanes. O(n³/6).
 
     The rows of D Lᵀ are stored in `l`, each between its 1/D and what L⁻¹g is there. Each takes what the rows before it
-    give, four at a time. Numbers are computed in pairs, which one instruction of the processor does: those of two lanes,
-    or of two columns of one lane.
+    give, four at a time. Numbers are computed in pairs, which one instruction of the processor does: those of two
+    lanes, or of two columns of one lane.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t

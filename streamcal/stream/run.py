@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -332,7 +332,7 @@ class Run:
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
-                        self._fields.advise(error, _rows_of(part))
+                        self._fields.advise(error, part.readable())
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
@@ -490,15 +490,6 @@ def _end_of_rows(written: Written) -> int:
     with open(written.path, "rb") as file:
         file.seek(min(size, written.size))
         return file.tell() + file.read().rfind(b"\n") + 1
-
-
-def _rows_of(part: Batch) -> list[Row]:
-    """The rows of a part that can be read."""
-    rows = []
-    for i in range(len(part)):
-        with suppress(RecordError):
-            rows.append(part.row(i))
-    return rows
 
 
 def _names_delimiter(*paths: str) -> bool:
