@@ -31,6 +31,8 @@ METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 RAW, IDENTITY = "raw", "identity"
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
+#: Bins of equal mass at whose mean scores the last map is kept.
+MAPPED = 100
 #: What methods given by name have that would otherwise grow with the stream, or solve for milliseconds at every row.
 RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
@@ -76,6 +78,8 @@ class Standing:
         Size of its saved state at the end; None before, and for the score itself.
     failure : str or None
         The error that ended it; it is not compared from then on.
+    mapped : tuple of (float, float)
+        Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Standing:
     seconds: float = 0.0
     bytes: int | None = None
     failure: str | None = None
+    mapped: tuple[tuple[float, float], ...] = ()
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
@@ -167,11 +172,21 @@ class Comparison:
                 self._take(piece, said)
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
-            for name, size in entrants.sizes().items():
-                self.standings[name].bytes = size
+            self._end(entrants)
         finally:
             self.seconds = time.perf_counter() - begun
             entrants.close()
+
+    def _end(self, entrants: Group) -> None:
+        """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
+        if not self.names:
+            return
+        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
+        scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+        for name, left in entrants.end(scores).items():
+            if left is not None:
+                self.standings[name].bytes = left.bytes
+                self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
