@@ -151,6 +151,25 @@ def test_compression_by_arrow(tmp_path: Path, ending: str, name: str) -> None:
             read(write(tmp_path / f"t.csv.{ending}", damaged))
 
 
+@pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "s.jsonl", "s.parquet", "s.arrow", "s.arrows"])
+def test_an_address_is_read_as_the_file(tmp_path: Path, name: str) -> None:
+    """By the file systems of Arrow: that of files stands here for S3 and others, behind the same calls."""
+    path = tmp_path / name
+    with RecordWriter(path, list(ROWS[0])) as writer:
+        writer.write(ROWS)
+    assert read(path.as_uri()) == read(path)
+    with RecordReader(path.as_uri()) as reader:
+        shares = [reader.share for _ in reader]
+    assert shares[-1] == pytest.approx(1.0, abs=0.05), "a stream of Arrow has an end mark that is not read"
+
+
+def test_addresses_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"missing\.csv: cannot be read: .*No such file"):
+        RecordReader((tmp_path / "missing.csv").as_uri())
+    with pytest.raises(RecordError, match=r"the address is not understood: .*allowed: a path, or .* s3://"):
+        RecordReader("ftp://host/s.csv")
+
+
 def test_csv_fields_are_the_text_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "s.csv", b'\xef\xbb\xbfname,score\r\n"a, ""b""\nc",0.10\r\n\xe9 , 1e-3 \r\n')
     _, rows = read(path)

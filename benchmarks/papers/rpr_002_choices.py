@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import time
+import itertools
+import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,6 +83,12 @@ CHOICES = {
     "SmoIsoReg, interpolation": "SmoIsoReg",
     "SmoIsoReg, spline with λ": "SmoIsoReg",
 }
+
+
+@cache
+def rows_of(data_set: str) -> Rows:
+    """Read once in each process."""
+    return read(data_set)
 
 
 class Errors(NamedTuple):
@@ -200,8 +209,8 @@ def maps_of(scores: Scores, seed: int) -> dict[str, Callable[[Array], Array]]:
     return dict(zip(CHOICES, found, strict=True))
 
 
-def choices(task: Task, rows: Rows) -> dict[str, Errors]:
-    scores = scored(task, *rows)
+def choices(task: Task) -> dict[str, Errors]:
+    scores = scored(task, *rows_of(task.data_set))
     return {
         name: Errors(*errors(scores.y_test, predict(scores.test)))
         for name, predict in maps_of(scores, task.round).items()
@@ -238,8 +247,9 @@ def binned(by: Array, x: Array, y: Array) -> tuple[Array, Array]:
     return np.array([x[part].mean() for part in parts]), np.array([y[part].mean() for part in parts])
 
 
-def panels(scores: Scores) -> dict[tuple[int, float], Panel | None]:
+def panels(seed: int) -> dict[tuple[int, float], Panel | None]:
     """RPR with each degree and bound; None where its program was not solved."""
+    scores = drawn_scores(rows_of("Adult"), seed)
     grid = np.linspace(scores.scale.lo, scores.scale.hi, 500)
     truth = binned(scores.test, scores.test, scores.y_test)
     found: dict[tuple[int, float], Panel | None] = {}
@@ -437,25 +447,31 @@ def reading_3(found: Found) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES, help="training rows")
     parser.add_argument("--classifiers", nargs="+", default=CLASSIFIERS, choices=CLASSIFIERS)
     parser.add_argument("--quick", action="store_true", help="prints the tables, writes no page")
     given = parser.parse_args(arguments)
-    start = time.process_time()
-    rows = {data_set: read(data_set) for data_set in rpr_002.DATA_SETS}
-    rounds = [panels(drawn_scores(rows["Adult"], number)) for number in range(given.rounds)]
+    for name in itertools.chain(*rpr_002.FILES.values()):
+        rpr_002.path_of(name)  # downloaded once, before the processes start
+    tasks = [
+        Task(data_set, classifier, size, number, True)
+        for data_set in DATA_SETS
+        for classifier in given.classifiers
+        for size in given.sizes
+        for number in range(given.rounds)
+    ]
     found: Found = {}
-    for data_set in DATA_SETS:
-        for classifier in given.classifiers:
-            for size in given.sizes:
-                tasks = [Task(data_set, classifier, size, number, True) for number in range(given.rounds)]
-                found[data_set, classifier, size] = [choices(task, rows[data_set]) for task in tasks]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        rounds = list(pool.map(panels, range(given.rounds)))
+        for task, result in zip(tasks, pool.map(choices, tasks), strict=True):
+            found.setdefault((task.data_set, task.classifier, task.size), []).append(result)
     if given.quick:
         print("\n\n".join((panel_table(rounds), table(found, 0), table(found, 1), ratios(found))))
         return
     draw(rounds[0], PAGE.with_name(FIGURE))
     command = f"STREAMCAL_DATA=… python -m benchmarks.papers.rpr_002_choices --rounds {given.rounds}"
-    PAGE.write_text(page(found, rounds, command, time.process_time() - start), encoding="utf-8")
+    PAGE.write_text(page(found, rounds, command, sum(os.times()[:4])), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Figures 1 to 14 of paper 003 (Vovk, Petej and Fedorova 2015): losses against the split of the training set.
 
-    python -m benchmarks.papers.venn_abers_003_figures                                  # the paper's sizes: many hours
+    python -m benchmarks.papers.venn_abers_003_figures --jobs 16                        # the paper's sizes: many hours
     python -m benchmarks.papers.venn_abers_003_figures --rows 1000 --grid 2             # smaller training sets
     python -m benchmarks.papers.venn_abers_003_figures --draw-only                      # from the kept results
     python -m benchmarks.papers.venn_abers_003_figures --sets German --learners logistic --rows 120 --print-only
 
-Six data sets; Adult a second time, permuted and with more splits. A result is kept in `--results` as soon as it is
-there, so that a run goes on where the last one ended; a file of results belongs to one set of arguments.
+Six data sets; Adult a second time, permuted and with more splits. The result of a split is kept in `--results` as soon
+as it is there, so that a run goes on where the last one ended; a file of results belongs to one set of arguments. What
+has not been computed at all splits of a base learner and a data set is left out of the page, which says so.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import datetime
 import gzip
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,20 +211,58 @@ def at_column(learner: Learner, train: Rows, test: Rows, column: str) -> dict[st
     }
 
 
-def run(given: argparse.Namespace, found: Results) -> Iterator[Results]:
-    """All that is not found already; yields after each base learner on each data set."""
-    for name in given.sets:
-        train, test = (some(rows, most) for rows, most in zip(SOURCES[name].read(), sizes(given), strict=True))
-        of_set = found.setdefault(name, {})
-        for learner in given.learners:
-            if learner not in of_set:
-                shorter = LEARNERS[learner]._replace(grid=thinned(LEARNERS[learner].grid, given.grid))
-                of_set[learner] = {column: at_column(shorter, train, test, column) for column in SOURCES[name].columns}
-                yield found
+class Split(NamedTuple):
+    """A base learner on a data set at one split; at most so many rows and parameters."""
+
+    data_set: str
+    learner: str
+    column: str
+    rows: int | None
+    grid: int | None
 
 
-def sizes(given: argparse.Namespace) -> tuple[int | None, int | None]:
-    return given.rows, None if given.rows is None else TESTED * given.rows
+class Computed(NamedTuple):
+    """The losses of every method, seconds of processor time, and how many fits warned that they had not converged."""
+
+    losses: dict[str, list[float | None]]
+    seconds: float
+    warned: int
+
+
+@cache
+def read(name: str, rows: int | None) -> tuple[Rows, Rows]:
+    """Training and test set."""
+    train, test = SOURCES[name].read()
+    return some(train, rows), some(test, None if rows is None else TESTED * rows)
+
+
+def computed(split: Split) -> Computed:
+    start = time.process_time()
+    learner = LEARNERS[split.learner]
+    shorter = learner._replace(grid=thinned(learner.grid, split.grid))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        losses = at_column(shorter, *read(split.data_set, split.rows), split.column)
+    warned = sum(
+        issubclass(one.category, ConvergenceWarning) and not str(one.message).startswith(MEANT_TO_STOP)
+        for one in caught
+    )
+    return Computed(losses, time.process_time() - start, warned)
+
+
+def run(given: argparse.Namespace, found: Results) -> Iterator[tuple[Split, Computed]]:
+    """All that is not found already, as it is computed."""
+    splits = [
+        Split(name, learner, column, given.rows, given.grid)
+        for learner in given.learners
+        for name in given.sets
+        for column in SOURCES[name].columns
+        if column not in found.get(name, {}).get(learner, {})
+    ]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        tasks = {pool.submit(computed, split): split for split in splits}
+        for task in as_completed(tasks):
+            yield tasks[task], task.result()
 
 
 #: Test rows for each training row of a smaller run, and the digits of a loss that are kept.
@@ -399,11 +441,12 @@ def page(given: argparse.Namespace, found: Results, seconds: float, warned: int)
     pictures = [
         f"**Figures {SOURCES[name].figures}: {name}**\n\n![{name}]({picture(name)})\n" for name in found if found[name]
     ]
-    rows, tested = sizes(given)
+    rows = given.rows
     limited = (
         "Training and test sets have the sizes of the paper."
         if rows is None
-        else f"**These are smaller runs than the paper's**: at most {rows:,} training rows and {tested:,} test rows of "
+        else "**These are smaller runs than the paper's**: "
+        f"at most {rows:,} training rows and {TESTED * rows:,} test rows of "
         f"each data set, drawn at random, and at most {given.grid} values of each parameter. Without `--rows` and "
         "`--grid` the script has the paper's sizes."
     )
@@ -438,6 +481,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--learners", nargs="+", choices=list(LEARNERS), default=list(LEARNERS), help="base learners")
     parser.add_argument("--rows", type=int, help="most training rows; five times as many to test (default: all)")
     parser.add_argument("--grid", type=int, help="most values of a parameter (default: all)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="what is computed (default: %(default)s)")
     parser.add_argument("--draw-only", action="store_true", help="compute nothing; draw and write from the results")
     parser.add_argument("--print-only", action="store_true", help="compute and print; keep and write nothing")
@@ -450,31 +494,31 @@ def main(arguments: list[str] | None = None) -> None:
     if given.print_only:
         print("\n\n".join(at_four_to_one(kept["found"], kind) for kind in (0, 1)))
         return
-    found: Results = {
-        name: {learner: kept["found"][name][learner] for learner in LEARNERS if learner in kept["found"][name]}
-        for name in SOURCES
-        if kept["found"].get(name)
-    }
+    found = whole(kept["found"])
     for name, of_set in found.items():
         drawn(of_set, PAGE.with_name(picture(name)))
     PAGE.write_text(page(given, found, kept["seconds"], kept["warned"]), encoding="utf-8")
 
 
+def whole(kept: Results) -> Results:
+    """The base learners with all splits, in the order of the tables."""
+    found: Results = {}
+    for name, source in SOURCES.items():
+        for learner in LEARNERS:
+            columns = kept.get(name, {}).get(learner, {})
+            if all(column in columns for column in source.columns):
+                found.setdefault(name, {})[learner] = {column: columns[column] for column in source.columns}
+    return found
+
+
 def compute(given: argparse.Namespace, kept: dict[str, Any]) -> None:
-    """Add what is missing to the results, and keep them after each step."""
-    start = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        for _ in run(given, kept["found"]):
-            kept["warned"] += sum(
-                issubclass(one.category, ConvergenceWarning) and not str(one.message).startswith(MEANT_TO_STOP)
-                for one in caught
-            )
-            caught.clear()
-            kept["seconds"] += time.process_time() - start
-            start = time.process_time()
-            if not given.print_only:
-                given.results.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    """Add what is missing to the results, and keep them after each split."""
+    for split, (losses, seconds, warned) in run(given, kept["found"]):
+        kept["found"].setdefault(split.data_set, {}).setdefault(split.learner, {})[split.column] = losses
+        kept["seconds"] += seconds
+        kept["warned"] += warned
+        if not given.print_only:
+            given.results.write_text(json.dumps(kept) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

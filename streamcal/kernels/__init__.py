@@ -20,7 +20,9 @@ USES = {
     "cell_bins": ("cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
-    "hull_tree": ("fast_path", "hull_nodes", "hull_search"),
+    "hull_fits": ("hull_nodes", "hull_search"),
+    "hull_changes": ("hull_fits", "hull_nodes", "hull_search"),
+    "hull_tree": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
     "online_newton": ("fast_path",),
     "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton"),
@@ -28,10 +30,15 @@ USES = {
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
+    "ensemble": (
+        *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
+        *("hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
+        *("implicit_regression", "logistic", "mixture", "online_newton"),
+    ),
     "segment_chain": ("implicit_regression", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
-TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_tree")
+TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)

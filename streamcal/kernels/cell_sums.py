@@ -11,7 +11,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import floor
 
-from streamcal.kernels.hull_tree import RESIDUE
+from streamcal.kernels.hull_changes import RESIDUE
 
 if cython.compiled:
     from cython.cimports.streamcal.kernels.fast_path import fast_observation

@@ -13,14 +13,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import ForgettingRegression, clamped
-    from streamcal.kernels.logistic import sigmoid
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from streamcal.kernels.logistic import logit, sigmoid
 
     exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
 else:
     from cython.cimports.libc.math import exp, expm1, log, log1p
-    from cython.cimports.streamcal.kernels.implicit_regression import ForgettingRegression, clamped
-    from cython.cimports.streamcal.kernels.logistic import sigmoid
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from cython.cimports.streamcal.kernels.logistic import logit, sigmoid
 
 import numpy as np
 
@@ -60,6 +60,7 @@ FEATURES = {
 
 @cython.cfunc
 @cython.inline
+@cython.nogil
 @cython.exceptval(check=False)
 def _log_odds(positive: cython.double, negative: cython.double) -> cython.double:
     """log(positive/negative), clamped; both are at least 0."""
@@ -67,7 +68,7 @@ def _log_odds(positive: cython.double, negative: cython.double) -> cython.double
         return -LARGEST
     if negative <= 0.0:
         return LARGEST
-    return clamped(log(positive) - log(negative))
+    return clamped(log(positive / negative))
 
 
 @cython.final
@@ -106,34 +107,9 @@ class Panel:
 
     Notes
     -----
-    Cost of a step: O(d³/6) for each regression of d coordinates, O(width · knots_a_unit) for each smoother.
+    Cost of a step: O(d³/6) for each regression of d coordinates, O(width · knots_a_unit) for each smoother. Fields and
+    C signatures are in `expert_panel.pxd`.
     """
-
-    regressions: list
-    _regression_places: cython.const[cython.Py_ssize_t][::1]
-    _smoother_places: cython.const[cython.Py_ssize_t][::1]
-    _curve_places: cython.const[cython.Py_ssize_t][::1]
-    _interval: cython.Py_ssize_t
-    _protected: cython.Py_ssize_t
-    _score: cython.Py_ssize_t
-    _anchor: cython.Py_ssize_t
-    _places: cython.Py_ssize_t  # number of experts
-    _anchored: cython.double
-    _phi: cython.double[::1]
-    _rates: cython.const[cython.double][::1]
-    _means: cython.double[::1]  # of all labels learned
-    _then: cython.double[::1]  # of those that were known `delay` observations ago
-    _waiting: cython.double[:, ::1]  # (label, weight) of the last `delay` observations, in a ring
-    _learned: cython.Py_ssize_t
-    _first: cython.Py_ssize_t  # number of scores in the mean for `_hold`, and their sum
-    _sum: cython.double
-    _delay: cython.Py_ssize_t
-    _widths: cython.const[cython.double][::1]
-    _fades: cython.const[cython.double][::1]
-    _units: cython.double[::1]
-    _sums: cython.double[:, :, ::1]  # (smoother, negative or positive, knot), in units
-    _curves: cython.double[:, ::1]
-    _step: cython.double
 
     def __init__(
         self,
@@ -151,6 +127,7 @@ class Panel:
         delay,
     ):
         self.regressions = list(regressions.values())
+        self._bank = RegressionBank(self.regressions)
         self._regression_places = np.array(list(regressions), dtype=np.intp)
         self._smoother_places = np.array(list(smoothers), dtype=np.intp)
         self._curve_places = np.array(curves, dtype=np.intp)
@@ -165,6 +142,8 @@ class Panel:
             raise ValueError(f"the anchor {anchor} is no expert")
         self._anchored = anchored
         self._rates = np.array(label_rates, dtype=np.float64)
+        self._log_kept = np.log1p(-np.array(label_rates, dtype=np.float64))
+        self._moved = np.zeros(len(label_rates))
         self._phi = np.zeros(len(FEATURES) + len(label_rates))
         self._widths = np.array([width for width, _ in smoothers.values()], dtype=np.float64)
         self._fades = np.array([memory / (memory - 1.0) for _, memory in smoothers.values()], dtype=np.float64)
@@ -180,15 +159,32 @@ class Panel:
         self._units = np.ones(len(smoothers))
         self._sums = np.zeros((len(smoothers), 2, size))
         self._curves = np.tile(np.linspace(-LARGEST, LARGEST, size), (len(curves), 1))
+        self._at_knots, self._scores = np.zeros((size, len(FEATURES))), np.zeros(size)
+        for knot in range(size):
+            self._scores[knot] = sigmoid(knot * self._step - LARGEST)
+            self._fill(knot * self._step - LARGEST, self._means)
+            np.asarray(self._at_knots)[knot] = np.asarray(self._phi)[: len(FEATURES)]
 
     def draw(self, place, z):
         """Set the curve at this index of the forecasts: log-odds at all knots."""
         curve = np.asarray(self._curve_places).tolist().index(place)
         np.clip(z, -LARGEST, LARGEST, out=np.asarray(self._curves)[curve])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _fill(self, x: cython.double, means: cython.const[cython.double][::1]) -> cython.void:
+    def draw_beside_the_score(self, place, p: cython.const[cython.double][::1], n: cython.double):
+        """Set the curve to the mean of n observations of p, at all knots, and one of the score: a fit to few may be 0.
+
+        p is taken as within [0, 1]; `ValueError` if it is of another shape than the knots.
+        """
+        knot: cython.Py_ssize_t
+        curve: cython.Py_ssize_t = np.asarray(self._curve_places).tolist().index(place)
+        if p.shape[0] != self._curves.shape[1]:
+            raise ValueError(f"expected {self._curves.shape[1]} probabilities, not {p.shape[0]}")
+        for knot in range(p.shape[0]):
+            self._curves[curve, knot] = clamped(
+                logit((n * min(max(p[knot], 0.0), 1.0) + self._scores[knot]) / (n + 1.0))
+            )
+
+    def _fill(self, x, means):
         """Set φ to the features at the log-odds x, with these means of labels."""
         k: cython.Py_ssize_t
         inside: cython.bint = -LARGEST < x < LARGEST
@@ -206,53 +202,44 @@ class Panel:
         for k in range(self._rates.shape[0]):
             self._phi[LOG_REST + 1 + k] = means[k]
 
-    @cython.ccall
-    def forecast(
-        self,
-        knot: cython.Py_ssize_t,
-        lower: cython.double,
-        upper: cython.double,
-        protected: cython.double,
-        out: cython.double[::1],
-    ):
+    def forecast(self, knot, lower, upper, protected, out):
         """Write the log-odds of every expert at a knot to its index in `out`.
 
         `lower` and `upper` are the ends of the given interval, `protected` the given probability.
         """
+        if out.shape[0] != self._places or not 0 <= knot < self._sums.shape[2]:
+            raise ValueError(f"{out.shape[0]} forecasts, not {self._places}, or no knot {knot}")
+        self._forecast(knot, lower, upper, protected, out)
+
+    def _forecast(self, knot, lower, upper, protected, out):
         k: cython.Py_ssize_t
-        regression: ForgettingRegression
-        ahead: cython.double = self._delay + 1.0
         anchor: cython.double
         negative: cython.double
         positive: cython.double
         score: cython.double = knot * self._step - LARGEST
-        if out.shape[0] != self._places or not 0 <= knot < self._sums.shape[2]:
-            raise ValueError(f"{out.shape[0]} forecasts, not {self._places}, or no knot {knot}")
-        self._fill(score, self._means)
-        for k in range(self._regression_places.shape[0]):
-            regression = self.regressions[k]
-            out[self._regression_places[k]] = clamped(regression.predict(self._phi, ahead))
+        for k in range(self._at_knots.shape[1]):
+            self._phi[k] = self._at_knots[knot, k]
+        for k in range(self._rates.shape[0]):
+            self._phi[LOG_REST + 1 + k] = self._means[k]
+        self._bank.predict(self._phi, self._delay + 1.0, self._regression_places, out)
         anchor = out[self._anchor]
+        negative = self._anchored * sigmoid(-anchor)
+        positive = self._anchored * sigmoid(anchor)
         for k in range(self._smoother_places.shape[0]):
-            negative = self._anchored * sigmoid(-anchor) + self._sums[k, 0, knot] / self._units[k]
-            positive = self._anchored * sigmoid(anchor) + self._sums[k, 1, knot] / self._units[k]
-            out[self._smoother_places[k]] = _log_odds(positive, negative)
+            out[self._smoother_places[k]] = _log_odds(
+                positive + self._sums[k, 1, knot] / self._units[k], negative + self._sums[k, 0, knot] / self._units[k]
+            )
         for k in range(self._curve_places.shape[0]):
             out[self._curve_places[k]] = self._curves[k, knot]
         out[self._interval] = _log_odds(upper, 1.0 - lower) if self._learned > 0 else score
         out[self._protected] = _log_odds(protected, 1.0 - protected)
         out[self._score] = score
 
-    @cython.ccall
-    def learn(self, x: cython.double, y: cython.double, w: cython.double):
+    def learn(self, x, y, w):
         """Update all experts with the label y at the log-odds x, with weight w."""
-        k: cython.Py_ssize_t
-        regression: ForgettingRegression
         place: cython.Py_ssize_t
         self._fill(x, self._then if self._delay > 0 else self._means)
-        for k in range(self._regression_places.shape[0]):
-            regression = self.regressions[k]
-            regression.learn(self._phi, y, w)
+        self._bank.learn(self._phi, y, w)
         self._smooth(x, y, w)
         self._follow(self._means, y, w)
         if self._delay > 0:
@@ -276,17 +263,15 @@ class Panel:
             for regression in self.regressions:
                 regression.hold(self._phi, CONSTANT)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _follow(self, means: cython.double[::1], y: cython.double, w: cython.double) -> cython.void:
+    def _follow(self, means, y, w):
         """Update the means of labels; weight w is equivalent to w steps."""
         k: cython.Py_ssize_t
         for k in range(self._rates.shape[0]):
-            means[k] -= expm1(w * log1p(-self._rates[k])) * (2.0 * y - 1.0 - means[k])
+            self._moved[k] = -self._rates[k] if w == 1.0 else expm1(w * self._log_kept[k])
+        for k in range(self._rates.shape[0]):
+            means[k] -= self._moved[k] * (2.0 * y - 1.0 - means[k])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _smooth(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
+    def _smooth(self, x, y, w):
         """Decay the sums of the smoothers, by increasing their unit, and add the observation."""
         b: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -303,8 +288,8 @@ class Panel:
                     for k in range(size):
                         self._sums[b, j, k] /= self._units[b]
                 self._units[b] = 1.0
-            first = max(0, int((x + LARGEST - self._widths[b]) / self._step))
-            last = min(size - 1, int((x + LARGEST + self._widths[b]) / self._step) + 1)
+            first = max(0, cython.cast(cython.Py_ssize_t, (x + LARGEST - self._widths[b]) / self._step))
+            last = min(size - 1, cython.cast(cython.Py_ssize_t, (x + LARGEST + self._widths[b]) / self._step) + 1)
             for k in range(first, last + 1):
                 u = (k * self._step - LARGEST - x) / self._widths[b]
                 if -1.0 < u < 1.0:

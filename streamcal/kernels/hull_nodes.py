@@ -16,6 +16,11 @@ MERGED_FILL = 48  # two sibling leaves with no more groups are merged: well belo
 
 EXACT_LIMIT = 2.0**52  # integer sums below it are exact, and so are their differences
 
+LIGHTEST, HEAVIEST = 1e-150, 1e150
+"""The product of two weights between these neither underflows nor overflows. `multiply` drops lighter groups,
+which under decay occur after hundreds of half-lives without observations. Heavier test objects are treated as of weight
+HEAVIEST, 70 orders of magnitude above any sum of decayed weights, so that the fits are 0 and 1 to 1e-70."""
+
 LEFT, RIGHT = 0, 1
 _LEFT = cython.declare(cython.int, LEFT)
 _MERGED_FILL = cython.declare(cython.int, MERGED_FILL)

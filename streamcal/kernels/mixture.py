@@ -12,14 +12,12 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import FixedShare
-    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from streamcal.kernels.implicit_regression import clamped
 
-    exp, log1p = math.exp, math.log1p
+    exp, log = math.exp, math.log
 else:
-    from cython.cimports.libc.math import exp, log1p
-    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
-    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from cython.cimports.libc.math import exp, log
+    from cython.cimports.streamcal.kernels.implicit_regression import clamped
 
 import numpy as np
 
@@ -43,19 +41,6 @@ class Assessment:
     components, and under its rows, shape (rows,).
     """
 
-    y: cython.double
-    w: cython.double
-    place: cython.double
-    second: cython.double
-    features: cython.double[::1]
-    experts: cython.double[::1]
-    expert_rows: cython.double[::1]
-    stacked: cython.double[::1]
-    stacked_rows: cython.double[::1]
-    corrected: cython.double[::1]
-    corrected_rows: cython.double[::1]
-    _arrays: cython.double[::1]  # all of them
-
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
         arrays: cython.double[::1] = np.empty(2 * count + 7 + 3 * rows)
         start: cython.Py_ssize_t = count + 2
@@ -75,7 +60,7 @@ class Assessment:
 
     def state(self):
         """All fields, in the order of the class, as a list of floats, for `Mixture.assessment`."""
-        return [self.y, self.w, self.place, self.second, *np.asarray(self._arrays).tolist()]
+        return [float(self.y), float(self.w), float(self.place), float(self.second), *np.asarray(self._arrays).tolist()]
 
     def load(self, numbers):
         """Load an earlier `state`; `ValueError` if it is of another size."""
@@ -111,23 +96,6 @@ class Mixture:
     O(K · rows) for a forecast, O(K³) for an outcome (the step of the stack).
     """
 
-    _experts: FixedShare
-    _stack: ForgettingRegression
-    _stacked: FixedShare
-    _by_score: Correction
-    _by_forecast: Correction
-    _corrected: FixedShare
-    _unit: cython.double
-    # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
-    _first: cython.double[:, ::1]
-    _second: cython.double[:, ::1]
-    _third: cython.double[:, ::1]
-    _first_odds: cython.double[:, ::1]
-    _second_odds: cython.double[:, ::1]
-    _third_odds: cython.double[:, ::1]
-    _features: cython.double[:, ::1]
-    _knot: cython.Py_ssize_t
-
     def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
         self._experts = experts
         self._stack = stack
@@ -145,13 +113,7 @@ class Mixture:
         self._features = np.zeros((2, experts.size + 2))
         self._knot = 0
 
-    @cython.ccall
-    def show(
-        self,
-        left: cython.const[cython.double][::1],
-        right: cython.const[cython.double][::1],
-        knot: cython.Py_ssize_t,
-    ):
+    def show(self, left, right, knot):
         """Take the log-odds of the experts at a knot and at the next, each of shape (K,), for `at` and `assess`.
 
         `ValueError` if there are more or fewer. To be called again after `learn`.
@@ -162,22 +124,15 @@ class Mixture:
         self._fill(0, left)
         self._fill(1, right)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _fill(self, side: cython.Py_ssize_t, z: cython.const[cython.double][::1]) -> cython.void:
+    def _fill(self, side, z):
         """Set the components of all mixtures, and the features of the stack, at a knot."""
         k: cython.Py_ssize_t
-        count: cython.Py_ssize_t = self._experts.size
         middle: cython.double
-        for k in range(count):
+        for k in range(z.shape[0]):
             self._first[side, k] = z[k]
         _odds(self._first[side], self._first_odds[side])
-        middle = self._experts.mean_of(self._first_odds[side])
-        self._features[side, 0] = middle
-        for k in range(count):
-            self._features[side, 1 + k] = z[k] - middle
-        self._features[side, count + 1] = 1.0
-        self._second[side, FIRST_MIXTURE] = middle
+        self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds[side])
+        self._set_features(side)
         self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0))
         _odds(self._second[side], self._second_odds[side])
         middle = clamped(self._stacked.mean_of(self._second_odds[side]))
@@ -186,46 +141,107 @@ class Mixture:
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle))
         _odds(self._third[side], self._third_odds[side])
 
-    @cython.ccall
-    @cython.exceptval(check=False)
-    def at(self, share: cython.double) -> cython.double:
+    def _set_features(self, side):
+        """Set the features of the stack: the first mixture, each expert beside it, and 1."""
+        k: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self._first.shape[1]
+        middle: cython.double = self._second[side, FIRST_MIXTURE]
+        self._features[side, 0] = middle
+        for k in range(count):
+            self._features[side, 1 + k] = self._first[side, k] - middle
+        self._features[side, count + 1] = 1.0
+
+    def at(self, share):
         """The log-odds of the third mixture at the fraction `share` between the two knots."""
         left: cython.double = self._corrected.mean_of(self._third_odds[0])
         if share == 0.0:
             return left
         return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
 
-    @cython.ccall
-    def assess(
-        self, share: cython.double, y: cython.double, w: cython.double, spent: Assessment | None = None
-    ) -> Assessment:
+    def assess(self, share, y, w, spent=None):
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
 
         The score is at the fraction `share` between the two knots. The loss at the score is the mean of the losses
         there, with weights 1 − `share` and `share`. An assessment that was learned, `spent`, is written over.
         """
-        k: cython.Py_ssize_t
         found: Assessment = Assessment(self._experts.size, self._experts.rows) if spent is None else spent
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
+        self._judge(found, share, y, w)
+        self._experts.assess(found.experts, found.expert_rows)
+        self._stacked.assess(found.stacked, found.stacked_rows)
+        self._corrected.assess(found.corrected, found.corrected_rows)
+        return found
+
+    def _judge(self, found, share, y, w):
+        """Set everything in the assessment but what is said of rows."""
+        k: cython.Py_ssize_t
         found.y = y
         found.w = w
         found.place = self._knot + share
         found.second = self._third[0, SECOND_MIXTURE] + share * (
             self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
         )
-        for k in range(self._stack.size):
+        for k in range(self._features.shape[1]):
             found.features[k] = self._features[0, k] + share * (self._features[1, k] - self._features[0, k])
         _gain(self._first, self._first_odds, share, y, found.experts)
-        self._experts.assess(found.experts, found.expert_rows)
         _gain(self._second, self._second_odds, share, y, found.stacked)
-        self._stacked.assess(found.stacked, found.stacked_rows)
         _gain(self._third, self._third_odds, share, y, found.corrected)
-        self._corrected.assess(found.corrected, found.corrected_rows)
+
+    def issue(self, share):
+        """What all parts say at the fraction `share` between the two knots, for `assess_issued`: a list of floats.
+
+        The log-odds of the components of each mixture at both knots, and the log-probabilities of the labels 0 and 1
+        under its rows.
+        """
+        said = []
+        for side in range(2):
+            for k in range(self._experts.size):
+                said.append(self._first[side, k])
+            said += [self._second[side, 0], self._second[side, 1]]
+            said += [self._third[side, 0], self._third[side, 1], self._third[side, 2]]
+        for label in range(2):
+            found = self.assess(share, label, 1.0)
+            said += np.asarray(found.expert_rows).tolist() + np.asarray(found.stacked_rows).tolist()
+            said += np.asarray(found.corrected_rows).tolist()
+        return [float(one) for one in said]
+
+    def assess_issued(self, said, knot, share, y, w):
+        """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
+
+        The score is at the fraction `share` between this knot and the next. `show` is to be called again afterwards.
+        """
+        k: cython.Py_ssize_t
+        side: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self._experts.size
+        rows: cython.Py_ssize_t = self._experts.rows
+        place: cython.Py_ssize_t = 0
+        found: Assessment = Assessment(count, rows)
+        numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
+        if numbers.shape[0] != 2 * (count + 5) + 6 * rows:
+            raise ValueError(f"expected {2 * (count + 5) + 6 * rows} numbers that were said, not {numbers.shape[0]}")
+        self._knot = knot
+        for side in range(2):
+            for k in range(count):
+                self._first[side, k] = numbers[place + k]
+            for k in range(2):
+                self._second[side, k] = numbers[place + count + k]
+            for k in range(3):
+                self._third[side, k] = numbers[place + count + 2 + k]
+            place += count + 5
+            _odds(self._first[side], self._first_odds[side])
+            _odds(self._second[side], self._second_odds[side])
+            _odds(self._third[side], self._third_odds[side])
+            self._set_features(side)
+        self._judge(found, share, y, w)
+        place += 3 * rows if y > 0.0 else 0
+        for k in range(rows):
+            found.expert_rows[k] = numbers[place + k]
+            found.stacked_rows[k] = numbers[place + rows + k]
+            found.corrected_rows[k] = numbers[place + 2 * rows + k]
         return found
 
-    @cython.ccall
-    def learn(self, found: Assessment):
+    def learn(self, found):
         """Learn from an assessment; `ValueError` if it is one of another size."""
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
@@ -284,11 +300,12 @@ def _gain(
 ) -> cython.void:
     """Set `out` to the log-probabilities of y under the forecasts, linear between the two knots.
 
-    log σ(z) = −log(1 + exp(−z)), and log σ(−z) = log σ(z) − z; z lies within ±16, where neither loses more than 1e-15.
+    log σ(z) = −log(1 + exp(−z)), and log σ(−z) = log σ(z) − z; z lies within ±16, where neither is further off than
+    1e-15.
     """
     k: cython.Py_ssize_t
     negative: cython.double = 1.0 if y <= 0.0 else 0.0
     for k in range(out.shape[0]):
-        out[k] = -(1.0 - share) * (log1p(odds[0, k]) + negative * z[0, k])
+        out[k] = -(1.0 - share) * (log(1.0 + odds[0, k]) + negative * z[0, k])
         if share > 0.0:
-            out[k] -= share * (log1p(odds[1, k]) + negative * z[1, k])
+            out[k] -= share * (log(1.0 + odds[1, k]) + negative * z[1, k])

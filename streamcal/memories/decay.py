@@ -57,6 +57,11 @@ class _DecayingMemory(Memory[Held]):
     def clock(self) -> float:
         return self._clock
 
+    @property
+    def halvings(self) -> int:
+        """How many times all stored weights were halved."""
+        return self._halvings
+
     def _prior_growth(self) -> float:
         return self._growth(self._landmark)
 

@@ -168,6 +168,14 @@ class CountWindow(_Window[Held]):
         if len(self._buffer) > 2 * self._size:
             self._close_gaps()
 
+    def held(self) -> tuple[FloatArray, int]:
+        """The observations held, the oldest first, as rows of numbers x, y, w; and how many left since sums were made.
+
+        For a kernel that goes on with them.
+        """
+        entries = [entry for entry in self._buffer if entry is not None]
+        return np.array(entries, dtype=np.float64).reshape(-1, 3), self._evicted
+
     def merge(self, other: Memory[Held]) -> None:
         raise MergeError("windows by count cannot be merged; use Window(size, by='time') or Forever()")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from streamcal.metrics.base import MANY, Forecasts, check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.inputs import check_batch, check_label
 from streamcal.parameters.types import FloatArray, Label
+from streamcal.states import ROUNDING, ensure, number, row, whole
 
 #: The sum of squared deviations, in nats², at which the interval is tightest: 100,000 differences of deviation 0.1. It
 #: has to be fixed before the data. With the default clip, intervals at sums a hundred times larger or smaller are less
@@ -214,6 +215,17 @@ class LogLossDifference:
         self._sum += other._sum
         self._squares += other._squares
         self._largest = max(self._largest, other._largest)
+
+    def state(self) -> list[float]:
+        """What was observed, as plain data: the number of outcomes and three sums, for `load`."""
+        return [self._count, self._sum, self._squares, self._largest]
+
+    def load(self, state: Any) -> None:
+        """Take over what `state` has written for one of the same parameters; `StateError` for anything else."""
+        read = row(whole(), number(), number(0.0), number(0.0, 2.0 * self._cap))
+        count, total, squares, largest = read(state)
+        ensure(abs(total) <= self._cap * count * (1.0 + ROUNDING), "the sum of the differences is too large")
+        self._count, self._sum, self._squares, self._largest = count, total, squares, largest
 
     def __repr__(self) -> str:
         adaptive = ", adaptive=True" * self.adaptive

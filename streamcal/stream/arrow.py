@@ -34,6 +34,14 @@ def json() -> Any:
     return pyarrow.json
 
 
+def opened(address: str) -> Any:
+    """An object in a store that Arrow knows, as a file, such as s3://bucket/clicks.csv.gz or gs://bucket/clicks.csv."""
+    from pyarrow import fs
+
+    system, path = fs.FileSystem.from_uri(address)
+    return system.open_input_file(path)
+
+
 def strings(offsets: npt.NDArray[np.int32], content: npt.NDArray[np.uint8]) -> Any:
     """A column of binary strings over these arrays, which are not copied."""
     return pyarrow.BinaryArray.from_buffers(

@@ -121,6 +121,23 @@ class FieldReader:
             raise
         return Observation(score, y, w, t)
 
+    def all(self, batch: Batch) -> Observations:
+        """The fields of a batch; the `RecordError` of the first row that cannot be used has its number and column."""
+        found = self.many(batch)
+        if found is not None:
+            return found
+        rows = []
+        for i, number in enumerate(batch.numbers.tolist()):
+            try:
+                rows.append(self.one(batch.row(i)))
+            except RecordError as error:
+                error.row = number
+                self.advise(error, batch.readable())
+                raise
+        scores, y, w, t = zip(*rows, strict=True)
+        times = None if t[0] is None else np.array(t)
+        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
+
     def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
         """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""
         try:

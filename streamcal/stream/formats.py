@@ -29,6 +29,10 @@ ENDINGS_ALLOWED = (
 )
 
 
+#: What an address has and a path has not.
+ADDRESS = "://"
+
+
 @dataclass(frozen=True)
 class FileKind:
     """How a file is written: its format, what compresses it, and of CSV the delimiter, where the name says it.
@@ -39,6 +43,8 @@ class FileKind:
     FileKind(format='csv', compression='gzip', delimiter=None)
     >>> FileKind.of("-", "jsonl")
     FileKind(format='jsonl', compression=None, delimiter=None)
+    >>> FileKind.of("s3://bucket/clicks.parquet?region=eu-west-1").format
+    'parquet'
     """
 
     format: Format
@@ -55,7 +61,7 @@ class FileKind:
         name = os.fspath(path)
         if format is not None and format not in get_args(Format):
             raise RecordError(f"format {format!r} is not known", ", ".join(get_args(Format)), file=name)
-        stem, ending = os.path.splitext(name)
+        stem, ending = os.path.splitext(name.partition("?")[0] if ADDRESS in name else name)
         compression = COMPRESSIONS.get(ending.lower())
         if compression is not None:
             ending = os.path.splitext(stem)[1]

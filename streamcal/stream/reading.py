@@ -25,13 +25,15 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
 from streamcal.stream.compression import MAGIC, opened_to_read, recognised
-from streamcal.stream.formats import STANDARD_STREAM, FileKind
+from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError, shown
 
 #: Most rows of a batch: tables have no more, and texts of short records.
 BATCH_ROWS = 1 << 16
 #: Bytes of a text that make a batch, where the file has as many.
 BLOCK_BYTES = 1 << 20
+#: Bytes that are asked for at once from a store that is far away.
+REQUEST_BYTES = 1 << 23
 #: Bytes of a table that make a batch, by the sizes that a Parquet file states.
 TABLE_BYTES = 1 << 25
 #: Bytes that a record may have: a line of JSON, or a row of CSV.
@@ -61,7 +63,8 @@ class RecordReader:
     ----------
     path
         .csv, .tsv, .jsonl or .ndjson, each also with .gz, .bz2, .zst or .lz4; .parquet; .arrow, .feather or .arrows,
-        file or stream; or "-", standard input, whose compression is recognised.
+        file or stream; or "-", standard input, whose compression is recognised. An address, such as
+        s3://bucket/clicks.csv.gz, is read by the file systems of Arrow, with their settings and credentials.
     format
         "csv", "jsonl", "parquet" or "arrow", where the name does not say it; "-" is CSV by default.
     delimiter
@@ -118,6 +121,7 @@ class RecordReader:
         self._used: tuple[str, ...] = ()
         self._row = 0  # number of the last data row that was read
         self._text, self._at = b"", 0  # what was read of a text, and the place after the last record
+        self._begun = 0  # batches of a table that were begun
         self._ended = False  # whether the text was read to its end
         self._failure: BaseException | None = None  # an error that comes after what was read before it
         self._share: Callable[[], float | None] = lambda: None
@@ -208,15 +212,32 @@ class RecordReader:
         if self.path == STANDARD_STREAM:
             raw, self._live = self._standard_input(), True
         else:
-            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
-            self._share = _share_of_bytes(raw)
-            self._live = not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+            raw, regular = self._opened()
+            self._live = not regular
+            if ADDRESS in self.path:
+                raw = self._closing.enter_context(pyarrow.BufferedInputStream(raw, REQUEST_BYTES))
         if self.kind.compression is not None:
             raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression))
         self._bytes: BinaryIO = raw
         self._read_more()
         if self._text.startswith(BYTE_ORDER_MARK):
             self._at = len(BYTE_ORDER_MARK)
+
+    def _opened(self) -> tuple[Any, bool]:
+        """The file, which is closed with the reader, and whether it is one with an end that is known: no pipe."""
+        if ADDRESS in self.path:
+            try:
+                raw = self._closing.enter_context(arrow.opened(self.path))
+            except pyarrow.ArrowInvalid as error:
+                known = "a path, or an address that begins with s3://, gs://, abfs://, hdfs:// or file://"
+                raise RecordError(f"the address is not understood: {error}", known, file=self.path) from None
+            size, regular = raw.size(), True
+        else:
+            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115  (the stack closes it)
+            status = os.fstat(raw.fileno())
+            size, regular = status.st_size, stat.S_ISREG(status.st_mode)
+        self._share = lambda: raw.tell() / size if size and not raw.closed else None
+        return raw, regular
 
     def _standard_input(self) -> Any:
         """Standard input, decompressed if it begins as a compressed file does."""
@@ -381,7 +402,8 @@ class RecordReader:
     # -- tables --------------------------------------------------------------------------------------------------------
 
     def _start_parquet(self) -> Iterator[Batch]:
-        table = self._closing.enter_context(arrow.parquet().ParquetFile(self.path))
+        source = self.path if ADDRESS not in self.path else self._opened()[0]
+        table = self._closing.enter_context(arrow.parquet().ParquetFile(source))
         metadata = table.metadata
         self._name_columns(table.schema_arrow)
         self._share = lambda: self._row / max(metadata.num_rows, 1)
@@ -394,12 +416,15 @@ class RecordReader:
         if self.path == STANDARD_STREAM:
             raw = self._standard_input()
         else:
-            raw = self._closing.enter_context(open(self.path, "rb"))  # noqa: SIM115
-            self._share = _share_of_bytes(raw)
-            if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) and raw.peek(len(ARROW_FILE)).startswith(ARROW_FILE):
-                table = self._closing.enter_context(pyarrow.ipc.open_file(raw))
-                self._name_columns(table.schema)
-                return self._table_batches(map(table.get_batch, range(table.num_record_batches)))
+            raw, regular = self._opened()
+            if regular:
+                is_file = raw.read(len(ARROW_FILE)) == ARROW_FILE
+                raw.seek(0)
+                if is_file:
+                    table = self._closing.enter_context(pyarrow.ipc.open_file(raw))
+                    self._name_columns(table.schema)
+                    self._share = lambda: self._begun / max(table.num_record_batches, 1)
+                    return self._table_batches(map(table.get_batch, range(table.num_record_batches)))
         table = pyarrow.ipc.open_stream(raw)
         self._name_columns(table.schema)
         return self._table_batches(table)
@@ -409,7 +434,7 @@ class RecordReader:
         self.types = dict(zip(self.names, schema.types, strict=True))
 
     def _table_batches(self, tables: Iterable[Any]) -> Iterator[Batch]:
-        for table in tables:
+        for self._begun, table in enumerate(tables, 1):
             for begin in range(0, len(table), self._batch_rows):
                 some = table.slice(begin, self._batch_rows)
                 yield TableBatch(self.names, self._numbered(len(some)), some)
@@ -423,12 +448,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:
     return str(text[span[0] : span[1]], "utf-8", "surrogateescape")
-
-
-def _share_of_bytes(file: BinaryIO) -> Callable[[], float | None]:
-    """The position in the file, compressed or not, over its size."""
-    size = os.fstat(file.fileno()).st_size
-    return lambda: file.tell() / size if size and not file.closed else None
 
 
 def _delimiter_of(header: str) -> str:

@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -23,7 +23,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
-from streamcal.stream.formats import STANDARD_STREAM, FileKind
+from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
 from streamcal.stream.prequential import Prediction, Prequential, added_columns
 from streamcal.stream.reading import BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
@@ -231,8 +231,8 @@ class Run:
 
     @property
     def _is_file(self) -> bool:
-        """Whether the source can be read twice."""
-        return self.source != STANDARD_STREAM and os.path.isfile(self.source)
+        """Whether the source can be read twice: a file, or an object in a store."""
+        return ADDRESS in self.source or (self.source != STANDARD_STREAM and os.path.isfile(self.source))
 
     def _keep(self) -> None:
         """Write the outputs to the disk, and have a checkpoint of them and of the calibrator saved."""
@@ -335,7 +335,7 @@ class Run:
                 except RecordError as error:
                     error.at(self.source, number, error.column)
                     if not self.skip:
-                        self._fields.advise(error, _rows_of(part))
+                        self._fields.advise(error, part.readable())
                         raise
                     self._reject(error, row)
                 except SolverError as error:  # a failure of the solver, not of the row: never skipped
@@ -460,6 +460,7 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
     (True, False, False)
     """
+    one, other = (os.fspath(name).removeprefix("file://") for name in (one, other))
     if Path(one).exists() and Path(other).exists():
         return Path(one).is_file() and os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
@@ -492,15 +493,6 @@ def _end_of_rows(written: Written) -> int:
     with open(written.path, "rb") as file:
         file.seek(min(size, written.size))
         return file.tell() + file.read().rfind(b"\n") + 1
-
-
-def _rows_of(part: Batch) -> list[Row]:
-    """The rows of a part that can be read."""
-    rows = []
-    for i in range(len(part)):
-        with suppress(RecordError):
-            rows.append(part.row(i))
-    return rows
 
 
 def _names_delimiter(*paths: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from streamcal.calibrators.auto.mixture import Ensemble
 from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
-from streamcal.kernels.logistic import sigmoid
-from streamcal.kernels.mixture import Assessment
+from streamcal.kernels.ensemble import AutoSteps
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import Logit
+from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
 
 LONGEST_DELAY = 100_000
+#: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
+PIECE = 512
 
 
 class Auto(SequentialCalibrator):
@@ -105,43 +108,54 @@ class Auto(SequentialCalibrator):
         self.delay = delay
         self.scale = Logit()
         self._live = Ensemble(delay)
-        # The ensemble as it was when the forecast for today's label was issued: `_late` is what it has yet to learn.
+        # The ensemble as it was when the forecast for today's label was issued.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._late: deque[tuple[float, float, float, Assessment]] = deque()
-        self._spent: Assessment | None = None  # one that was learned, to be written over
-        self._n = 0.0
+        self._steps = AutoSteps(self._live.kernel, self._then.kernel, delay, deque())
 
     @property
     def n(self) -> float:
-        return self._n
+        return float(self._steps.n)
 
     def weights(self) -> dict[str, float]:
         """The weight of each expert in the present forecast, by name; they sum to 1."""
         return self._live.weights()
 
-    def _predict(self, x: float) -> float:
-        return sigmoid(self._live.at(x))
+    def predict_one(self, score: float, t: Time | None = None) -> float:
+        p = self._steps.predict_fast(score)
+        return p if p == p else super().predict_one(score, t)
+
+    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        if not self._steps.learn_fast(score, y, w):
+            super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:
         return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
 
+    def _predict(self, x: float) -> float:
+        return float(self._steps.predict(x))
+
     def _step(self, x: float, y: float, w: float) -> None:
-        assessed = self._then.assess(x, y, w, self._spent)
-        self._live.learn(x, y, w, assessed)
-        self._spent = assessed
-        if self.delay:
-            self._spent = None
-            self._late.append((x, y, w, assessed))
-            if len(self._late) > self.delay:
-                oldest = self._late.popleft()
-                self._then.learn(*oldest)
-                self._spent = oldest[-1]
-        self._n += w
+        self._steps.step(x, y, w)
+
+    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
+        x = self.scale.coordinates(scores)
+        for start in range(0, len(x), PIECE):  # between two of them other threads may run
+            rows = slice(start, start + PIECE)
+            self._steps.stream(x[rows], y[rows], w[rows], predictions[rows])
+
+    def _issue(self, x: float) -> list[float]:
+        return list(self._live.kernel.issue(x))
+
+    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
+        if said is None:
+            self._learn(x, y, w, t)
+        elif w > 0.0:
+            self._steps.step_issued(x, y, w, said)
 
     def _state(self) -> dict[str, Any]:
-        late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._late]
+        late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._steps.late]
         then = None if self.delay == 0 else self._then.state()
-        return {**super()._state(), "n": self._n, "live": self._live.state(), "then": then, "late": late}
+        return {**super()._state(), "n": self.n, "live": self._live.state(), "then": then, "late": late}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
@@ -155,5 +169,5 @@ class Auto(SequentialCalibrator):
         if self.delay:
             self._then.restore(then)
             ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
-        self._n = n
-        self._late = deque((x, float(y), w, self._then.assessment(of)) for x, y, w, of in late)
+        self._steps.n = n
+        self._steps.late.extend((x, float(y), w, self._then.assessment(of)) for x, y, w, of in late)

@@ -9,6 +9,7 @@ import numpy as np
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
 from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel, regression_state
 from streamcal.calibrators.protected import shares_state
+from streamcal.kernels.ensemble import Ensemble as Step
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
 from streamcal.kernels.mixture import Assessment, Mixture
@@ -57,37 +58,17 @@ class Ensemble:
             knots_a_unit=KNOTS_A_UNIT,
         )
         self._panel = ExpertPanel(delay)
-        # The forecasts of the experts at a knot and at the next, until something is learned; -1: at none yet.
-        self._knot, self._left, self._right = -1, np.empty(len(NAMES)), np.empty(len(NAMES))
-
-    def _show_beside(self, x: float) -> float:
-        """Show the mixture the forecasts at the knots beside the log-odds x; the share of the way to the second."""
-        knot, share = place(x)
-        if knot != self._knot:
-            self._panel.forecast(knot, self._left)
-            self._panel.forecast(knot + 1, self._right)
-            self._mixture.show(self._left, self._right, knot)
-            self._knot = knot
-        return share
+        self.kernel = Step(
+            experts=self._panel.kernel,
+            mixture=self._mixture,
+            size=len(NAMES),
+            knots=len(KNOTS),
+            knots_a_unit=KNOTS_A_UNIT,
+        )
 
     def at(self, x: float) -> float:
         """The log-odds of the forecast at the log-odds x."""
-        share = self._show_beside(x)
-        return float(self._mixture.at(share))
-
-    def assess(self, x: float, y: float, w: float, spent: Assessment | None = None) -> Assessment:
-        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`.
-
-        An assessment that was learned, `spent`, is written over.
-        """
-        share = self._show_beside(x)
-        return self._mixture.assess(share, y, w, spent)
-
-    def learn(self, x: float, y: float, w: float, assessed: Assessment) -> None:
-        """Learn an observation, and how right the forecasts issued for its score were."""
-        self._mixture.learn(assessed)
-        self._panel.learn(x, y, w)
-        self._knot = -1
+        return float(self.kernel.at(x))
 
     def weights(self) -> dict[str, float]:
         """The weight in the forecast of each of `PARTS`; they sum to 1."""
@@ -104,6 +85,7 @@ class Ensemble:
         read = record({"panel": unread, "mixture": row(*self._mixture_state())})(state)
         self._panel.restore(read["panel"])
         self._mixture.load(read["mixture"])
+        self.kernel.forget()
 
     def _mixture_state(self) -> tuple[Reader, ...]:
         """What reads the parts of the mixture, in the order of `Mixture.state`."""
@@ -159,10 +141,3 @@ def _correction_state(value: Any) -> tuple[FloatArray, FloatArray]:
     curvature = numbers(size, least=FIRMNESS * (1.0 - ROUNDING), most=HEAVIEST)
     read: tuple[FloatArray, FloatArray] = row(numbers(size, least=-FARTHEST, most=FARTHEST), curvature)(value)
     return read
-
-
-def place(x: float) -> tuple[int, float]:
-    """The knot at or below the log-odds x, not the last, and how far x is on the way to the next."""
-    steps = (x + LOGIT_LIMIT) * KNOTS_A_UNIT
-    knot = min(int(steps), len(KNOTS) - 2)
-    return knot, steps - knot

@@ -21,13 +21,14 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.protected import jumper_state, new_jumper
 from streamcal.kernels.bernstein import evaluate_many
-from streamcal.kernels.cubic import slopes
+from streamcal.kernels.cubic import slopes, values_at
+from streamcal.kernels.ensemble import Experts, FadingMoments, RecentScores
 from streamcal.kernels.expert_panel import Panel
-from streamcal.kernels.logistic import logits, sigmoid, sigmoids
+from streamcal.kernels.logistic import sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
-from streamcal.maps.knots import CubicMap
-from streamcal.memories.policies import memory_under
-from streamcal.parameters.forgetting import Decay, Window
+from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
+from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
+from streamcal.memories.windows import CountWindow
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability
 from streamcal.parameters.types import FloatArray
@@ -70,7 +71,8 @@ LARGEST_CURVATURE, SMALLEST_CURVATURE, LARGEST_COORDINATE = 1e25, 1e-12, 1e9
 class ExpertPanel:
     """Every expert, at one state of knowledge. `delay` is the label delay, in observations.
 
-    O(1) per observation; memory for the last 1,000 observations.
+    O(1) per observation; memory for the last 1,000 observations. `kernel` does what every observation needs; here is
+    what few need.
     """
 
     def __init__(self, delay: int) -> None:
@@ -78,46 +80,56 @@ class ExpertPanel:
         self._panel = _panel(delay)
         self._jumper = new_jumper()
         self._tree = ScoreTree(scale=Logit())
-        self._window = memory_under(Window(MEMORY), self._tree, None)
-        self._moments = BernsteinMoments(DEGREE, Probability())
-        self._decay = memory_under(Decay(MEMORY), self._moments, None)
+        self._scores = RecentScores(self._tree.tree, MEMORY, OUTWEIGHING, OUTWEIGHING_ONE)
+        self._sums = BernsteinMoments(DEGREE, Probability())
+        self._moments = FadingMoments(self._sums.sums, MEMORY, RESCALE_HALF_LIVES)
         self._qp = MonotoneQP(DEGREE)
-        self._learned = 0
+        self.kernel = Experts(
+            panel=self._panel,
+            jumper=self._jumper,
+            scores=self._scores,
+            moments=self._moments,
+            knots_a_unit=KNOTS_A_UNIT,
+            every=REFRESH,
+            draw=self._draw,
+            sum_anew=self._sum_anew,
+        )
 
     def forecast(self, knot: int, out: FloatArray) -> None:
         """Write the log-odds of each expert at a knot to `out`, at its place in `PLACES`."""
-        x = knot / KNOTS_A_UNIT - LOGIT_LIMIT
-        lower, upper = self._tree.interval(x, 1.0)
-        self._panel.forecast(knot, lower, upper, self._jumper.predict(x), out)
-
-    def learn(self, x: float, y: float, w: float) -> None:
-        """Learn the label y at the log-odds x, with weight w > 0."""
-        self._panel.learn(x, y, w)
-        self._jumper.step(x, y, w)
-        self._window.learn(round(x * KNOTS_A_UNIT) / KNOTS_A_UNIT, y, w, 0.0)
-        self._decay.learn(sigmoid(x), y, w, 0.0)
-        self._learned += 1
-        if self._learned % REFRESH == 0:
-            self._draw()
+        self.kernel.forecast(knot, out)
 
     def _draw(self) -> None:
         """Fit the curves of the smooth isotonic and of the Bernstein expert again."""
         _, _, centre, value = self._tree.centred_blocks()
-        smooth = CubicMap(Logit(), centre, value, *slopes(centre, value)).at_many(KNOTS)
-        self._panel.draw(PLACES["smooth-isotonic"], _beside_the_score(smooth, self._tree.n))
-        sums = self._moments.sums
+        smooth = values_at(KNOTS, centre, value, *slopes(centre, value))
+        self._panel.draw_beside_the_score(PLACES["smooth-isotonic"], smooth, self._tree.n)
+        sums = self._sums.sums
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays
-            polynomial = np.clip(evaluate_many(self._qp.coefficients, SCORES), 0.0, 1.0)
-            self._panel.draw(PLACES["bernstein"], _beside_the_score(polynomial, self._decay.n))
+            polynomial = evaluate_many(self._qp.coefficients, SCORES)
+            self._panel.draw_beside_the_score(PLACES["bernstein"], polynomial, self._moments.n)
+
+    def _sum_anew(self) -> None:
+        """Make the tree of the recent scores anew, without the rounding errors of what has left it."""
+        self._tree.restore(self._tree.empty().state())
+        self._tree.update_many(*self._scores.held().T.copy())
+        self._scores.summed_anew()
 
     def state(self) -> dict[str, Any]:
-        """Everything learned, as plain data, for `restore`."""
+        """Everything learned, as plain data, for `restore`.
+
+        Recent scores and moments are written as the memories write theirs.
+        """
+        nothing = {"missed": 0, "late": 0}
+        moments, tree = self._sums.state(), self._tree.state()  # of a tree that may find its sums exact
+        sums = {"sums": [self._scores.evicted, tree]} if self._tree.drifts else {}
+        clock = {"clock": self._moments.clock, "landmark": 0.0, "halvings": self._moments.halvings}
         return {
             "panel": self._panel.state(),
             "jumper": list(self._jumper.state()),
-            "window": self._window.state(),
-            "decay": self._decay.state(),
-            "learned": self._learned,
+            "window": {**nothing, "buffer": self._scores.held().tolist(), **sums},
+            "decay": {**nothing, **clock, "statistic": moments},
+            "learned": self.learned,
             "active": list(self._qp.active_set()),
         }
 
@@ -131,17 +143,20 @@ class ExpertPanel:
         ensure(panel["first"][0] <= min(FIRST, learned), "more scores are in the first mean than were learned")
         self._panel.load(panel)
         self._jumper.load(*read["jumper"])
-        self._window.restore(read["window"])
-        self._decay.restore(read["decay"])
+        window, decay = CountWindow(self._tree, None, MEMORY), CountDecay(self._sums, None, MEMORY)
+        window.restore(read["window"])
+        decay.restore(read["decay"])
         ensure(self._tree.count == min(learned, MEMORY), "the window holds another number of observations")
-        self._learned = learned
+        self._scores.load(*window.held())
+        self._moments.load(decay.clock, decay.halvings)
+        self.kernel.learned = learned
         if read["active"] is not None:
             self._qp.set_active_set(*read["active"])
 
     @property
     def learned(self) -> int:
         """Number of observations learned."""
-        return self._learned
+        return int(self.kernel.learned)
 
     def _panel_fields(self) -> Fields:
         """What reads the state of the kernel."""
@@ -203,8 +218,3 @@ def _panel(delay: int) -> Panel:
         knots_a_unit=KNOTS_A_UNIT,
         delay=delay,
     )
-
-
-def _beside_the_score(p: FloatArray, n: float) -> FloatArray:
-    """Log-odds at the knots of the mean of n observations of p and one of the score: a fit to few may say 0 or 1."""
-    return logits((n * p + SCORES) / (n + 1.0))

@@ -1,0 +1,85 @@
+cimport cython
+
+from streamcal.kernels.bernstein cimport BernsteinSums
+from streamcal.kernels.expert_panel cimport Panel
+from streamcal.kernels.fixed_share cimport Jumper
+from streamcal.kernels.hull_tree cimport HullTree
+from streamcal.kernels.mixture cimport Assessment, Mixture
+
+
+@cython.final
+cdef class RecentScores:
+    cdef readonly HullTree tree
+    cdef Py_ssize_t _size
+    cdef double _outweighing
+    cdef double _outweighing_one
+    cdef double[:, ::1] _held  # a ring of (x, y, w), with room for one more than is held
+    cdef Py_ssize_t _first
+    cdef Py_ssize_t _number
+    cdef readonly long long evicted  # since the tree was last made anew
+    cdef double _lightest  # a lower bound of the weights held
+
+    cdef bint learn(self, double x, double y, double w) except -1
+
+
+@cython.final
+cdef class FadingMoments:
+    cdef readonly BernsteinSums sums
+    cdef double _half_life
+    cdef double _rescaled_after
+    cdef readonly double clock  # number of observations learned
+    cdef readonly long long halvings
+
+    cdef learn(self, double x, double y, double w)
+
+
+@cython.final
+cdef class Experts:
+    cdef Panel _panel
+    cdef Jumper _jumper
+    cdef RecentScores _scores
+    cdef FadingMoments _moments
+    cdef double _unit
+    cdef long long _every
+    cdef object _draw
+    cdef double[::1] _interval
+    cdef object _sum_anew
+    cdef public long long learned
+
+    cpdef forecast(self, Py_ssize_t knot, double[::1] out)
+    cdef learn(self, double x, double y, double w)
+
+
+@cython.final
+cdef class Ensemble:
+    cdef Experts _experts
+    cdef Mixture _mixture
+    cdef double _unit
+    cdef Py_ssize_t _last  # knot
+    cdef double[::1] _left
+    cdef double[::1] _right
+    cdef Py_ssize_t _knot
+
+    cdef double _show_beside(self, double x) except? -1
+    cpdef double at(self, double x) except? -1
+    cdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
+    cpdef list issue(self, double x)
+    cdef Assessment assess_issued(self, double x, double y, double w, said)
+    cdef learn(self, double x, double y, double w, Assessment found)
+
+
+@cython.final
+cdef class AutoSteps:
+    cdef Ensemble _live
+    cdef Ensemble _then
+    cdef Py_ssize_t _delay
+    cdef public object late
+    cdef Assessment _spent  # one that was learned, to be written over
+    cdef public double n
+
+    cpdef double predict(self, double x) except? -1
+    cpdef double predict_fast(self, object score) except? -1
+    cpdef bint learn_fast(self, object score, object y, object w) except -1
+    cpdef step(self, double x, double y, double w)
+    cpdef step_issued(self, double x, double y, double w, said)
+    cdef _learn(self, double x, double y, double w, Assessment found)

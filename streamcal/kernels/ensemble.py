@@ -1,0 +1,348 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The step of `Auto` in one call: experts, their mixture, and what of them is known where labels come late.
+
+Fields and C signatures are in `ensemble.pxd`.
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.bernstein import BernsteinSums
+    from streamcal.kernels.expert_panel import Panel
+    from streamcal.kernels.fast_path import fast_observation, fast_score
+    from streamcal.kernels.fixed_share import Jumper
+    from streamcal.kernels.hull_tree import HullTree
+    from streamcal.kernels.logistic import sigmoid
+    from streamcal.kernels.mixture import Assessment, Mixture
+    from streamcal.kernels.online_newton import log_odds
+
+    exp2, floor, inf, nan, rint = math.exp2, math.floor, math.inf, math.nan, round
+else:
+    from cython.cimports.libc.math import INFINITY as inf
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.libc.math import exp2, floor, rint
+    from cython.cimports.streamcal.kernels.bernstein import BernsteinSums
+    from cython.cimports.streamcal.kernels.expert_panel import Panel
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.fixed_share import Jumper
+    from cython.cimports.streamcal.kernels.hull_tree import HullTree
+    from cython.cimports.streamcal.kernels.logistic import sigmoid
+    from cython.cimports.streamcal.kernels.mixture import Assessment, Mixture
+    from cython.cimports.streamcal.kernels.online_newton import log_odds
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""The knots lie between log-odds ± this; a score at either end is clamped."""
+
+
+@cython.final
+@cython.cclass
+class RecentScores:
+    """The last `size` observations, in order, and a `HullTree` of them.
+
+    Parameters
+    ----------
+    tree : HullTree
+    size : int
+    outweighing, outweighing_one : float
+        If what leaves is so many times heavier than all that is left, or than one observation that is left, rounding
+        errors of its size may be left too; see `learn`.
+    """
+
+    def __init__(
+        self, tree: HullTree, size: cython.Py_ssize_t, outweighing: cython.double, outweighing_one: cython.double
+    ):
+        self.tree = tree
+        self._size = size
+        self._outweighing, self._outweighing_one = outweighing, outweighing_one
+        self._held = np.zeros((size + 1, 3))
+        self.load(np.zeros((0, 3)), 0)
+
+    def learn(self, x, y, w):
+        """Add an observation, and remove the oldest beyond `size`; whether sums have to be made anew (`summed_anew`).
+
+        They have if rounding errors are as large as what is left, and else once for each `size` that have left.
+        """
+        place: cython.Py_ssize_t = (self._first + self._number) % (self._size + 1)
+        gone: cython.double
+        gone_y: cython.double
+        gone_x: cython.double
+        self.tree.update_one(x, y, w)
+        self._held[place, 0], self._held[place, 1], self._held[place, 2] = x, y, w
+        self._lightest = min(self._lightest, w)
+        if self._number < self._size:
+            self._number += 1
+            return False
+        gone_x, gone_y = float(self._held[self._first, 0]), float(self._held[self._first, 1])
+        gone = float(self._held[self._first, 2])
+        self._first = (self._first + 1) % (self._size + 1)
+        self.evicted += 1
+        if self.tree.revert(gone_x, gone, gone * gone_y, 1):
+            raise ValueError("what leaves is not held")
+        if self.tree.exact:
+            return False
+        if self.evicted >= self._size or gone > self._outweighing_one * self._lightest:
+            return True
+        return gone > self._outweighing * w and gone > self._outweighing * self.tree.weight
+
+    def summed_anew(self):
+        """To be called after the tree was made anew of what is held."""
+        self.evicted = 0
+        self._lightest = min(self.held()[:, 2].tolist(), default=inf)
+
+    def held(self):
+        """The observations, the oldest first: rows of x, y, w, shape (number, 3). A new array."""
+        places = (self._first + np.arange(self._number)) % (self._size + 1)
+        return np.asarray(self._held)[places]
+
+    def load(self, held, evicted: cython.longlong):
+        """Replace what is held, as the tree has it already."""
+        self._first, self._number = 0, len(held)
+        np.asarray(self._held)[: len(held)] = held
+        self.summed_anew()
+        self.evicted = evicted
+
+
+@cython.final
+@cython.cclass
+class FadingMoments:
+    """`BernsteinSums` under decay by count: the weight of each new observation grows instead of all others falling.
+
+    Parameters
+    ----------
+    sums : BernsteinSums
+    half_life : float
+        In observations.
+    rescaled_after : float
+        Number of half-lives after which all sums are divided by a power of 2.
+    """
+
+    def __init__(self, sums: BernsteinSums, half_life: cython.double, rescaled_after: cython.double):
+        self.sums = sums
+        self._half_life, self._rescaled_after = half_life, rescaled_after
+        self.clock, self.halvings = 0.0, 0
+
+    def learn(self, x, y, w):
+        """Add an observation."""
+        growth: cython.double
+        self.clock += 1.0
+        growth = self.clock / self._half_life - self.halvings
+        if growth >= self._rescaled_after:
+            self.sums.multiply(exp2(-floor(growth)))
+            self.halvings += cython.cast(cython.longlong, growth)
+        self.sums.update_one(x, y, w * exp2(self.clock / self._half_life - self.halvings))
+
+    @property
+    def n(self):
+        """Total weight, in units of a new observation."""
+        if self.sums.count == 0:
+            return 0.0
+        return max(self.sums.weight, 0.0) / exp2(self.clock / self._half_life - self.halvings)
+
+    def load(self, clock: cython.double, halvings: cython.longlong):
+        """Replace the clock and the number of halvings, as the sums have them already."""
+        self.clock, self.halvings = clock, halvings
+
+
+@cython.final
+@cython.cclass
+class Experts:
+    """A `Panel`, and what it is given: a `Jumper`, recent scores for intervals, and moments.
+
+    Parameters
+    ----------
+    panel : Panel
+    jumper : Jumper
+    scores : RecentScores
+        Learns log-odds rounded to the nearest knot.
+    moments : FadingMoments
+    knots_a_unit : int
+    every : int
+        `draw` is called after so many observations.
+    draw, sum_anew : function without arguments
+        Fit the curves of the panel again; make the tree of `scores` anew.
+    """
+
+    def __init__(
+        self,
+        *,
+        panel: Panel,
+        jumper: Jumper,
+        scores: RecentScores,
+        moments: FadingMoments,
+        knots_a_unit,
+        every,
+        draw,
+        sum_anew,
+    ):
+        self._panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
+        jumper.tabulate(np.linspace(-LARGEST, LARGEST, round(2 * LARGEST * knots_a_unit) + 1))
+        self._unit = knots_a_unit
+        self._every = every
+        self._draw, self._sum_anew = draw, sum_anew
+        self._interval = np.zeros(2)
+        self.learned = 0
+
+    def forecast(self, knot, out):
+        """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none or `out` too short."""
+        x: cython.double = knot / self._unit - LARGEST
+        self._scores.tree.write_interval(x, 1.0, self._interval)
+        self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
+
+    def learn(self, x, y, w):
+        """Learn the label y at the log-odds x, with weight w > 0."""
+        self._panel.learn(x, y, w)
+        self._jumper.step(x, y, w)
+        if self._scores.learn(rint(x * self._unit) / self._unit + 0.0, y, w):
+            self._sum_anew()
+        self._moments.learn(sigmoid(x), y, w)
+        self.learned += 1
+        if self.learned % self._every == 0:
+            self._draw()
+
+
+@cython.final
+@cython.cclass
+class Ensemble:
+    """`Experts` and their `Mixture`, at one state of knowledge.
+
+    Parameters
+    ----------
+    experts : Experts
+    mixture : Mixture
+    size : int
+        Number of experts.
+    knots : int
+    knots_a_unit : int
+    """
+
+    def __init__(self, *, experts: Experts, mixture: Mixture, size, knots, knots_a_unit):
+        self._experts, self._mixture = experts, mixture
+        self._unit, self._last = knots_a_unit, knots - 1
+        # The forecasts of the experts at a knot and at the next, until something is learned; -1: at none yet.
+        self._left, self._right = np.empty(size), np.empty(size)
+        self._knot = -1
+
+    def forget(self):
+        """Forecasts have to be made anew: something was learned or loaded."""
+        self._knot = -1
+
+    def _show_beside(self, x):
+        """Show the mixture the forecasts at the knots beside the log-odds x; the share of the way to the second."""
+        steps: cython.double = (x + LARGEST) * self._unit
+        knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, steps), self._last - 1)
+        if knot != self._knot:
+            self._experts.forecast(knot, self._left)
+            self._experts.forecast(knot + 1, self._right)
+            self._mixture.show(self._left, self._right, knot)
+            self._knot = knot
+        return steps - knot
+
+    def at(self, x):
+        """The log-odds of the forecast at the log-odds x."""
+        share: cython.double = self._show_beside(x)
+        return self._mixture.at(share)
+
+    def assess(self, x, y, w, spent=None):
+        """How right the present forecasts at the log-odds x are for the label y of weight w: for `learn`.
+
+        An assessment that was learned, `spent`, is written over.
+        """
+        share: cython.double = self._show_beside(x)
+        return self._mixture.assess(share, y, w, spent)
+
+    def issue(self, x):
+        """What the parts of the mixture say at the log-odds x, as a list of floats, for `assess_issued`."""
+        share: cython.double = self._show_beside(x)
+        return self._mixture.issue(share)
+
+    def assess_issued(self, x, y, w, said):
+        """`assess`, of the forecasts of `issue`."""
+        steps: cython.double = (x + LARGEST) * self._unit
+        knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, steps), self._last - 1)
+        self._knot = -1
+        return self._mixture.assess_issued(said, knot, steps - knot, y, w)
+
+    def learn(self, x, y, w, found):
+        """Learn an observation, and how right the forecasts issued for its score were."""
+        self._mixture.learn(found)
+        self._experts.learn(x, y, w)
+        self._knot = -1
+
+
+@cython.final
+@cython.cclass
+class AutoSteps:
+    """The steps of `Auto`: what it knows now, and what it knew when the forecast for the label learned now was issued.
+
+    `late`, an empty deque, will hold what `then` has yet to learn of what `live` has learned: (x, y, w, assessment),
+    `delay` of them, the oldest first. With `delay` 0 both are one.
+    """
+
+    def __init__(self, live: Ensemble, then: Ensemble, delay: cython.Py_ssize_t, late):
+        self._live, self._then, self._delay = live, then, delay
+        self.late = late
+        self._spent = None
+        self.n = 0.0
+
+    def predict(self, x):
+        """The probability at the log-odds x."""
+        return sigmoid(self._live.at(x))
+
+    def predict_fast(self, score):
+        """The probability at `score`, a float in [0, 1]; NaN for anything else."""
+        return self.predict(log_odds(score, LARGEST)) if fast_score(score, 0.0, 1.0) else nan
+
+    def learn_fast(self, score, y, w):
+        """`step` for a float in [0, 1] that is not clamped, a bool and a float weight; whether it was."""
+        x: cython.double
+        if not fast_observation(score, y, w, 0.0, 1.0):
+            return False
+        x = log_odds(score, LARGEST)
+        if not -LARGEST < x < LARGEST:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, w)
+        return True
+
+    def step(self, x, y, w):
+        """Learn the label y at the log-odds x, with weight w > 0."""
+        found: Assessment = self._then.assess(x, y, w, self._spent)
+        self._learn(x, y, w, found)
+
+    def step_issued(self, x, y, w, said):
+        """The same, where `said` is what `issue` returned when the forecast was made."""
+        self._learn(x, y, w, self._live.assess_issued(x, y, w, said))
+
+    def _learn(self, x, y, w, found):
+        self._live.learn(x, y, w, found)
+        self._spent = found
+        if self._delay > 0:
+            self._spent = None
+            self.late.append((x, y, w, found))
+            if len(self.late) > self._delay:
+                oldest = self.late.popleft()
+                self._then.learn(oldest[0], oldest[1], oldest[2], oldest[3])
+                self._spent = oldest[3]
+        self.n += w
+
+    def stream(
+        self,
+        x: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        predictions: cython.double[::1],
+    ):
+        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step."""
+        i: cython.Py_ssize_t
+        n: cython.Py_ssize_t = x.shape[0]
+        predicts: cython.bint = predictions.shape[0] > 0
+        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+            raise ValueError("lengths differ")
+        for i in range(n):
+            if predicts:
+                predictions[i] = self.predict(float(x[i]))
+            if w[i] > 0.0:
+                self.step(float(x[i]), float(y[i]), float(w[i]))

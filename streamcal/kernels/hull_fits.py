@@ -1,0 +1,281 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The isotonic fit that a hull tree holds: its value at a score, its blocks, and the lines between their means.
+
+The terms are those of `hull_tree.py`, the declarations are in `hull_fits.pxd`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import cython
+
+from streamcal.kernels.hull_nodes import LEAF_CAPACITY, LEFT, LIGHTEST, RIGHT
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
+    from cython.cimports.streamcal.kernels.hull_search import Search
+else:
+    from streamcal.kernels.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
+    from streamcal.kernels.hull_search import Search
+
+_LEFT = cython.declare(cython.int, LEFT)
+_RIGHT = cython.declare(cython.int, RIGHT)
+_CAPACITY = cython.declare(cython.int, LEAF_CAPACITY)
+_LIGHTEST = cython.declare(cython.double, LIGHTEST)
+_INFINITY = cython.declare(cython.double, math.inf)
+
+
+@cython.cclass
+class Fits(Search):
+    """What is read off a tree: fits and blocks. Nothing here changes it.
+
+    `centre`, if given, maps single scores to the scores that are stored: on a grid, the centre of the cell.
+    """
+
+    def __init__(self, centre=None):
+        Search.__init__(self)
+        self._centre = centre
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _placed(self, score: cython.double) -> cython.double:
+        """The score that is stored for a score; −0.0 + 0.0 = 0.0."""
+        return float(score) + 0.0 if self._centre is None else float(self._centre(score))
+
+    def isotonic(self, score: cython.double):
+        """The isotonic least-squares fit, linear between held scores, constant outside; NaN when empty. O(log² k)."""
+        return self._isotonic(self._placed(score))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(home=Leaf, below=cython.double, above=cython.double)
+    @cython.locals(value=cython.double)
+    def _isotonic(self, score: cython.double) -> cython.double:
+        if self._root is None:
+            return math.nan
+        self._locate(score)
+        if self._path.tied:
+            return self._fitted()
+        home = cython.cast(Leaf, self._path.home)
+        below, above = -_INFINITY, _INFINITY
+        if self._path.position > 0:
+            below = home.scores[self._path.position - 1]
+        elif self._path.number[_LEFT] > 0:
+            below = outermost(cython.cast(Inner, self._path.beside[_LEFT][self._path.number[_LEFT] - 1]).left, _RIGHT)
+        if self._path.position < home.n:
+            above = home.scores[self._path.position]
+        elif self._path.number[_RIGHT] > 0:
+            above = outermost(cython.cast(Inner, self._path.beside[_RIGHT][self._path.number[_RIGHT] - 1]).right, _LEFT)
+        if below == -_INFINITY:
+            return self._value_of(above)
+        value = self._value_of(below)
+        if above == _INFINITY:
+            return value
+        return _line(score, below, above, value, self._value_of(above))
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _value_of(self, score: cython.double) -> cython.double:
+        self._locate(score)
+        return self._fitted()
+
+    def block_at(self, score: cython.double, tie: cython.double):
+        """The block of the isotonic fit that holds the last score at or below this one, or that of the first score.
+
+        Neighbouring blocks are one where their values differ by no more than `tie`, relative to them. Returns its first
+        and last score, its value, its mean score, and the last score before it and the first one after it, infinite if
+        there is none. None if empty, or if a sum of weight × score leaves the range of the floats. O(log² k).
+        """
+        if self._root is None or not self._find_block(self._placed(score), tie):
+            return None
+        return self._first, self._last, self._value, self._mean, self._before, self._after
+
+    @cython.locals(x=cython.double, left=cython.double, right=cython.double, value=cython.double)
+    def centred(self, score: cython.double, tie: cython.double, bound: cython.double):
+        """Linear between the means of the blocks of `block_at`; those within `bound` of 0 and 1 are levels.
+
+        NaN where `block_at` is None.
+        """
+        x = self._placed(score)
+        if self._root is None or not self._find_block(x, tie):
+            return math.nan
+        self._set_ends(bound)
+        left, right, value = self._first, self._last, self._value
+        if left <= x <= right or (self._before if x < left else self._after) in (-_INFINITY, _INFINITY):
+            return value
+        if not self._find_block(self._before if x < left else self._after, tie):
+            return math.nan
+        self._set_ends(bound)
+        if x < left:
+            return _line(x, self._last, left, self._value, value)
+        return _line(x, right, self._first, value, self._value)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _set_ends(self, bound: cython.double) -> cython.void:
+        """Let the block found last end at its mean, unless it is a level."""
+        if bound < self._value < 1.0 - bound:
+            self._first = self._last = self._mean
+
+    @cython.locals(x=cython.double, up=cython.bint, before=cython.double, after=cython.double, _k=cython.int)
+    def points_around(self, score: cython.double, tie: cython.double):
+        """Means and values of up to four blocks in order, and the place of the last one whose mean is at or below.
+
+        These are that block and the one before it, and the next two, as far as there are any; the place is −1 where the
+        first mean is above the score. None where `block_at` is.
+        """
+        x = self._placed(score)
+        if self._root is None or not self._find_block(x, tie):
+            return None
+        means, values, up = [self._mean], [self._value], self._mean <= x
+        before, after = self._before, self._after
+        for _k in range(1 if up else 2):
+            if before > -_INFINITY:
+                if not self._find_block(before, tie):
+                    return None
+                means.insert(0, self._mean)
+                values.insert(0, self._value)
+                before = self._before
+        place = len(means) - (1 if up else 2)
+        for _k in range(2 if up else 1):
+            if after < _INFINITY:
+                if not self._find_block(after, tie):
+                    return None
+                means.append(self._mean)
+                values.append(self._value)
+                after = self._after
+        return means, values, place
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    @cython.locals(own=cython.double, w=cython.double, p=cython.double, moment=cython.double)
+    def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
+        """`block_at` for a score as it is stored; whether there is a mean."""
+        own = self._last_below(score, True)
+        self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
+        self._first = self._first_of_at_least(self._value - tie * self._value)
+        self._after = self._first_of_at_least(self._value + tie * self._value if self._value > 0.0 else _LIGHTEST)
+        self._before, self._last = self._last_below(self._first, False), self._last_below(self._after, False)
+        w, p, moment = self._between(self._first, self._after)
+        if not -_INFINITY < moment < _INFINITY:
+            return False
+        self._value, self._mean = p / w, min(max(moment / w, self._first), self._last)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+    def _last_below(self, score: cython.double, itself: cython.bint) -> cython.double:
+        """The last score held below this one, or at it where `itself` is true; −∞ if there is none."""
+        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
+        while cython.cast(Node, node).leaves > 1:
+            if score < cython.cast(Inner, node).cut:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                beside = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        leaf = cython.cast(Leaf, node)
+        i = position(leaf, score)
+        if itself and i < leaf.n and leaf.scores[i] == score:
+            return score
+        if i > 0:
+            return leaf.scores[i - 1]
+        return -_INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _RIGHT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int)
+    def _first_of_at_least(self, value: cython.double) -> cython.double:
+        """The first score whose fit is at least `value`, which no fit equals; ∞ if there is none."""
+        node, beside = cython.cast(Borrowed, self._root), cython.cast(Borrowed, None)
+        while cython.cast(Node, node).leaves > 1:
+            if value > cython.cast(Inner, node).P / cython.cast(Inner, node).W:
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            else:
+                beside = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+        leaf = cython.cast(Leaf, node)
+        i = self._first_in_leaf(leaf, value)
+        if i < leaf.n:
+            return leaf.scores[i]
+        return _INFINITY if beside == cython.cast(Borrowed, None) else outermost(cython.cast(Node, beside), _LEFT)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
+    @cython.locals(ws=cython.double[64], ps=cython.double[64], first=cython.int[64])
+    def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
+        """The place of the first group whose fit among those of its leaf is at least `value`; their number if none."""
+        if not cython.compiled:
+            ws, ps, first = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * LEAF_CAPACITY
+        n = 0  # blocks so far
+        for i in range(leaf.n):
+            w, p, first[n] = leaf.w[i], leaf.p[i], i
+            while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
+                n -= 1
+                w += ws[n]
+                p += ps[n]
+            ws[n], ps[n] = w, p
+            n += 1
+            if n < _CAPACITY:
+                first[n] = i + 1
+        for i in range(n):
+            if ps[i] / ws[i] >= value:
+                return first[i]
+        return leaf.n
+
+    @cython.cfunc
+    @cython.locals(node=Borrowed, side=cython.int, leaf=Leaf, j=cython.int)
+    @cython.locals(top=Borrowed, w=cython.double, p=cython.double, moment=cython.double)
+    def _between(self, first: cython.double, after: cython.double):
+        """Weight, positive weight and Σ weight × score from one score up to another. O(log k)."""
+        top = cython.cast(Borrowed, self._root)
+        while cython.cast(Node, top).leaves > 1:
+            if after <= cython.cast(Inner, top).cut:
+                top = cython.cast(Borrowed, cython.cast(Inner, top).left)
+            elif first >= cython.cast(Inner, top).cut:
+                top = cython.cast(Borrowed, cython.cast(Inner, top).right)
+            else:
+                break
+        w = p = moment = 0.0
+        for side in range(2 if cython.cast(Node, top).leaves > 1 else 1):
+            node = top
+            if cython.cast(Node, top).leaves > 1:
+                node = cython.cast(Borrowed, cython.cast(Inner, top).left)
+                if side == _RIGHT:
+                    node = cython.cast(Borrowed, cython.cast(Inner, top).right)
+            while cython.cast(Node, node).leaves > 1:
+                if side == _LEFT and first < cython.cast(Inner, node).cut:
+                    w += cython.cast(Inner, node).right.weight
+                    p += cython.cast(Inner, node).right.positive
+                    moment += cython.cast(Inner, node).right.moment
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                elif side == _RIGHT and after > cython.cast(Inner, node).cut:
+                    w += cython.cast(Inner, node).left.weight
+                    p += cython.cast(Inner, node).left.positive
+                    moment += cython.cast(Inner, node).left.moment
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                elif side == _LEFT:
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                else:
+                    node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            leaf = cython.cast(Leaf, node)
+            for j in range(leaf.n):
+                if first <= leaf.scores[j] < after:
+                    w += leaf.w[j]
+                    p += leaf.p[j]
+                    moment += leaf.w[j] * leaf.scores[j]
+        return w, p, moment
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _line(
+    x: cython.double, left: cython.double, right: cython.double, low: cython.double, high: cython.double
+) -> cython.double:
+    """Linear between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
+    if right - left == _INFINITY:
+        return low + (high - low) * ((0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left))
+    return low + (high - low) * ((x - left) / (right - left))

@@ -1,0 +1,48 @@
+cimport cython
+
+from streamcal.kernels.fixed_share cimport FixedShare
+from streamcal.kernels.implicit_regression cimport Correction, ForgettingRegression
+
+@cython.final
+cdef class Assessment:
+    cdef double y
+    cdef double w
+    cdef double place
+    cdef double second
+    cdef double[::1] features
+    cdef double[::1] experts
+    cdef double[::1] expert_rows
+    cdef double[::1] stacked
+    cdef double[::1] stacked_rows
+    cdef double[::1] corrected
+    cdef double[::1] corrected_rows
+    cdef double[::1] _arrays  # all of them
+
+@cython.final
+cdef class Mixture:
+    cdef FixedShare _experts
+    cdef ForgettingRegression _stack
+    cdef FixedShare _stacked
+    cdef Correction _by_score
+    cdef Correction _by_forecast
+    cdef FixedShare _corrected
+    cdef double _unit
+    # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
+    cdef double[:, ::1] _first
+    cdef double[:, ::1] _second
+    cdef double[:, ::1] _third
+    cdef double[:, ::1] _first_odds
+    cdef double[:, ::1] _second_odds
+    cdef double[:, ::1] _third_odds
+    cdef double[:, ::1] _features
+    cdef Py_ssize_t _knot
+
+    cpdef show(self, const double[::1] left, const double[::1] right, Py_ssize_t knot)
+    cdef void _fill(self, Py_ssize_t side, const double[::1] z) noexcept
+    cpdef double at(self, double share) noexcept
+    cpdef Assessment assess(self, double share, double y, double w, Assessment spent=*)
+    cdef void _judge(self, Assessment found, double share, double y, double w) noexcept
+    cdef void _set_features(self, Py_ssize_t side) noexcept
+    cpdef list issue(self, double share)
+    cpdef Assessment assess_issued(self, said, Py_ssize_t knot, double share, double y, double w)
+    cpdef learn(self, Assessment found)

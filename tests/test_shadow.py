@@ -1,0 +1,246 @@
+"""`Shadow`: what is promoted and when, late labels, refused observations, states."""
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from streamcal import (
+    CapabilityError,
+    Identity,
+    InputError,
+    OnlinePlatt,
+    Platt,
+    StateError,
+    TrackingOPS,
+    VennAbers,
+    Window,
+)
+from streamcal.errors import ClockError
+from streamcal.live import Shadow
+from streamcal.live.shadow import Issued, Version
+from streamcal.metrics import LogLossDifference
+from streamcal.states import signed
+
+
+def overconfident(n, seed=0):
+    """Scores whose log-odds are twice those of the truth, and labels."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal(n)
+    return 1.0 / (1.0 + np.exp(-2.0 * z)), rng.random(n) < 1.0 / (1.0 + np.exp(-z))
+
+
+def learned(n=3_000, **options):
+    shadow = Shadow(Identity(), {"platt": OnlinePlatt(), "ops": TrackingOPS()}, **options)
+    shadow.predict_learn_many(*overconfident(n))
+    return shadow
+
+
+def test_a_shadow_serves_the_champion_and_compares_as_issued():
+    """By hand: each calibrator alone, and the difference of their losses."""
+    scores, y = overconfident(500)
+    shadow = Shadow(Identity(), {"platt": OnlinePlatt()}, confidence=0.9)
+    platt, difference = OnlinePlatt(), LogLossDifference(0.95, adaptive=True)  # half of α for the first comparison
+    for score, label in zip(scores.tolist(), y.tolist(), strict=True):
+        assert shadow.predict_one(score) == score
+        difference.update(platt.predict_one(score), score, label)
+        platt.learn_one(score, label)
+        shadow.learn_one(score, label)
+    (found,) = shadow.comparisons()
+    assert (found.name, found.n, found.difference) == ("platt", 500, difference.value)
+    assert (found.low, found.high) == difference.interval
+    assert shadow.challengers["platt"].predict_one(0.9) == platt.predict_one(0.9)
+
+
+def test_a_whole_stream_is_the_loop():
+    scores, y = overconfident(400)
+    w = np.where(np.arange(400) % 5, 1.5, 0.0)
+    one, many = (Shadow(OnlinePlatt(), {"ops": TrackingOPS(), "va": VennAbers()}) for _ in range(2))
+    served = []
+    for row in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
+        served.append(one.predict_one(row[0]))
+        one.learn_one(*row)
+    assert many.predict_learn_many(scores, y, w).tolist() == served
+    assert many.n == one.n == 320
+    for name, calibrator in many.challengers.items():
+        assert calibrator.state_dict() == one.challengers[name].state_dict()
+    for ours, theirs in zip(many.comparisons(), one.comparisons(), strict=True):
+        assert (ours.name, ours.n) == (theirs.name, theirs.n)
+        assert ours.difference == pytest.approx(theirs.difference, rel=1e-9)  # logarithms of arrays round differently
+
+
+def test_only_what_is_shown_to_be_better_is_promoted():
+    shadow = learned(30)
+    assert {one.verdict for one in shadow.comparisons()} == {"undecided"}
+    with pytest.raises(CapabilityError, match=r"wait for more outcomes"):
+        shadow.promote()
+    with pytest.raises(CapabilityError, match=r"platt: undecided, log loss .* over 30 outcomes"):
+        shadow.promote("platt")
+    shadow = learned()
+    best = shadow.comparisons()[0]
+    assert best.verdict == "better"
+    assert best.high < 0.0
+    assert shadow.promote() == Version(2, best.name, 3_000)
+    assert shadow.predict_one(0.9) == shadow.champion.predict_one(0.9) != 0.9
+    assert set(shadow.challengers) == {"champion", "platt", "ops"} - {best.name}
+    assert all(one.n == 0 and one.verdict == "undecided" for one in shadow.comparisons())
+    assert str(shadow.comparisons()[0]).endswith("undecided, no outcomes yet")
+    shadow.predict_learn_many(*overconfident(3_000, seed=1))
+    verdicts = {one.name: one.verdict for one in shadow.comparisons()}
+    assert verdicts["champion"] == "worse", "the scores themselves are overconfident"
+    with pytest.raises(CapabilityError, match="champion: worse"):
+        shadow.promote("champion")
+
+
+def test_no_promotion_where_nothing_is_better():
+    """Two forecasts as far from the truth, ½, on either side: their expected losses are equal."""
+    promoted = 0
+    for seed in range(200):
+        shadow = Shadow(Identity(), {"other": Identity()}, confidence=0.8)
+        y = np.random.default_rng(seed).random(200) < 0.5
+        for label in y.tolist():
+            shadow.learn_issued(Issued(0.4, 0.4, {"champion": 0.4, "other": 0.6}), label)
+            (found,) = shadow.comparisons()
+            if found.verdict == "better":
+                promoted += 1
+                break
+    # The bound is α/2 = .1 of 200 streams; 37 or more have a probability below 1e-4 at that rate.
+    assert promoted < 37
+
+
+def test_all_comparisons_together_keep_the_confidence():
+    shadow = Shadow(Identity(), {str(k): TrackingOPS() for k in range(50)}, confidence=0.9)
+    shares = [1.0 - one.confidence for one in shadow._differences.values()]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(0.1 * 50 / 51)  # 1/1·2 + 1/2·3 + … telescopes
+    for k in range(50):
+        shadow.remove(str(k))
+        shadow.add(str(k), TrackingOPS())
+    assert sum(1.0 - one.confidence for one in shadow._differences.values()) < 0.1 - sum(shares) + 1e-12
+
+
+def test_rollback_returns_to_what_went_on_learning():
+    shadow = Shadow(TrackingOPS(), {"platt": OnlinePlatt()}, confidence=0.5)
+    alone = TrackingOPS()
+    scores, y = overconfident(200)
+    shadow.predict_learn_many(scores, y)
+    shadow._use("platt")
+    shadow.predict_learn_many(scores, y)
+    for _ in range(2):
+        alone.learn_many(scores, y)
+    assert shadow.rollback(1) == Version(3, "champion", 400)
+    assert shadow.predict_one(0.3) == alone.predict_one(0.3)
+    assert [one.name for one in shadow.versions] == ["champion", "platt", "champion"]
+    with pytest.raises(InputError, match="there is no version 7; there are 1 to 3"):
+        shadow.rollback(7)
+    with pytest.raises(InputError, match="no challenger 'champion'"):
+        shadow.rollback(1)
+    shadow.remove("platt")
+    with pytest.raises(InputError, match="no challenger 'platt'; there are: none"):
+        shadow.rollback(2)
+
+
+def test_late_labels_are_compared_by_what_was_issued():
+    """Through a promotion, and with a challenger that came after some forecasts."""
+    shadow = Shadow(Identity(), {"platt": OnlinePlatt()})
+    early = [shadow.issue_one(score) for score in (0.2, 0.9)]
+    assert [one.p for one in early] == [0.2, 0.9]
+    shadow.add("ops", TrackingOPS())
+    shadow.learn_issued(early[0], False)
+    assert {one.name: one.n for one in shadow.comparisons()} == {"platt": 1, "ops": 0}
+    shadow._use("ops")
+    shadow.learn_issued(early[1], True)  # the champion of now had said nothing then
+    assert [one.n for one in shadow.comparisons()] == [0, 0]
+    late = shadow.issue_one(0.4)
+    assert late.by_name.keys() == {"champion", "platt", "ops"}
+    shadow.predict_learn_many(*overconfident(50))
+    losses = {name: one.difference * one.n for name, one in ((c.name, c) for c in shadow.comparisons())}
+    shadow.learn_issued(late, True)
+    for found in shadow.comparisons():
+        expected = losses[found.name] - math.log(late.by_name[found.name]) + math.log(late.by_name["ops"])
+        assert found.difference == pytest.approx(expected / 51, abs=1e-12), "not by what they say after 50 outcomes"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((1.5, True), InputError),
+        ((math.nan, True), InputError),
+        ((0.5, 2), InputError),
+        ((0.5, True, -1.0), InputError),
+        ((0.5, True, 1.0, None), InputError),
+        ((0.5, True, 1.0, 1e12), ClockError),
+    ],
+)
+def test_a_refused_observation_is_learned_by_nobody(arguments, error):
+    shadow = Shadow(TrackingOPS(), {"window": VennAbers(forgetting=Window(60.0, by="time"))})
+    shadow.learn_one(0.5, True, 1.0, 0.0)
+    before = shadow.state_dict()
+    with pytest.raises(error):
+        shadow.learn_one(*arguments)
+    w = None if len(arguments) < 3 else [arguments[2]]
+    t = None if len(arguments) < 4 or arguments[3] is None else [arguments[3]]
+    with pytest.raises(error):
+        shadow.predict_learn_many([arguments[0]], [arguments[1]], w, t)
+    assert shadow.state_dict() == before
+
+
+def test_what_is_no_challenger_is_refused():
+    cal = Platt()
+    shadow = Shadow(cal)
+    for name, one, message in [
+        ("", Platt(), "the name '' is not allowed"),
+        (3, Platt(), "the name 3 is not allowed"),
+        ("champion", Platt(), "there is a calibrator 'champion' already"),
+        ("platt", cal, "would learn twice"),
+        ("platt", Shadow(Platt()), "is no calibrator of one score"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            shadow.add(name, one)
+    for confidence in (0.0, 1.0, "0.95", math.nan):
+        with pytest.raises(InputError, match="confidence"):
+            Shadow(Platt(), confidence=confidence)
+    assert shadow.challengers == {}
+    with pytest.raises(InputError, match="no challenger 'x'; there are: none"):
+        shadow.remove("x")
+
+
+@pytest.mark.parametrize("copied", [lambda s: Shadow.from_state(json.loads(json.dumps(s.state_dict()))), None])
+def test_a_restored_shadow_goes_on(copied):
+    shadow = learned(800)
+    shadow._use("platt")
+    shadow.remove("champion")
+    shadow.predict_learn_many(*overconfident(100, seed=3))
+    restored = pickle.loads(pickle.dumps(shadow)) if copied is None else copied(shadow)
+    for one in (shadow, restored):
+        one.predict_learn_many(*overconfident(100, seed=4))
+    assert restored.state_dict() == shadow.state_dict()
+    assert restored.comparisons() == shadow.comparisons()
+    assert repr(restored) == repr(shadow)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s["learned"]["versions"].clear(), r"damaged"),
+        (lambda s: s["learned"]["versions"][0].__setitem__(2, 10**6), "a version is of a later time"),
+        (lambda s: s["learned"]["versions"][0].__setitem__(0, 2), "versions are missing"),
+        (lambda s: s["learned"]["calibrators"].pop("champion"), "the calibrator in use is missing"),
+        (lambda s: s["learned"]["differences"].pop("ops"), "comparisons and challengers differ"),
+        (lambda s: s["learned"].__setitem__("compared", 1), "more comparisons than were begun"),
+        (lambda s: s["learned"]["differences"]["ops"].__setitem__(0, 0.5), "a confidence is not possible"),
+        (lambda s: s["learned"]["differences"]["ops"].__setitem__(1, 10**6), "more outcomes were compared"),
+        (lambda s: s["learned"]["differences"]["ops"].__setitem__(2, 1e9), "the sum of the differences"),
+        (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence 2.0"),
+        (lambda s: s.__setitem__("class", "Auto"), "is one of 'Auto'"),
+    ],
+)
+def test_a_damaged_state_is_refused(change, message):
+    state = learned(100).state_dict()
+    change(state)
+    with pytest.raises(StateError, match=r"changed|damaged|checksum"):
+        Shadow.from_state(state)
+    with pytest.raises(StateError, match=message):
+        Shadow.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
