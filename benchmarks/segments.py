@@ -38,7 +38,7 @@ from streamcal.metrics import FieldwiseECE
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "segments.md"
 MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
 DELAY = 5_000
-SIMULATED, SEEDS = 150_000, 3
+SIMULATED, SEEDS = 100_000, 3
 RATES = (0.05, 0.005)
 #: Fields of each table, the first of them that by which `OnlinePlatt` is split.
 FIELDS = {
