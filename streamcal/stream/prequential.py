@@ -210,7 +210,7 @@ class _WithInterval(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
-def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
+def _predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
     """The prediction function of a calibrator, with intervals where it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)
