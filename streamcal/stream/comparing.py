@@ -19,6 +19,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.showing import html_table
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Group, Step, group
 from streamcal.stream.history import History
@@ -329,6 +330,15 @@ class Comparison:
             return None
         found = self.difference(name, other)
         return found._asdict() | {"verdict": found.verdict}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the recommendation, and for each method its log loss and the verdict on it."""
+        advice = self.recommendation
+        rows = {"recommended": f"{advice.method}: {advice.reason}"} if advice is not None else {}
+        for name in self.names:
+            verdict = "" if name == self.base else f", {self.difference(name, self.base).verdict} against {self.base}"
+            rows[name] = f"log loss {self.standings[name].log_loss.value:.6g}{verdict}"
+        return html_table(f"Comparison over {self.rows:,} rows", rows)
 
     def __repr__(self) -> str:
         return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
