@@ -128,6 +128,18 @@ def test_a_mixture_is_judged_by_what_it_said_when_issued():
     assert all(w == 2.0 and y == 0.0 for _, y, w, _ in cal.told)
 
 
+@pytest.mark.parametrize("early", [None, 20.0])
+def test_a_prediction_is_what_would_be_issued_and_changes_nothing(early):
+    join = rich(early)
+    before = join.state_dict()
+    p = join.predict_one(0.3, 400.0, {"campaign": 1}, "v2")
+    assert join.predict_one(0.3) == p  # of a calibrator that reads neither time nor keys
+    assert join.state_dict() == before
+    assert join.issue("next", 0.3, join.clock, version="v2").p == p
+    with pytest.raises(InputError, match=r"1\.5"):
+        join.predict_one(1.5)
+
+
 def test_weights_reach_the_calibrator():
     join = LabelJoin(OnlinePlatt(), HORIZON)
     join.issue("a", 0.1, 0.0, w=3.5)
@@ -656,7 +668,8 @@ def go_on(join):
 @pytest.mark.parametrize("early", [None, 20.0])
 def test_a_join_that_was_saved_goes_on_to_the_last_bit(early):
     join = rich(early)
-    twins = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))), pickle.loads(pickle.dumps(join))]
+    twins = [LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))), LabelJoin.from_bytes(join.to_bytes())]
+    twins.append(pickle.loads(pickle.dumps(join)))
     assert {go_on(one) for one in (join, *twins)} == {go_on(rich(early))}
 
 
@@ -704,7 +717,7 @@ DAMAGES = [
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damaged_states_are_refused(damage):
     state = rich(20.0).state_dict()
-    LabelJoin.from_state(changed(state, "learned", "named", True))  # so that it is the damage that is refused
+    LabelJoin.from_state(changed(state, "learned", "stride", 1))  # so that it is the damage that is refused
     with pytest.raises(StateError, match="damaged"):
         LabelJoin.from_state(changed(state, *damage))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import shlex
 import signal
@@ -21,11 +22,13 @@ from rich.table import Table
 
 from streamcal.app.compare_report import live_table, methods_table, sentences, wide_console
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
-from streamcal.app.oddities import oddities, reads_time, times_in_no_order
+from streamcal.app.oddities import oddities, overall, reads_time, times_in_no_order
 from streamcal.app.report import conclusions, scores_table
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.live.levels import Field, check_fields
+from streamcal.live.segmented import Segmented
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -52,6 +55,7 @@ TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
     "late": "rows too old to be learned",
     "missed": "retractions of what was forgotten already",
+    "evicted": "levels of segments dropped for lack of space",
 }
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -175,6 +179,7 @@ class Choice:
 
     method: str | None
     parameters: dict[str, Any]
+    segments: tuple[Field, ...] = ()
 
 
 StreamArgument = Annotated[
@@ -287,6 +292,14 @@ def run(
         typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
     ] = None,
     weight: WeightOption = None,
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN]",
+            help="Column of segments, such as campaigns, whose levels are corrected besides; two with a comma: their "
+            "pairs. Repeatable, the coarsest first.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -346,7 +359,7 @@ def run(
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
+    choice = _choice(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
         if "scale" in choice.parameters:
@@ -359,7 +372,8 @@ def run(
             calibrator, before = _calibrator(choice, state)
             if time_column is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
-            columns = Columns(score, label, time_column, weight, positive)
+            fields = calibrator.fields if isinstance(calibrator, Segmented) else ()
+            columns = Columns(score, label, time_column, weight, positive, fields)
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
             job.checkpoint, job.again = before, again
             if state is not None:
@@ -734,7 +748,13 @@ def _check_place(path: Path, what: str) -> None:
 
 
 def _choice(
-    method: str | None, settings: list[str], window: Span | None, half_life: Span | None, *, timed: bool
+    method: str | None,
+    settings: list[str],
+    window: Span | None,
+    half_life: Span | None,
+    segments: list[str],
+    *,
+    timed: bool,
 ) -> Choice:
     """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
@@ -758,7 +778,23 @@ def _choice(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    return Choice(method, parameters)
+    return Choice(method, parameters, _segments(segments))
+
+
+def _segments(given: list[str]) -> tuple[Field, ...]:
+    """The fields given by `--segment`.
+
+    Examples
+    --------
+    >>> _segments(["campaign", "campaign, placement"])
+    ('campaign', ('campaign', 'placement'))
+    """
+    fields = [tuple(part.strip() for part in one.split(",")) for one in given]
+    try:
+        return check_fields([one if len(one) > 1 else one[0] for one in fields]) if fields else ()
+    except InputError:
+        named = ", ".join(f"--segment {shown(one)}" for one in given)
+        fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
@@ -777,20 +813,22 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator, Checkpoint]:
+def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator | Segmented, Checkpoint]:
     """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
     saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
-    name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
+    known = None if saved is None else overall(saved)
+    name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = _new(REGISTRY[name], choice.parameters)
     if saved is None:
-        return wanted, before
-    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(saved, key, None)]
-    if type(saved) is not type(wanted) or differing:
+        return (Segmented(wanted, choice.segments) if choice.segments else wanted), before
+    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
+    others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
+    if type(known) is not type(wanted) or differing or others:
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
 
 
-def _saved_in(state: Path) -> tuple[Calibrator | None, Checkpoint]:
+def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
     """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
         saved, before = checkpoints.load(state)
@@ -798,8 +836,9 @@ def _saved_in(state: Path) -> tuple[Calibrator | None, Checkpoint]:
         return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
-    if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
-        what = f"{type(saved).__name__}, which `streamcal run` does not offer"
+    method = overall(saved)
+    if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
+        what = f"{type(method).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
     return saved, before
 
@@ -829,7 +868,7 @@ def _having(parameter: str) -> str:
     return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
-def _held(calibrator: Calibrator, state: Path | None) -> str:
+def _held(calibrator: Calibrator | Segmented, state: Path | None) -> str:
     """A note on the weight that the state already holds."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
 
@@ -856,8 +895,19 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    for line in _segments_found(job.calibrator):
+        console.print(line)
     for what, count in job.calibrator.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         console.print(f"warning: {line}")
+
+
+def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
+    """How much the levels of each field differ, a line each."""
+    for field in calibrator.by if isinstance(calibrator, Segmented) else ():
+        name = field if isinstance(field, str) else ",".join(field)
+        deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
+        differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
+        yield f"segments by {name}: {len(calibrator.levels(field)):,}, {differ}"

@@ -179,6 +179,7 @@ class Experts:
         sum_anew,
     ):
         self._panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
+        jumper.tabulate(np.linspace(-LARGEST, LARGEST, round(2 * LARGEST * knots_a_unit) + 1))
         self._unit = knots_a_unit
         self._every = every
         self._draw, self._sum_anew = draw, sum_anew
@@ -189,7 +190,7 @@ class Experts:
         """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none or `out` too short."""
         x: cython.double = knot / self._unit - LARGEST
         self._scores.tree.write_interval(x, 1.0, self._interval)
-        self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict(x), out)
+        self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
 
     def learn(self, x, y, w):
         """Learn the label y at the log-odds x, with weight w > 0."""

@@ -18,6 +18,9 @@ cdef class Panel:
     cdef double[::1] _phi
     cdef double[:, ::1] _at_knots  # the features of the score at each knot
     cdef const double[::1] _rates
+    cdef const double[::1] _log_kept  # log(1 − rate)
+    cdef double[::1] _moved  # by which share each mean moves in a step
+    cdef double[::1] _scores  # at the knots
     cdef double[::1] _means  # of all labels learned
     cdef double[::1] _then  # of those that were known `delay` observations ago
     cdef double[:, ::1] _waiting  # (label, weight) of the last `delay` observations, in a ring

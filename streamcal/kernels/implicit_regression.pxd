@@ -14,10 +14,11 @@ cdef class RegressionBank:
     cdef double[::1] _f  # φ, of the step being made
     cdef double[::1] _g  # A⁻¹φ, likewise
     cdef double[::1] _a
-    cdef double[::1] _kept  # of each entry of A at a step
+    cdef double[::1] _root  # √λ
     cdef double[::1] _renewed  # S A₀ S
     cdef double[::1] _l  # what the A of a group is factorised into
     cdef double[:, ::1] _work  # numbers of the steps being made
+    cdef bint _moved
 
     cdef double predict_one(self, Py_ssize_t group, Py_ssize_t lane, const double[::1] phi, double ahead) noexcept nogil
     cpdef void predict(

@@ -166,15 +166,28 @@ def _variance(z: cython.double) -> cython.double:
 
 
 @cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _decay(
-    a: cython.double[::1], kept: cython.const[cython.double][::1], renewed: cython.const[cython.double][::1]
+def _decay_row(
+    row: cython.p_double,
+    a: cython.double[::1],
+    root: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
+    i: cython.Py_ssize_t,
+    group: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S."""
+    """A ← ΛAΛ + SA₀S in row i from the diagonal on, and from the third place on in `row`."""
     j: cython.Py_ssize_t
-    for j in range(a.shape[0]):
-        a[j] = kept[j] * a[j] + renewed[j]
+    start: cython.Py_ssize_t = group[START]
+    first: cython.Py_ssize_t = i * group[LANES]
+    at: cython.Py_ssize_t = group[AT] + i * group[WIDTH]
+    one: cython.double = root[start + first]
+    two: cython.double = root[start + first + group[LANES] - 1]
+    for j in range(first - first % 2, group[WIDTH], 2):
+        row[j + 2] = one * root[start + j] * a[at + j] + renewed[at + j]
+        row[j + 3] = two * root[start + j + 1] * a[at + j + 1] + renewed[at + j + 1]
+        a[at + j], a[at + j + 1] = row[j + 2], row[j + 3]
 
 
 @cython.cfunc
@@ -183,10 +196,13 @@ def _decay(
 def _move(
     theta: cython.double[::1],
     a: cython.double[::1],
+    root: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
     group: cython.const[cython.Py_ssize_t][::1],
     pace: cython.double,
 ) -> cython.void:
-    """Move the first coordinates of a group by their velocities, which come after d others, and A with them."""
+    """A ← ΛAΛ + SA₀S; and move the first coordinates by their velocities, which come after d others, and A with them."""
+    row = cython.declare(cython.double[132])
     start: cython.Py_ssize_t = group[START]
     at: cython.Py_ssize_t = group[AT]
     lanes: cython.Py_ssize_t = group[LANES]
@@ -196,15 +212,22 @@ def _move(
     lane: cython.Py_ssize_t
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
+    to: cython.Py_ssize_t  # the columns of the velocities
+    for k in range(d + trends):
+        _decay_row(row, a, root, renewed, k, group)
     for lane in range(lanes):
+        to = at + d * lanes + lane
         for k in range(trends):
             theta[start + k * lanes + lane] += pace * theta[start + (d + k) * lanes + lane]
         for k in range(trends):
-            for j in range(d + trends):
-                a[at + j * width + (d + k) * lanes + lane] -= pace * a[at + j * width + k * lanes + lane]
+            for j in range(k, trends):
+                a[to + (d + k) * width + j * lanes] -= pace * a[to + j * width + k * lanes]
         for k in range(trends):
-            for j in range(d + trends):
-                a[at + (d + k) * width + j * lanes + lane] -= pace * a[at + k * width + j * lanes + lane]
+            for j in range(d):
+                a[to + j * width + k * lanes] -= pace * a[at + min(j, k) * width + max(j, k) * lanes + lane]
+        for k in range(trends):
+            for j in range(k, trends):
+                a[to + (d + k) * width + j * lanes] -= pace * a[to + k * width + j * lanes]
 
 
 @cython.cfunc
@@ -242,12 +265,14 @@ def _take_four(
 @cython.nogil
 @cython.exceptval(check=False)
 def _solve(
-    a: cython.const[cython.double][::1],
+    a: cython.double[::1],
     g: cython.double[::1],
     l: cython.double[::1],  # noqa: E741
+    root: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
     group: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """g ← A⁻¹g by A = L D Lᵀ, of one or two lanes. O(n³/6).
+    """A ← ΛAΛ + SA₀S, unless `_move` did that, and g ← A⁻¹g by A = L D Lᵀ, of one or two lanes. O(n³/6).
 
     The rows of D Lᵀ are stored in `l`, each between its 1/D and what L⁻¹g is there. Each takes what the rows before it
     give, four at a time. Numbers are computed in pairs, which one instruction of the processor does: those of two
@@ -271,8 +296,11 @@ def _solve(
     for i in range(group[SIZE]):
         x, y = i * lanes + 2, i * lanes + lanes + 1
         begin = x - x % 2
-        for j in range(begin, width + 2):
-            row[j] = a[at + i * width + j - 2]
+        if group[TRENDS] == 0:
+            _decay_row(row, a, root, renewed, i, group)
+        else:
+            for j in range(begin, width + 2):
+                row[j] = a[at + i * width + j - 2]
         row[width + 2], row[width + 3] = g[start + x - 2], g[start + y - 2]
         for k in range(0, i - 3, 4):
             _take_four(row, l, k * size, x, y, begin, size)
@@ -336,7 +364,7 @@ def _finish(
         theta[k + 1] += g[k + 1] * other_step
     for j in range(group[FEATURES]):
         one, two = h * f[start + j * lanes], other_h * f[start + j * lanes + lanes - 1]
-        for k in range(0, width, 2):
+        for k in range(j * lanes - j * lanes % 2, width, 2):
             a[row + k] += one * f[start + k]
             a[row + k + 1] += two * f[start + k + 1]
         row += width
@@ -349,7 +377,7 @@ class RegressionBank:
 
     Two of one size are lanes of one group: their numbers alternate, so that one instruction computes both. Entry (j, k)
     of A is at AT + j·WIDTH + k·LANES + lane of its group, and entry k of a vector at START + k·LANES + lane. Rows of an
-    odd number of entries end with a 0.
+    odd number of entries end with a 0. A being symmetric, steps change only its diagonal and what is to its right.
 
     Parameters
     ----------
@@ -374,27 +402,30 @@ class RegressionBank:
         self._members = np.array(members, dtype=np.intp)
         self.size = len(members)
         self._places = np.full(start, -1, dtype=np.intp)
-        self._theta, self._f, self._g = np.zeros(start), np.zeros(start), np.zeros(start)
-        self._a, self._kept, self._renewed = np.zeros(at), np.zeros(at), np.zeros(at)
+        self._theta, self._root, self._f, self._g = np.zeros((4, start))
+        self._a, self._renewed = np.zeros((2, at))
         self._l = np.zeros(max((size * (width + 4) for _, _, size, _, width, *_ in groups), default=0))
         self._work = np.zeros((8, len(members)))
+        self._moved = False  # whether a step was taken
         for group, (_, places) in enumerate(pairs):
             for lane, place in enumerate(places):
                 regressions[place].move_to(self, group, lane)
 
     def read(self, group, lane):
-        """(θ, A, what a step keeps of A, what it adds to A) of a regression, copied."""
+        """(θ, A, SA₀S) of a regression, copied."""
         vector, matrix, _ = self._entries(group, lane)
-        a, kept, renewed = np.asarray(self._a), np.asarray(self._kept), np.asarray(self._renewed)
-        return np.asarray(self._theta)[vector], a[matrix], kept[matrix], renewed[matrix]
+        a = np.asarray(self._a)[matrix]
+        if self._moved:  # only the diagonal and what is to its right
+            a = np.triu(a) + np.triu(a, 1).T
+        return np.asarray(self._theta)[vector], a, np.asarray(self._renewed)[matrix]
 
-    def write(self, group, lane, places, theta, a, kept, renewed):
-        """Replace the numbers of a regression; `places` are those of its features among the features shown."""
+    def write(self, group, lane, places, root, theta, a, renewed):
+        """Replace the numbers of a regression; `places` are those of its features among the features shown, `root` √λ."""
         vector, matrix, features = self._entries(group, lane)
         np.asarray(self._theta)[vector] = theta
         np.asarray(self._places)[vector[:features]] = places
         np.asarray(self._a)[matrix] = a
-        np.asarray(self._kept)[matrix] = kept
+        np.asarray(self._root)[vector] = root
         np.asarray(self._renewed)[matrix] = renewed
 
     def _entries(self, group, lane):
@@ -435,7 +466,7 @@ class RegressionBank:
         w = min(w, HEAVIEST)
         for k in range(self._f.shape[0]):
             self._f[k] = self._g[k] = phi[self._places[k]] if self._places[k] >= 0 else 0.0
-        _decay(self._a, self._kept, self._renewed)
+        self._moved = True
         for group in range(self._groups.shape[0]):
             self._prepare(group, w)
         _take_steps(self._work, y)
@@ -451,8 +482,8 @@ class RegressionBank:
         z: cython.double
         v: cython.double
         if self._groups[group, TRENDS] > 0:
-            _move(self._theta, self._a, self._groups[group], self._paces[group])
-        _solve(self._a, self._g, self._l, self._groups[group])
+            _move(self._theta, self._a, self._root, self._renewed, self._groups[group], self._paces[group])
+        _solve(self._a, self._g, self._l, self._root, self._renewed, self._groups[group])
         for lane in range(lanes):
             z = v = 0.0
             for k in range(self._groups[group, FEATURES]):
@@ -510,12 +541,12 @@ class ForgettingRegression:
         self._write(*numbers)
 
     def _write(self, *numbers):
-        self._bank.write(self._group, self._lane, self._places, *numbers)
+        self._bank.write(self._group, self._lane, self._places, self._root, *numbers)
 
     def _prior(self, prior):
-        """A, what a step keeps of A, and what it adds to A, where A₀ is `prior`."""
+        """A and SA₀S, where A₀ is `prior`."""
         fade = np.sqrt(1.0 - np.square(self._root))
-        return prior, np.outer(self._root, self._root), prior * np.outer(fade, fade)
+        return prior, prior * np.outer(fade, fade)
 
     def predict(self, phi, ahead):
         """θ·φ, with θ extrapolated by its velocities for `ahead` steps."""
@@ -547,15 +578,15 @@ class ForgettingRegression:
 
     def state(self):
         """[θ, the rows of A] as plain data, for `load`."""
-        theta, a, _, _ = self._bank.read(self._group, self._lane)
+        theta, a, _ = self._bank.read(self._group, self._lane)
         return [theta.tolist(), a.tolist()]
 
     def load(self, theta, a):
         """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(theta) != (self.size,) or np.shape(a) != (self.size, self.size):
             raise ValueError(f"expected a state of size {self.size}, not {np.shape(theta)} and {np.shape(a)}")
-        _, _, kept, renewed = self._bank.read(self._group, self._lane)
-        self._write(np.array(theta, dtype=np.float64), np.array(a, dtype=np.float64), kept, renewed)
+        _, _, renewed = self._bank.read(self._group, self._lane)
+        self._write(np.array(theta, dtype=np.float64), np.array(a, dtype=np.float64), renewed)
 
 
 @cython.cclass
