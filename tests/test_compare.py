@@ -240,6 +240,7 @@ def test_the_base_may_be_a_method():
         (["ops", "ops"], "given twice"),
         ("ops", "give a list"),
         (["identity"], "at least one method"),
+        (["raw"], "at least one method"),
         ([], "at least one method"),
         ({"raw": Platt()}, "the name of the score itself"),
         ([3], "methods=3 is not a streamcal calibrator"),

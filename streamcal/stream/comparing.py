@@ -431,7 +431,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
         given = {str(name): method(one, delay) for name, one in methods.items()}
     else:
         given = {}
-        for one in methods:
+        for one in (one for one in methods if one != RAW):
             calibrator = method(one, delay)
             if calibrator.name in given:
                 raise InputError(
@@ -440,7 +440,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
             given[calibrator.name] = calibrator
     if RAW in given:
         raise InputError(f"{RAW!r} is the name of the score itself; give another name")
-    given.pop(IDENTITY, None)  # which is the score itself
+    given.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
     if not given:
         raise InputError("there is nothing to compare with the score: give at least one method")
     return given
