@@ -35,7 +35,7 @@ cdef class FadingMoments:
 
 @cython.final
 cdef class Experts:
-    cdef Panel _panel
+    cdef readonly Panel panel
     cdef Jumper _jumper
     cdef RecentScores _scores
     cdef FadingMoments _moments
@@ -47,7 +47,7 @@ cdef class Experts:
     cdef public long long learned
 
     cpdef forecast(self, Py_ssize_t knot, double[::1] out)
-    cdef learn(self, double x, double y, double w)
+    cdef learn(self, double x, double y, double w, Assessment found)
 
 
 @cython.final
@@ -66,6 +66,7 @@ cdef class Ensemble:
     cpdef list issue(self, double x)
     cdef Assessment assess_issued(self, double x, double y, double w, said)
     cdef learn(self, double x, double y, double w, Assessment found)
+    cdef record(self, Assessment found)
 
 
 @cython.final

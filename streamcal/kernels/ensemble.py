@@ -178,7 +178,7 @@ class Experts:
         draw,
         sum_anew,
     ):
-        self._panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
+        self.panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
         jumper.tabulate(np.linspace(-LARGEST, LARGEST, round(2 * LARGEST * knots_a_unit) + 1))
         self._unit = knots_a_unit
         self._every = every
@@ -190,11 +190,14 @@ class Experts:
         """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none, or `out` is too short."""
         x: cython.double = knot / self._unit - LARGEST
         self._scores.tree.write_interval(x, 1.0, self._interval)
-        self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
+        self.panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
 
-    def learn(self, x, y, w):
-        """Learn the label y at the log-odds x, with weight w > 0."""
-        self._panel.learn(x, y, w)
+    def learn(self, x, y, w, found):
+        """Learn the label y at the log-odds x, with weight w > 0; the regressions as recorded in `found`, if so."""
+        if found.recorded:
+            self.panel.repeat(x, y, w, found.panel_steps)
+        else:
+            self.panel.learn(x, y, w)
         self._jumper.step(x, y, w)
         if self._scores.learn(rint(x * self._unit) / self._unit + 0.0, y, w):
             self._sum_anew()
@@ -269,8 +272,17 @@ class Ensemble:
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
         self._mixture.learn(found)
-        self._experts.learn(x, y, w)
+        self._experts.learn(x, y, w, found)
         self._knot = -1
+
+    def record(self, found):
+        """Note in an assessment just learned what all regressions did, so that another ensemble need not find it again."""
+        if found.steps.shape[0] == 0:
+            found.steps = np.zeros(self._mixture.stack_recorded)
+            found.panel_steps = np.zeros(self._experts.panel.recorded)
+        self._mixture.record(found)
+        self._experts.panel.record(found.panel_steps)
+        found.recorded = True
 
 
 @cython.final
@@ -321,6 +333,7 @@ class AutoSteps:
         self._spent = found
         if self._delay > 0:
             self._spent = None
+            self._live.record(found)
             self.late.append((x, y, w, found))
             if len(self.late) > self._delay:
                 oldest = self.late.popleft()

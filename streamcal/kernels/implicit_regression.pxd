@@ -11,6 +11,7 @@ cdef class RegressionBank:
     cdef double[::1] _theta
     cdef double[::1] _f  # φ, of the step being made
     cdef double[::1] _g  # A⁻¹φ, likewise
+    cdef double[::1] _h  # what a step adds to A is h·φφᵀ
     cdef double[::1] _a
     cdef double[::1] _kept  # of each entry of A at a step
     cdef double[::1] _renewed  # S A₀ S
@@ -24,6 +25,10 @@ cdef class RegressionBank:
     ) noexcept nogil
     cpdef void learn(self, const double[::1] phi, double y, double w) noexcept nogil
     cdef void _prepare(self, Py_ssize_t i, double w) noexcept nogil
+    cdef void _finish(self, Py_ssize_t i, double step) noexcept nogil
+    cdef void _show(self, const double[::1] phi) noexcept nogil
+    cpdef void record(self, double[::1] out) noexcept nogil
+    cpdef void repeat(self, const double[::1] phi, const double[::1] recorded) noexcept nogil
 
 @cython.final
 cdef class ForgettingRegression:

@@ -324,26 +324,21 @@ def _substitute(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _finish(
-    theta: cython.double[::1],
+def _curve(
     a: cython.double[::1],
     kept: cython.const[cython.double][::1],
     renewed: cython.const[cython.double][::1],
     f: cython.const[cython.double][::1],
-    g: cython.const[cython.double][::1],
-    step: cython.double,
     h: cython.double,
     one: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """θ ← θ + step·g and A ← ΛAΛ + SA₀S + h·φφᵀ, from the diagonal on; of the first two terms `_move` took care."""
+    """A ← ΛAΛ + SA₀S + h·φφᵀ, from the diagonal on; of the first two terms `_move` took care, where it was called."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
     part: cython.double
     start: cython.Py_ssize_t = one[START]
     row: cython.Py_ssize_t = one[AT]
     width: cython.Py_ssize_t = one[WIDTH]
-    for k in range(start, start + width):
-        theta[k] += g[k] * step
     for j in range(one[FEATURES]):
         part = h * f[start + j]
         if one[TRENDS] > 0:
@@ -381,6 +376,7 @@ class RegressionBank:
         self._paces = np.array([regression.shape[3] for regression in regressions])
         self._places = np.full(start, -1, dtype=np.intp)
         self._theta, self._f, self._g = np.zeros((3, start))
+        self._h = np.zeros(self.size)
         self._a, self._kept, self._renewed = np.zeros((3, at + 2))
         self._l = np.zeros(max((size * (width + 4) for _, _, size, width, _, _ in table), default=0))
         self._work = np.zeros((8, len(regressions)))
@@ -433,23 +429,58 @@ class RegressionBank:
     def learn(self, phi, y, w):
         """One step of each on the label y at these features, of weight w."""
         i: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         m: cython.double
         v: cython.double
         w = min(w, HEAVIEST)
-        for k in range(self._f.shape[0]):
-            self._f[k] = self._g[k] = phi[self._places[k]] if self._places[k] >= 0 else 0.0
-        self._moved = True
+        self._show(phi)
         for i in range(self.size):
             self._prepare(i, w)
         _take_steps(self._work, y)
         for i in range(self.size):
             m, v = self._work[M, i], self._work[V, i]
             step: cython.double = (m - self._work[Z, i]) / v if v > 0.0 else 0.0
-            h: cython.double = w * _variance(m) if v > 0.0 else 0.0
-            _finish(
-                self._theta, self._a, self._kept, self._renewed, self._f, self._g, step, h, self._table[i]
-            )
+            self._h[i] = w * _variance(m) if v > 0.0 else 0.0
+            self._finish(i, step)
+
+    def _finish(self, i, step):
+        """θ ← θ + step·g, and add the new curvature to A."""
+        k: cython.Py_ssize_t
+        start: cython.Py_ssize_t = self._table[i, START]
+        for k in range(start, start + self._table[i, WIDTH]):
+            self._theta[k] += self._g[k] * step
+        _curve(self._a, self._kept, self._renewed, self._f, self._h[i], self._table[i])
+
+    def _show(self, phi):
+        """Set φ of each."""
+        k: cython.Py_ssize_t
+        for k in range(self._f.shape[0]):
+            self._f[k] = self._g[k] = phi[self._places[k]] if self._places[k] >= 0 else 0.0
+        self._moved = True
+
+    @property
+    def recorded(self):
+        """Length of a record of a step."""
+        return self._theta.shape[0] + self.size
+
+    def record(self, out):
+        """Write to `out` what the step just made led to: the θ of all, and their new curvatures."""
+        k: cython.Py_ssize_t
+        for k in range(self._theta.shape[0]):
+            out[k] = self._theta[k]
+        for k in range(self.size):
+            out[self._theta.shape[0] + k] = self._h[k]
+
+    def repeat(self, phi, recorded):
+        """Take the step that another bank has taken from the same state, with the same arguments, as it was recorded."""
+        i: cython.Py_ssize_t
+        self._show(phi)
+        for i in range(self.size):
+            if self._table[i, TRENDS] > 0:
+                _move(self._theta, self._a, self._kept, self._renewed, self._table[i], self._paces[i])
+            self._h[i] = recorded[self._theta.shape[0] + i]
+            self._finish(i, 0.0)
+        for i in range(self._theta.shape[0]):
+            self._theta[i] = recorded[i]
 
     def _prepare(self, i, w):
         """Decay and move a regression, set g to A⁻¹φ, and z, v and c of its step in `_work`."""
@@ -530,6 +561,11 @@ class ForgettingRegression:
         if self._bank.size != 1:
             raise ValueError(f"this regression learns with {self._bank.size - 1} others")
         self._bank.learn(phi, y, w)
+
+    @property
+    def bank(self):
+        """Where its numbers are."""
+        return self._bank
 
     def hold(self, phi, constant):
         """Reset A to a new A₀ that penalises changes of the forecast at the features φ instead of those of the offset.
