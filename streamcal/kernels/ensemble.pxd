@@ -19,7 +19,7 @@ cdef class RecentScores:
     cdef readonly long long evicted  # since the tree was last made anew
     cdef double _lightest  # a lower bound of the weights held
 
-    cdef bint learn(self, double x, double y, double w) except -1
+    cpdef bint add(self, double x, double y, double w) except -1
 
 
 @cython.final
@@ -30,7 +30,7 @@ cdef class FadingMoments:
     cdef readonly double clock  # number of observations learned
     cdef readonly long long halvings
 
-    cdef learn(self, double x, double y, double w)
+    cpdef add(self, double x, double y, double w)
 
 
 @cython.final

@@ -49,7 +49,7 @@ class RecentScores:
     size : int
     outweighing, outweighing_one : float
         If what leaves is so many times heavier than all that is left, or than one observation that is left, rounding
-        errors of its size may be left too; see `learn`.
+        errors of its size may be left too; see `add`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RecentScores:
         self._held = np.zeros((size + 1, 3))
         self.load(np.zeros((0, 3)), 0)
 
-    def learn(self, x, y, w):
+    def add(self, x, y, w):
         """Add an observation, and remove the oldest beyond `size`; whether sums have to be made anew (`summed_anew`).
 
         They have if rounding errors are as large as what is left, and else once for each `size` that have left.
@@ -125,7 +125,7 @@ class FadingMoments:
         self._half_life, self._rescaled_after = half_life, rescaled_after
         self.clock, self.halvings = 0.0, 0
 
-    def learn(self, x, y, w):
+    def add(self, x, y, w):
         """Add an observation."""
         growth: cython.double
         self.clock += 1.0
@@ -187,7 +187,7 @@ class Experts:
         self.learned = 0
 
     def forecast(self, knot, out):
-        """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none, or `out` is too short."""
+        """Write the log-odds of each expert at a knot to `out`; `ValueError` for another knot or size."""
         x: cython.double = knot / self._unit - LARGEST
         self._scores.tree.write_interval(x, 1.0, self._interval)
         self.panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
@@ -199,9 +199,9 @@ class Experts:
         else:
             self.panel.learn(x, y, w)
         self._jumper.step(x, y, w)
-        if self._scores.learn(rint(x * self._unit) / self._unit + 0.0, y, w):
+        if self._scores.add(rint(x * self._unit) / self._unit + 0.0, y, w):
             self._sum_anew()
-        self._moments.learn(sigmoid(x), y, w)
+        self._moments.add(sigmoid(x), y, w)
         self.learned += 1
         if self.learned % self._every == 0:
             self._draw()
@@ -276,7 +276,7 @@ class Ensemble:
         self._knot = -1
 
     def record(self, found):
-        """Note in an assessment just learned what all regressions did, so that another ensemble need not find it again."""
+        """Note in an assessment just learned what all regressions did, for `learn` of another ensemble."""
         if found.steps.shape[0] == 0:
             found.steps = np.zeros(self._mixture.stack_recorded)
             found.panel_steps = np.zeros(self._experts.panel.recorded)

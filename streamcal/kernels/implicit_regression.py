@@ -52,7 +52,7 @@ LOW = cython.declare(cython.Py_ssize_t, 5)
 HIGH = cython.declare(cython.Py_ssize_t, 6)
 LAST = cython.declare(cython.Py_ssize_t, 7)
 
-# What is known of each regression in a bank: where its vectors begin, and the matrix A; sizes of θ, rows of A and φ; and
+# What is known of each regression in a bank: where its vectors and its A begin; the sizes of θ, of a row of A and of φ;
 # how many coordinates of θ move.
 START = cython.declare(cython.Py_ssize_t, 0)
 AT = cython.declare(cython.Py_ssize_t, 1)
@@ -146,7 +146,7 @@ def _move(
     one: cython.const[cython.Py_ssize_t][::1],
     pace: cython.double,
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S; and move the first coordinates by their velocities, which come after d others, and A with them."""
+    """A ← ΛAΛ + SA₀S; move the first coordinates by their velocities, which come after d others, and A with them."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
     d: cython.Py_ssize_t = one[FEATURES]
@@ -196,13 +196,9 @@ def _take_four(
     q3: cython.double = l[r3 + 3 + i] * l[r3]
     for j in range(i + 2, size, 2):
         row[j] = row[j] - p0 * l[r0 + j] - p1 * l[r1 + j] - p2 * l[r2 + j] - p3 * l[r3 + j]
-        row[j + 1] = (
-            row[j + 1] - p0 * l[r0 + j + 1] - p1 * l[r1 + j + 1] - p2 * l[r2 + j + 1] - p3 * l[r3 + j + 1]
-        )
+        row[j + 1] = row[j + 1] - p0 * l[r0 + j + 1] - p1 * l[r1 + j + 1] - p2 * l[r2 + j + 1] - p3 * l[r3 + j + 1]
         other[j] = other[j] - q0 * l[r0 + j] - q1 * l[r1 + j] - q2 * l[r2 + j] - q3 * l[r3 + j]
-        other[j + 1] = (
-            other[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
-        )
+        other[j + 1] = other[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
 
 
 @cython.cfunc
@@ -242,9 +238,9 @@ def _eliminate(
     l: cython.double[::1],  # noqa: E741
     one: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """ΛAΛ + SA₀S = L D Lᵀ: the rows of Lᵀ to `l`, each after its D, of which there are two, and before D⁻¹L⁻¹g. O(n³/6).
+    """ΛAΛ + SA₀S = L D Lᵀ: the rows of Lᵀ to `l`, each after its D, twice, and before its D⁻¹L⁻¹g. O(n³/6).
 
-    Where coordinates move, A is that which `_move` left.
+    Where coordinates move, `_move` has done the left side, and A is decomposed.
 
     Two rows at a time take what the rows before them give, four at a time: loops are fewer and longer, and what is
     loaded serves twice. Columns are in pairs, which one instruction computes.
@@ -471,7 +467,7 @@ class RegressionBank:
             out[self._theta.shape[0] + k] = self._h[k]
 
     def repeat(self, phi, recorded):
-        """Take the step that another bank has taken from the same state, with the same arguments, as it was recorded."""
+        """Take a step that another bank has taken from the same state with the same φ, as it was recorded."""
         i: cython.Py_ssize_t
         self._show(phi)
         for i in range(self.size):

@@ -101,7 +101,17 @@ class Mixture:
     O(K · rows) for a forecast, O(K³) for an outcome (the step of the stack).
     """
 
-    def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
+    def __init__(
+        self,
+        *,
+        experts: FixedShare,
+        stack: ForgettingRegression,
+        stacked: FixedShare,
+        by_score: Correction,
+        by_forecast: Correction,
+        corrected: FixedShare,
+        knots_a_unit,
+    ):
         self._experts = experts
         self._stack, self._bank = stack, stack.bank
         self._stacked = stacked
