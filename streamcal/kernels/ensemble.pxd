@@ -62,7 +62,7 @@ cdef class Ensemble:
 
     cdef double _show_beside(self, double x) except? -1
     cpdef double at(self, double x) except? -1
-    cdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
+    cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
     cdef Assessment assess_issued(self, double x, double y, double w, said)
     cdef learn(self, double x, double y, double w, Assessment found)
