@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.parameters.forgetting import Decay, Forever, Window
     from streamcal.parameters.prior import Prior
     from streamcal.parameters.scales import EmpiricalCDF, Interval, Logit, Probability
+    from streamcal.stream.comparing import compare
     from streamcal.stream.durable import load, save
     from streamcal.stream.frames import calibrate
 else:  # the same names, each imported when it is first used
@@ -86,6 +87,7 @@ else:  # the same names, each imported when it is first used
             "StreamcalError": "streamcal.errors.StreamcalError",
             "Window": "streamcal.parameters.forgetting.Window",
             "calibrate": "streamcal.stream.frames.calibrate",
+            "compare": "streamcal.stream.comparing.compare",
             "load": "streamcal.stream.durable.load",
             "load_map": "streamcal.maps.portable.load_map",
             "plot": "streamcal.app.plot",
@@ -145,6 +147,7 @@ __all__ = [
     "Window",
     "__version__",
     "calibrate",
+    "compare",
     "load",
     "load_map",
     "plot",

@@ -18,6 +18,7 @@ LISTS = (
     "streamcal.fusion.METHODS",
     "streamcal.multiclass.METHODS",
     "streamcal.regression.METHODS",
+    "streamcal.live.METHODS",
 )
 #: The modules with the settings of the methods of one score: what `--set "scale=Logit(-8, 0)"` may name.
 SETTINGS = (

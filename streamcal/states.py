@@ -58,6 +58,12 @@ def ensure(condition: object, message: str) -> None:
         raise StateError(message)
 
 
+def _require(condition: object, value: Any, message: str) -> None:
+    """`StateError` that begins with the value, which is written out only then: it may be a whole state."""
+    if not condition:
+        raise StateError(f"{_shown(value)} {message}")
+
+
 # -- readers -----------------------------------------------------------------------------------------------------------
 
 
@@ -66,8 +72,8 @@ def whole(least: int = 0, most: int = MOST) -> Reader:
 
     def read(value: Any) -> int:
         kind = type(value)
-        ensure(kind is int or (kind is float and value.is_integer()), f"{_shown(value)} is no whole number")
-        ensure(least <= value <= most, f"{_shown(value)} is not from {least} to {most}")
+        _require(kind is int or (kind is float and value.is_integer()), value, "is no whole number")
+        _require(least <= value <= most, value, f"is not from {least} to {most}")
         return int(value)
 
     return read
@@ -77,9 +83,9 @@ def number(least: float = -math.inf, most: float = math.inf) -> Reader:
     """A finite number in [least, most], as a float."""
 
     def read(value: Any) -> float:
-        ensure(type(value) in (float, int), f"{_shown(value)} is no number")
-        ensure(abs(value) <= np.finfo(np.float64).max, f"{_shown(value)} is not finite")
-        ensure(least <= value <= most, f"{_shown(value)} is not from {least:g} to {most:g}")
+        _require(type(value) in (float, int), value, "is no number")
+        _require(abs(value) <= np.finfo(np.float64).max, value, "is not finite")
+        _require(least <= value <= most, value, f"is not from {least:g} to {most:g}")
         return float(value)
 
     return read
@@ -102,7 +108,7 @@ def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf
 
 def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
     """A list (of lists) of numbers as floats, with the dimensions of a shape."""
-    ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+    _require(isinstance(value, (list, tuple)), value, "is no list")
     if not len(value):
         return np.empty((0, *[wanted or 0 for wanted in shape[1:]]))
     try:
@@ -130,8 +136,8 @@ def text(longest: int, pattern: str = ".*") -> Reader:
     expression = re.compile(pattern, re.DOTALL)
 
     def read(value: Any) -> str:
-        ensure(isinstance(value, str) and len(value) <= longest, f"{_shown(value)} is no text up to {longest} long")
-        ensure(expression.fullmatch(value), f"{_shown(value)} is not possible")
+        _require(isinstance(value, str) and len(value) <= longest, value, f"is no text up to {longest} long")
+        _require(expression.fullmatch(value), value, "is not possible")
         return str(value)
 
     return read
@@ -150,7 +156,7 @@ def maybe(reader: Reader) -> Reader:
 
 def flag(value: Any) -> bool:
     """True or False."""
-    ensure(isinstance(value, bool), f"{_shown(value)} is neither true nor false")
+    _require(isinstance(value, bool), value, "is neither true nor false")
     return bool(value)
 
 
@@ -163,7 +169,7 @@ def listed(reader: Reader, length: int | None = None, most: int | None = None) -
     """A list, with this length or at most so long, of what the reader reads."""
 
     def read(value: Any) -> list[Any]:
-        ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+        _require(isinstance(value, (list, tuple)), value, "is no list")
         ensure(length is None or len(value) == length, f"a list has {len(value)} entries and not {length}")
         ensure(most is None or len(value) <= most, f"a list has {len(value)} entries, more than {most}")
         return [reader(one) for one in value]
@@ -175,7 +181,7 @@ def row(*readers: Reader) -> Reader:
     """A list whose entries are read by these readers, one each."""
 
     def read(value: Any) -> tuple[Any, ...]:
-        ensure(isinstance(value, (list, tuple)), f"{_shown(value)} is no list")
+        _require(isinstance(value, (list, tuple)), value, "is no list")
         ensure(len(value) == len(readers), f"a list has {len(value)} entries and not {len(readers)}")
         return tuple([reader(one) for reader, one in zip(readers, value, strict=True)])
 
@@ -187,7 +193,7 @@ def record(fields: Fields, optional: Fields | None = None) -> Reader:
     known = {**fields, **(optional or {})}
 
     def read(value: Any) -> dict[str, Any]:
-        ensure(isinstance(value, dict), f"{_shown(value)} is no record")
+        _require(isinstance(value, dict), value, "is no record")
         missing = [name for name in fields if name not in value]
         ensure(not missing, f"{', '.join(missing)} missing")
         unknown = [str(name) for name in value if name not in known]

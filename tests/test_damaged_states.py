@@ -26,10 +26,12 @@ from streamcal import (
 )
 from streamcal.calibrators.auto.mixture import Ensemble
 from streamcal.calibrators.auto.panel import ExpertPanel
+from streamcal.fusion import LogisticFusion
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.kernels.online_softmax import OnlineSoftmax
-from streamcal.multiclass import OnlineVectorScaling
+from streamcal.multiclass import Dirichlet, MulticlassVennAbers, OnlineVectorScaling
+from streamcal.regression import ConformalPredictive, Normal, QuantileRecalibration
 from streamcal.states import checksum, signed
 
 ROWS = [(0.1, 0), (0.35, 1), (0.35, 0), (0.6, 1), (0.9, 1)]
@@ -105,6 +107,29 @@ def damages() -> Any:
     yield Platt(refresh_every=2), "learned.basis", [{"cells": "nobody reads this"}, 1.0]
     yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[0.5, 1e100, 1.0]]
     yield Isotonic(forgetting=Window(5)), "learned.memory.buffer", [[7.0, 1.0, 1.0]]
+
+
+def other_rooms() -> Any:
+    """The same, (learner, rows, path, value): found by `tests/fuzz_states.py` among 40,000 damaged states."""
+    pairs, normal = [((0.2, 0.4), True), ((0.7, 0.3), False)], [(Normal(0.0, 1.0), 0.5), (Normal(0.0, 2.0), 1.0)]
+    three = [({"a": 0.5, "b": 0.25, "c": 0.25}, label) for label in "abc"]
+    theta = [1e308, *LogisticFusion(2)._state()["regression"][0][1:]]
+    yield LogisticFusion(2), pairs, "learned.regression", [theta, LogisticFusion(2)._state()["regression"][1]]
+    yield Dirichlet(), three, "params.off_diagonal", 10**400
+    yield QuantileRecalibration(), normal, "params.smoothing", 10**400
+    window = ConformalPredictive(forgetting=Window(5))
+    yield window, normal, "learned.memory.buffer", [[0.5, 5e-324, 1.0], [0.5, 0.0, 1.0]]
+    named = after(MulticlassVennAbers(), three)["learned"]["memory"]["statistic"]
+    old = {name: value for name, value in named.items() if name != "named"}
+    assert (None,) in [key for key, _ in old["calibrators"]]
+    yield MulticlassVennAbers(), three, "learned.memory.statistic", old
+
+
+@pytest.mark.parametrize(("cal", "rows", "path", "value"), list(other_rooms()), ids=lambda value: str(value)[:40])
+def test_a_field_of_another_room_that_was_believed(cal, rows, path, value):
+    state = after(cal, rows)
+    with pytest.raises(StateError):
+        type(cal).from_state(changed(state, path, value))
 
 
 @pytest.mark.parametrize(("cal", "path", "value"), list(damages()), ids=lambda value: str(value)[:40])

@@ -36,6 +36,7 @@ ELSEWHERE = {
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "rank_tree": "test_rank_tree.py",
+    "segment_chain": "test_segmented.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
     "text_records": "test_text_records.py",
@@ -129,7 +130,14 @@ def test_kernels_say_whose_c_types_they_use():
         assert all(list(USES).index(other) < list(USES).index(name) for other in used if other in USES)
 
 
-@pytest.mark.parametrize("missing", sorted({other for needed in NEEDS.values() for other in needed}))
+#: A plain `pytest` tries one kernel whose users must be compiled together, and one whose functions alone are used.
+MISSING = [
+    pytest.param(name, marks=[pytest.mark.full] * (name not in ("hull_nodes", "compensated")))
+    for name in sorted({other for needed in NEEDS.values() for other in needed})
+]
+
+
+@pytest.mark.parametrize("missing", MISSING)
 def test_a_kernel_whose_dependency_is_not_compiled_is_used_as_python(missing, tmp_path):
     """A copy of the package without one compiled kernel: it, and those that use it, are ordinary Python there."""
     if not kernels()[missing]:

@@ -12,7 +12,6 @@ import pytest
 
 from streamcal.app import plot
 from streamcal.app.plot import (
-    HISTOGRAM_BINS,
     plot_rates,
     plot_reliability,
     plot_weights,
@@ -20,6 +19,7 @@ from streamcal.app.plot import (
     text_reliability,
     weights_over_time,
 )
+from streamcal.app.prepared import HISTOGRAM_BINS
 from streamcal.errors import InputError, StreamcalError
 from streamcal.metrics import EqualMassECE, ReliabilityData
 

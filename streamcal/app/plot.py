@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
+from streamcal.app.prepared import MARGIN, Axis, Spacing, histogram, limits, sqrt_ticks
 from streamcal.app.text_plot import text_reliability
 from streamcal.errors import InputError, StreamcalError
 from streamcal.metrics import ReliabilityData
@@ -37,25 +38,14 @@ __all__ = [
     "weights_over_time",
 ]
 
-#: Scales of the axes: `sqrt` expands small probabilities and includes 0; `log` is for rates far below one percent.
-Spacing = Literal["linear", "sqrt", "log"]
 #: Okabe and Ito's colours, which colour-blind readers can distinguish; the first, a grey, is for the raw scores.
 COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 #: The same for areas, with yellow instead of black; the grey is for "others".
 AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
-HISTOGRAM_BINS = 50
-#: Margin around the points, as a factor of the largest value (linear axes) or of both ends (logarithmic axes).
-MARGIN = 1.06
-LOG_MARGIN = 1.5
-#: Lower limit of logarithmic axes; smaller probabilities are drawn at the edge. Overconfident models predict 1e-100.
-LOG_RANGE = 1e5
-SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 #: The spacing of an axis by square roots, and its inverse.
 SQUARE_ROOT = (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)
-#: Fraction of the weight that may lie outside the axes on each side; it is counted in the outermost histogram bin.
-TAIL = 0.002
 
 
 def plot_reliability(
@@ -182,7 +172,7 @@ def plot_rates(
         ax.plot(middles, values, color=colour, marker=marker, markersize=5.5, linewidth=1.3, label=name, clip_on=False)
     high = MARGIN * max(max(values) for values in rates.values()) or 1.0
     ax.set_yscale("function", functions=SQUARE_ROOT)
-    ticks = _sqrt_ticks(high)
+    ticks = sqrt_ticks(high)
     ax.set(xlim=(0.0, ends[-1]), ylim=(0.0, high), yticks=ticks, yticklabels=ticks)
     ax.set_box_aspect(1)
     ax.locator_params(axis="x", nbins=5)
@@ -281,16 +271,8 @@ def _new_figure(columns: int) -> Any:
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
     """The range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
-    values = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
-    for one in data.values():
-        reached = np.cumsum(one.weights) / one.n
-        values += [one.scores[np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL)]
-    high = (max(values) or 1.0) * (LOG_MARGIN if spacing == "log" else MARGIN)
-    high = 1.0 if high > 0.9 else high
-    if spacing != "log":
-        return 0.0, high
-    low = min((value for value in values if value > 0.0), default=high / LOG_RANGE)
-    return max(low / LOG_MARGIN, high / LOG_RANGE), high
+    points = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
+    return limits(points, [(one.scores, one.weights) for one in data.values()], spacing)
 
 
 def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
@@ -302,7 +284,7 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     else:
         ax.set_xscale("function", functions=SQUARE_ROOT)
         ax.set_yscale("function", functions=SQUARE_ROOT)
-        ticks = _sqrt_ticks(high)
+        ticks = sqrt_ticks(high)
         ax.set(xticks=ticks, yticks=ticks, xticklabels=ticks, yticklabels=ticks)
     ax.set(xlim=(low, high), ylim=(low, high))
     ax.set_box_aspect(1)
@@ -316,11 +298,6 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     for axes in (ax, below):
         axes.set_axisbelow(True)
         _draw_plain_frame(axes)
-
-
-def _sqrt_ticks(high: float) -> list[float]:
-    """Ticks of an axis from 0 to `high` that is spaced by square roots, not crowded at 0."""
-    return [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]
 
 
 def _draw_plain_frame(ax: Axes) -> None:
@@ -356,11 +333,6 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
 
 def _draw_histogram(below: Axes, one: ReliabilityData, colour: str, low: float, high: float, spacing: Spacing) -> None:
     """The outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
-    steps = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
-    curved = low * (high / low) ** steps if spacing == "log" else high * steps**2
-    edges = high * steps if spacing == "linear" else curved
-    # The last edge may differ from `high` by a rounding error: clip to the edges themselves.
-    inside = np.clip(one.scores, edges[0], edges[-1])
-    shares, _ = np.histogram(inside, edges, weights=np.asarray(one.weights) / one.n)
+    shares, edges = histogram(one.scores, one.weights, Axis(low, high, spacing))
     below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)
     below.stairs(shares, edges, color=colour, fill=True, alpha=0.08)

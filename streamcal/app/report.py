@@ -28,7 +28,7 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
         "Brier": [board.brier.value for board in boards.values()],
         "ECE": [board.ece.value for board in boards.values()],
     }
-    columns = {name: _aligned(values) for name, values in measures.items()}
+    columns = {name: aligned(values) for name, values in measures.items()}
     columns["calibration ratio"] = [_ratio(board.ratio) for board in boards.values()]
     if infinite := any(board.log_loss.infinite for board in boards.values()):
         columns["infinite"] = [f"{board.log_loss.infinite:,}" for board in boards.values()]
@@ -76,7 +76,7 @@ def log_loss_verdict(difference: LogLossDifference) -> str:
             f"({level}: {_sided(low)} to {_sided(high)})."
         )
     verdict, (near, far) = ("better", (high, low)) if high < 0.0 else ("worse", (low, high))
-    return f"Calibration is {verdict}: its log loss is {_sided(value)} ({level}: {_plain(near)} to {_sided(far)})."
+    return f"Calibration is {verdict}: its log loss is {_sided(value)} ({level}: {plain(near)} to {_sided(far)})."
 
 
 def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
@@ -101,11 +101,11 @@ def verdicts(differences: Mapping[str, LogLossDifference]) -> str:
 
 def ratio_verdict(boards: Mapping[str, Scoreboard]) -> str:
     """Which of these predict too many or too few positives: those whose interval of the ratio does not contain 1."""
-    found = {name: _agreement(board.ratio) for name, board in boards.items()}
+    found = {name: agreement(board.ratio) for name, board in boards.items()}
     return f"Calibration ratio: {'; '.join(f'{name} {what}' for name, what in found.items())}."
 
 
-def _agreement(ratio: CalibrationRatio) -> str:
+def agreement(ratio: CalibrationRatio) -> str:
     low, high = ratio.interval()
     if low > 1.0:
         return "predicts too many positives"
@@ -120,23 +120,23 @@ def _sided(difference: float) -> str:
     >>> _sided(-0.000214), _sided(12.5), _sided(0.0)
     ('0.00021 lower', '12 higher', 'the same')
     """
-    return f"{_plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
+    return f"{plain(difference)} {'lower' if difference < 0.0 else 'higher'}" if difference else "the same"
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
     """The size of a number to two significant digits, without an exponent."""
     value = abs(value)
     return f"{value:.{max(_decimals(value, DIGITS_OF_DIFFERENCES), 0)}f}" if value else "0"
 
 
-def _aligned(values: list[float | None]) -> list[str]:
+def aligned(values: list[float | None]) -> list[str]:
     """The figures with the same number of decimals, determined by the smallest, and by the smallest difference.
 
     Examples
     --------
-    >>> _aligned([0.00337712, 0.25, None])
+    >>> aligned([0.00337712, 0.25, None])
     ['0.003377', '0.250000', '–']
-    >>> _aligned([0.022471, 0.0224712])
+    >>> aligned([0.022471, 0.0224712])
     ['0.02247100', '0.02247120']
     """
     known = [value for value in values if value is not None]

@@ -131,6 +131,20 @@ class Calibrator(Learner):
     def map(self) -> CalibrationMap:
         """The current calibration map, immutable."""
 
+    # -- late labels ---------------------------------------------------------------------------------------------
+
+    def _issue(self, x: float) -> Sequence[float] | None:
+        """What has to be remembered of the forecast at a coordinate until its label comes, for `_learn_issued`.
+
+        None where a method is not judged by what it said; a mixture returns what each of its parts says now. Nothing
+        changes.
+        """
+        return None
+
+    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
+        """Learn a checked observation whose forecast was issued earlier; `said` is what `_issue` returned then."""
+        self._learn(x, y, w, t)
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float, int]:

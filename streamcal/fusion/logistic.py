@@ -34,6 +34,8 @@ PRIOR_MOMENTS = ((4.0, 1.4), (1.4, 0.6))
 PRIOR_CORRELATION = 0.9
 #: Larger weights of observations count as this in the moments, as in the regression, for numerical accuracy.
 HEAVIEST = 1e6
+#: No coefficient is further from 0: its steps end where the log-odds of a forecast are clamped.
+FARTHEST = 1e9
 #: Added to variances, so that scores that are functions of one another can be regressed on each other.
 JITTER = 1e-6
 
@@ -163,7 +165,7 @@ class LogisticFusion(SequentialLearner, NamedScores):
 
     def _state_fields(self) -> dict[str, Reader]:
         size = 2 * self.n_scores
-        regression = row(numbers(size + 1), numbers(size + 1, size + 1))
+        regression = row(numbers(size + 1, least=-FARTHEST, most=FARTHEST), numbers(size + 1, size + 1))
         moments = row(number(0.0, HEAVIEST_SUM), numbers(size), numbers(size, size))
         own = {"n": number(0.0, HEAVIEST_SUM), "regression": regression, "moments": moments}
         return {**super()._state_fields(), **own}

@@ -35,6 +35,7 @@ USES = {
         *("hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
         *("implicit_regression", "logistic", "mixture", "online_newton"),
     ),
+    "segment_chain": ("implicit_regression", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")

@@ -1,6 +1,7 @@
 cimport cython
 
 cpdef double clamped(double z) noexcept nogil
+cpdef double implicit(double z, double c, double y) noexcept nogil
 
 @cython.final
 cdef class RegressionBank:
@@ -54,7 +55,6 @@ cdef class Correction:
     cdef double[::1] _curve
     cdef double[::1] _curvature
     cdef double[::1] _parts  # K at each knot, of the step being made
-    cdef double[:, ::1] _work  # numbers of that step
 
     cpdef double at(self, double x) noexcept nogil
     cpdef void learn(self, double x, double z, double y, double w) noexcept nogil

@@ -12,14 +12,12 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import FixedShare
-    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from streamcal.kernels.implicit_regression import clamped
 
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
-    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
-    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import clamped
 
 import numpy as np
 

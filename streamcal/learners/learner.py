@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -16,13 +16,11 @@ from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.types import FloatArray, Time
-from streamcal.states import UNSIGNED, Reader, record, require_whole, signed, whole
-
-#: What a constructor, or a field that has no reader, may raise where a state is damaged.
-DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+from streamcal.saved import Saved
+from streamcal.states import Reader, record, whole
 
 
-class Learner(ABC):
+class Learner(Saved):
     """The abstract base of all methods: parameters, merging, copying, printing and saving.
 
     Parameters are the constructor's arguments, stored under the same names and never changed. `Calibrator` is the base
@@ -190,7 +188,7 @@ class Learner(ABC):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data; extended by subclasses."""
+        """Extended by subclasses."""
         return {} if self.noted is None else {self.noted: self._noted}
 
     def _restore(self, state: Any) -> None:
@@ -210,58 +208,24 @@ class Learner(ABC):
         if self.noted is not None:
             self._noted = fields[self.noted]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters and everything learned, as plain, versioned data that `json` can write.
-
-        Examples
-        --------
-        >>> from streamcal import Platt
-        >>> cal = Platt()
-        >>> cal.learn_one(0.2, True)
-        >>> Platt.from_state(cal.state_dict()).predict_one(0.2) == cal.predict_one(0.2)
-        True
-        """
-        return signed(self._written())
-
-    def _written(self) -> dict[str, Any]:
-        """The state without a checksum, in version 1, as it is part of another state."""
-        return {
-            "streamcal": UNSIGNED,
-            "class": type(self).__name__,
-            "params": _parameters_of(self),
-            "learned": self._state(),
-        }
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_state, (self.state_dict(),)
+    def _plain_params(self) -> dict[str, Any]:
+        return _parameters_of(self)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The calibrator whose `state_dict` is given.
-
-        Raises
-        ------
-        StateError
-            If the state was damaged or changed (from version 2 on it has a checksum), is one of another class or
-            version, or if a field is impossible, by itself or beside the others.
-        """
-        if not isinstance(state, dict) or "streamcal" not in state:
-            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
-        require_whole(state)
-        return cls._from_written(state)
-
-    @classmethod
-    def _from_written(cls, state: dict[str, Any]) -> Self:
-        """The learner of a state, whatever its version and checksum."""
-        if state.get("class") != cls.__name__:
-            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
-        try:
-            calibrator = cls(**_parameters_in(cls, state["params"]))
-            calibrator._restore(state["learned"])
-        except DAMAGE as error:
-            reason = error if isinstance(error, StateError) else repr(error)
-            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
+    def _of_state(cls, params: Any, learned: Any) -> Self:
+        calibrator = cls(**_parameters_in(cls, params))
+        calibrator._restore(learned)
         return calibrator
+
+    @classmethod
+    def _of_class(cls, name: Any) -> type[Self]:
+        """A base class, such as `Calibrator`, reads the states of all its methods."""
+        if not inspect.isabstract(cls):
+            return super()._of_class(name)
+        found = cls.class_named(name)
+        if not issubclass(found, cls):
+            raise StateError(f"the state is one of {name!r}, which is no {cls.__name__}")
+        return found
 
 
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:

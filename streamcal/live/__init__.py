@@ -1,25 +1,51 @@
 """What stands between a deployed model and its users.
 
-`CalibrationMonitor` says when forecasts go wrong, `Shadow` which of several calibrators is better.
+`LabelJoin` joins forecasts with labels that come late, `Journal` keeps its events on the disk; `CalibrationMonitor`
+says when forecasts go wrong, `Shadow` which of several calibrators is better; `Segmented` calibrates campaigns,
+placements and other levels beside the whole; `undo_downsampling`, `importance_weight`
+and `shift_prior` correct for how the training data of a model differ from its traffic.
 """
 
 from typing import TYPE_CHECKING
 
-from streamcal.lazy import attributes
+from streamcal.lazy import Methods, attributes
+
+#: Those that learn from keys beside scores, by name: what `streamcal.load` finds.
+METHODS: Methods[type] = Methods({"segmented": "streamcal.live.segmented.Segmented"})
 
 if TYPE_CHECKING:  # what type checkers and editors see
+    from streamcal.live.corrections import importance_weight, shift_prior, undo_downsampling
+    from streamcal.live.issued import Issued
+    from streamcal.live.journal import Journal
+    from streamcal.live.label_join import LabelJoin
     from streamcal.live.monitor import CalibrationMonitor
+    from streamcal.live.segmented import Segmented
     from streamcal.live.shadow import Shadow
 else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = attributes(
         globals(),
         {
             "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
+            "Issued": "streamcal.live.issued.Issued",
+            "Journal": "streamcal.live.journal.Journal",
+            "LabelJoin": "streamcal.live.label_join.LabelJoin",
+            "importance_weight": "streamcal.live.corrections.importance_weight",
+            "shift_prior": "streamcal.live.corrections.shift_prior",
+            "undo_downsampling": "streamcal.live.corrections.undo_downsampling",
             "Shadow": "streamcal.live.shadow.Shadow",
+            **METHODS.by_class,
         },
     )
 
 __all__ = [
+    "METHODS",
     "CalibrationMonitor",
+    "Issued",
+    "Journal",
+    "LabelJoin",
+    "Segmented",
     "Shadow",
+    "importance_weight",
+    "shift_prior",
+    "undo_downsampling",
 ]

@@ -10,15 +10,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import CapabilityError, InputError, MergeError, StateError
-from streamcal.learners.learner import DAMAGE
+from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.columns import as_array, as_objects
 from streamcal.parameters.inputs import check_batch, check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
-from streamcal.states import SIGNED, ensure, flag, maybe, record, require_whole, signed, unread, whole
+from streamcal.saved import Saved
+from streamcal.states import ensure, flag, maybe, record, unread, whole
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ DEFAULT_ALPHA = 0.05
 LONGEST_LEVEL = 10_000
 
 
-class CalibrationMonitor:
+class CalibrationMonitor(Saved):
     """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
 
     Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more
@@ -62,7 +62,8 @@ class CalibrationMonitor:
         that has been longest without an outcome and has no alarm, and starts with nothing if it comes back; when
         all have an alarm, new ones are watched no more. Both are counted in `tally`.
     on_alarm : callable, optional
-        Called with each `Alarm`, after the state has changed. It is not part of the state.
+        Called with each `Alarm`, after the state has changed. It is not part of the state: set the attribute of what
+        `from_state` and `from_bytes` return.
 
     Raises
     ------
@@ -376,7 +377,7 @@ class CalibrationMonitor:
         MergeError
             Unless `other` is another monitor of the same parameters, and of labels or PITs like this one.
         """
-        if type(other) is not type(self) or other is self or other._params() != self._params():
+        if type(other) is not type(self) or other is self or other._plain_params() != self._plain_params():
             raise MergeError(f"{self!r} cannot take {other!r}: give another monitor of the same parameters")
         if {self._of_pits, other._of_pits} == {False, True}:
             raise MergeError("one monitor watches labels and the other PITs; give one of the same parameters and kind")
@@ -388,48 +389,23 @@ class CalibrationMonitor:
         self._family.merge(other._family)
         self._count += other._count
 
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters and evidence as plain, versioned data that `json` can write, with a checksum."""
-        learned = {
+    def _state(self) -> dict[str, Any]:
+        return {
             "n": self._count,
             "of_pits": self._of_pits,
             "stopped": self._stopped,
             "bets": self._bets.state(),
             "segments": self._family.state(),
         }
-        return signed({"streamcal": SIGNED, "class": type(self).__name__, "params": self._params(), "learned": learned})
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], on_alarm: Callable[[Alarm], object] | None = None) -> Self:
-        """The monitor whose `state_dict` is given; it goes on as that one would have.
-
-        Raises
-        ------
-        StateError
-            If the state was damaged or changed, or is one of another class or version.
-
-        Examples
-        --------
-        >>> monitor = CalibrationMonitor(run_length=1e5)
-        >>> monitor.update(0.2, True, {"campaign": "c17"})
-        >>> CalibrationMonitor.from_state(monitor.state_dict()).e_values == monitor.e_values
-        True
-        """
-        if not isinstance(state, dict) or "streamcal" not in state:
-            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
-        require_whole(state)
-        if state.get("class") != cls.__name__:
-            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
-        try:
-            monitor = cls(**state["params"], on_alarm=on_alarm)
-            monitor._load(state["learned"])
-        except DAMAGE as error:
-            reason = error if isinstance(error, StateError) else repr(error)
-            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
+    def _of_state(cls, params: Any, learned: Any) -> Self:
+        monitor = cls(**params)
+        monitor._load(learned)
         return monitor
 
     def _load(self, learned: Any) -> None:
-        """Load what `state_dict` has written of the evidence."""
+        """Load what `_state` has written of the evidence."""
         fields = {"n": whole(), "of_pits": maybe(flag), "stopped": flag, "bets": unread, "segments": unread}
         parts = record(fields)(learned)
         ensure((parts["of_pits"] is None) == (parts["n"] == 0), "what is watched is unknown")
@@ -440,16 +416,23 @@ class CalibrationMonitor:
         self._family.load(self._family.fields(self._count)(parts["segments"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_state, (self.state_dict(), self.on_alarm)
+        return _with_listener, (type(self), self.to_bytes(), self.on_alarm)
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self._params().items() if value is not None}
+        given = {name: value for name, value in self._plain_params().items() if value is not None}
         if self.max_segments == 1000:
             del given["max_segments"]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    def _params(self) -> dict[str, Any]:
+    def _plain_params(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "run_length": self.run_length, "max_segments": self.max_segments}
+
+
+def _with_listener(kind: type[CalibrationMonitor], content: bytes, on_alarm: Callable[[Alarm], object] | None) -> Any:
+    """A copy, which tells the same listener."""
+    monitor = kind.from_bytes(content)
+    monitor.on_alarm = on_alarm
+    return monitor
 
 
 def is_number(value: Any) -> bool:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.identity import Identity
-from streamcal.errors import CapabilityError, InputError, StateError
-from streamcal.learners.learner import DAMAGE, Learner
+from streamcal.errors import CapabilityError, InputError
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import SIGNED, ensure, listed, number, record, require_whole, row, signed, text, unread, whole
+from streamcal.saved import Saved
+from streamcal.states import ensure, listed, number, record, row, text, unread, whole
 
 #: The name of the calibrator that is in use at the start.
 FIRST = "champion"
@@ -65,7 +65,7 @@ class Comparison:
         return f"{self.name}: {self.verdict}, log loss {interval} over {self.n:,} outcomes"
 
 
-class Shadow:
+class Shadow(Saved):
     """One calibrator in use, the champion, and challengers that learn the same outcomes and are compared with it.
 
     Only the champion's probabilities are served. A challenger can be promoted where the confidence sequence of its log
@@ -379,59 +379,32 @@ class Shadow:
 
     # -- saving ------------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """All calibrators, comparisons and versions as plain, versioned data that `json` can write."""
-        learned = {
+    def _plain_params(self) -> dict[str, Any]:
+        return {"confidence": self.confidence}
+
+    def _state(self) -> dict[str, Any]:
+        return {
             "n": self._n,
             "compared": self._compared,
             "versions": [list(one) for one in self._versions],
             "calibrators": {name: one._written() for name, one in self._calibrators.items()},
             "differences": {name: [one.confidence, *one.state()] for name, one in self._differences.items()},
         }
-        params = {"confidence": self.confidence}
-        return signed({"streamcal": SIGNED, "class": type(self).__name__, "params": params, "learned": learned})
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The shadow whose `state_dict` is given; it goes on as that one would have.
-
-        Raises
-        ------
-        StateError
-            If the state was damaged or changed, or is one of another class or version.
-
-        Examples
-        --------
-        >>> from streamcal import Identity, TrackingOPS
-        >>> shadow = Shadow(Identity(), {"ops": TrackingOPS()})
-        >>> shadow.learn_one(0.3, True)
-        >>> Shadow.from_state(shadow.state_dict()).comparisons() == shadow.comparisons()
-        True
-        """
-        if not isinstance(state, dict) or "streamcal" not in state:
-            raise StateError("this is not a streamcal state: expected the dict written by state_dict()")
-        require_whole(state)
-        if state.get("class") != cls.__name__:
-            raise StateError(f"the state is one of {state.get('class')!r}, not of {cls.__name__!r}: use that class")
-        try:
-            fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
-            learned = record({**fields, "calibrators": unread, "differences": unread})(state["learned"])
-            shadow = cls(Identity(), **state["params"])
-            shadow._load(**learned)
-        except DAMAGE as error:
-            reason = error if isinstance(error, StateError) else repr(error)
-            raise StateError(f"the state of {cls.__name__} is damaged: {reason}") from error
+    def _of_state(cls, params: Any, learned: Any) -> Self:
+        fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
+        shadow = cls(Identity(), **params)
+        shadow._load(**record({**fields, "calibrators": unread, "differences": unread})(learned))
         return shadow
 
     def _load(
         self, n: int, compared: int, versions: list[Any], calibrators: dict[str, Any], differences: dict[str, Any]
     ) -> None:
-        """Load what `state_dict` has written into a new shadow."""
+        """Load what `_state` has written into a new shadow."""
         self._calibrators.clear()
         for name, one in calibrators.items():
-            found = Learner.class_named(one["class"])._from_written(one)
-            ensure(isinstance(found, Calibrator), "a calibrator is none of one score")
-            self._enter(name, found)  # type: ignore[arg-type]
+            self._enter(name, Calibrator._from_written(one))
         self._n, self._compared = n, compared
         self._versions = [Version(*one) for one in versions]
         ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
@@ -444,9 +417,6 @@ class Shadow:
             self._differences[name] = LogLossDifference(confidence, adaptive=True)
             self._differences[name].load(sums)
             ensure(self._differences[name].n <= n, "more outcomes were compared than learned")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_state, (self.state_dict(),)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())

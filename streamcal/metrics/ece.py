@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
-from streamcal.errors import InputError, RetractionError
-from streamcal.metrics.base import Forecasts, Metric
-from streamcal.metrics.cells import ProbabilityCells
+from streamcal.errors import InputError
+from streamcal.metrics.cell_metric import CellMetric
 from streamcal.metrics.reliability import ReliabilityData, equal_mass, reliability_data
 
 
-class EqualMassECE(Metric):
+class EqualMassECE(CellMetric):
     """Expected calibration error over bins of equal mass: Σ_b |Σ_{i∈b} wᵢ (pᵢ − yᵢ)| / Σ wᵢ, in [0, 1].
 
     Lower is better. The bins are cut from the distinct probabilities in order, so that each holds about the same
@@ -121,25 +120,6 @@ class EqualMassECE(Metric):
         if self._weight <= 0.0:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
         return reliability_data(self._cells, self.bins if bins is None else bins, confidence)
-
-    def holds(self, p: float) -> bool:
-        """Whether `revert` of an observation of probability `p` finds one in its cell. O(1)."""
-        return self._cells.holds(p)
-
-    def _clear(self) -> None:
-        self._cells = ProbabilityCells()
-
-    def _add(self, p: float, y: float, w: float, sign: int) -> None:
-        if sign > 0:
-            self._cells.add(p, y, w)
-        elif not self._cells.take(p, y, w):
-            raise RetractionError(f"no observation near probability {p!r} is held that could be reverted")
-
-    def _add_many(self, forecasts: Forecasts) -> None:
-        self._cells.add_many(forecasts.p, *forecasts.log_losses, forecasts.y, forecasts.w)
-
-    def _absorb(self, other: Self) -> None:
-        self._cells.merge(other._cells)
 
     def _params(self) -> dict[str, Any]:
         return {"bins": self.bins}

@@ -17,6 +17,8 @@ from streamcal.lazy import SETTINGS
 
 #: Metadata of a field that is written only where it is not None: earlier states and texts have none.
 OMITTED: dict[str, Any] = {"omitted": True}
+#: Bits of a parameter that stays an integer: NumPy has none of more.
+LARGEST_BITS = 63
 
 
 class Setting:
@@ -52,6 +54,8 @@ def decode(value: Any) -> Any:
         return _class_named(value["setting"])(**fields)
     if isinstance(value, list):
         return tuple(decode(item) for item in value)
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        return float(value)
     return value
 
 

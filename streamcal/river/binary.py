@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from river import base, linear_model, preprocessing
@@ -13,6 +13,7 @@ from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
+from streamcal.live.segmented import Segmented
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
@@ -29,16 +30,19 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     ----------
     classifier : river.base.Classifier
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
-    calibrator : str, Calibrator or None
+    calibrator : str, Calibrator, Segmented or None
         The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
         "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds some 25 µs to an
-        observation; `OnlinePlatt()` adds one.
+        observation; `OnlinePlatt()` adds one. A `Segmented` reads the levels of its fields from x.
+    keys : sequence of str or None
+        With a `Segmented`: those of its fields that are taken out of x, so that the base does not see them.
 
     Raises
     ------
     InputError
-        For a classifier or calibrator of another kind, a label that is not binary, a weight that is not allowed, or a
-        base that predicts classes other than False and True; neither base nor calibrator has then learned.
+        For a classifier or calibrator of another kind, keys that are no fields of the calibrator, a label that is not
+        binary, a weight or level that is not allowed, or a base that predicts classes other than False and True;
+        neither base nor calibrator has then learned.
 
     Notes
     -----
@@ -66,13 +70,32 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     Brier: 0.083237
     >>> model.calibrator.n
     1250.0
+
+    Segments are features of x too:
+
+    >>> from streamcal.live import Segmented
+    >>> model = CalibratedClassifier(pipeline.clone(), Segmented("ops", by=["campaign"]), keys=["campaign"])
+    >>> for k in range(1000):
+    ...     model.learn_one({"size": 1.0, "campaign": f"c{k % 2}"}, k % 2 == 0 and k % 3 == 0)
+    >>> [round(model.predict_proba_one({"size": 1.0, "campaign": name})[True], 2) for name in ("c0", "c1")]
+    [0.34, 0.01]
     """
 
-    def __init__(self, classifier: base.Classifier, calibrator: str | Calibrator | None = None) -> None:
+    def __init__(
+        self,
+        classifier: base.Classifier,
+        calibrator: str | Calibrator | Segmented | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
         if not isinstance(classifier, base.Classifier):
             raise InputError(f"classifier={classifier!r} is not a River classifier, nor a pipeline that ends in one")
         self.classifier = classifier
-        self.calibrator = fresh(DEFAULT_METHOD if calibrator is None else calibrator)
+        given: Any = DEFAULT_METHOD if calibrator is None else calibrator
+        self.calibrator = given.clone() if isinstance(given, Segmented) else fresh(given)
+        self.keys = keys
+        fields = given.fields if isinstance(given, Segmented) else ()
+        if isinstance(keys, str) or any(key not in fields for key in keys or ()):
+            raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
         self._for_base = frozenset(name for name in ("w", "t") if takes(classifier, name))
 
     @property
@@ -90,18 +113,29 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
-        score = score_of(self.classifier, x)
+        features = self._seen(x)
+        score = score_of(self.classifier, features)
         if score is None:
             check_label(y)
             check_weight(w)
+        elif isinstance(self.calibrator, Segmented):
+            self.calibrator.learn_one(score, x, y, w, t)
         else:
             self.calibrator.learn_one(score, y, w, t)
-        self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
+        self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """{False: 1 − p, True: p} with the calibrated probability p, as of time `t`. The state does not change."""
-        score = score_of(self.classifier, x, **kwargs)
-        return both(NO_SCORE if score is None else self.calibrator.predict_one(score, t))
+        score = score_of(self.classifier, self._seen(x), **kwargs)
+        if score is None:
+            return both(NO_SCORE)
+        if isinstance(self.calibrator, Segmented):
+            return both(self.calibrator.predict_one(score, x, t))
+        return both(self.calibrator.predict_one(score, t))
+
+    def _seen(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """The features that the base sees."""
+        return {name: value for name, value in x.items() if name not in self.keys} if self.keys else x
 
 
 class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):

@@ -259,6 +259,7 @@ class ClassSubproblems(Subproblems):
         """A number and a weight of the observations that name each label: those of its largest subproblem."""
         named: dict[Any, tuple[int, float]] = {}
         for key, part in self._parts.items():
+            ensure(NOBODY not in key, "a subproblem of nobody is in a state of earlier versions")  # type: ignore[operator]
             for label in key:  # type: ignore[attr-defined]
                 named[label] = max(named.get(label, (1, 0.0)), (part.count, part.n))
         return [(label, *own) for label, own in named.items()]

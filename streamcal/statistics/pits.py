@@ -344,6 +344,7 @@ class PITs(Statistic):
         least = -FURTHEST if self.normal else 0.0
         # of the lower end of an interval, the width of which is rounded
         ensure(((y >= 0.0) & (x - y >= least - HELD_TOLERANCE)).all(), "an interval is not possible")
+        ensure(((y == 0.0) | (x - y < x)).all(), "an interval has no width")
 
     def _summed(self) -> tuple[Any, ...]:
         rows = sorted([x, y, row[0]] for (x, y), row in self._intervals.items())

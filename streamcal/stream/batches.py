@@ -11,6 +11,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -55,6 +56,14 @@ class Batch(ABC):
     def row(self, i: int) -> Row:
         """The i-th record; `RecordError` where it cannot be read after all."""
         return self.rows[i]
+
+    def readable(self) -> list[Row]:
+        """The records that can be read."""
+        rows = []
+        for i in range(len(self)):
+            with suppress(RecordError):
+                rows.append(self.row(i))
+        return rows
 
     @abstractmethod
     def column(self, name: str) -> Any:

@@ -80,29 +80,46 @@ def calibrate(
     ['id', 'score', 'click', 'calibrated']
     """
     columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
-    if library_of(table) not in ("pandas", "polars") and not isinstance(table, pyarrow.Table):
-        table = pyarrow.table(table)  # once: it may be a stream
+    table = as_table(table)
     evaluation = Prequential(calibrator)
     added = added_columns(evaluation.calibrator)
     names = _names(table)
-    for name in columns.used():
-        if name not in names:
-            there = f"{did_you_mean(name, names)}; there are {', '.join(map(repr, names))}"
-            raise InputError(f"there is no column {name!r}{there}")
+    require_columns(table, columns.used())
     for name in added:
         if name in names:
             raise InputError(f"the table has a column {name!r}, which would be added; rename it")
     fields = FieldReader(columns, "finite" if evaluation.raw is None else "probability")
-    batches = _batches(table, columns.used())
+    batches = table_batches(table, columns.used())
     try:
-        observations = [_read(batch, fields) for batch in batches]
+        observations = [fields.all(batch) for batch in batches]
         values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
     except RecordError as error:
-        for option, argument in IN_PYTHON.items():
-            error.allowed = error.allowed and error.allowed.replace(option, argument)
+        say_in_python(error)
         raise
     found = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, found.T, strict=True)))
+
+
+def as_table(table: Any) -> Any:
+    """A table of pandas, polars or Arrow as it is; of anything else what Arrow reads, once: it may be a stream."""
+    if library_of(table) in ("pandas", "polars") or isinstance(table, pyarrow.Table):
+        return table
+    return pyarrow.table(table)
+
+
+def require_columns(table: Any, used: list[str]) -> None:
+    """`InputError`, with the columns that there are, unless all of these are."""
+    names = _names(table)
+    for name in used:
+        if name not in names:
+            there = f"{did_you_mean(name, names)}; there are {', '.join(map(repr, names))}"
+            raise InputError(f"there is no column {name!r}{there}")
+
+
+def say_in_python(error: RecordError) -> None:
+    """Name arguments in the message, where it names options of the command line."""
+    for option, argument in IN_PYTHON.items():
+        error.allowed = error.allowed and error.allowed.replace(option, argument)
 
 
 def _names(table: Any) -> list[str]:
@@ -110,7 +127,7 @@ def _names(table: Any) -> list[str]:
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
-def _batches(table: Any, used: list[str]) -> list[TableBatch]:
+def table_batches(table: Any, used: list[str]) -> list[TableBatch]:
     """The columns in use."""
     library, names = library_of(table), list(dict.fromkeys(used))
     if library == "pandas":
@@ -122,24 +139,6 @@ def _batches(table: Any, used: list[str]) -> list[TableBatch]:
         batches.append(TableBatch(tuple(names), np.arange(rows + 1, rows + len(batch) + 1), batch))
         rows += len(batch)
     return batches
-
-
-def _read(batch: TableBatch, fields: FieldReader) -> Observations:
-    """The fields of a batch; `RecordError` at the first row that cannot be used."""
-    found = fields.many(batch)
-    if found is not None:
-        return found
-    rows = []
-    for number, row in zip(batch.numbers.tolist(), batch.rows, strict=True):
-        try:
-            rows.append(fields.one(row))
-        except RecordError as error:
-            error.row = number
-            fields.advise(error, batch.rows)
-            raise
-    scores, y, w, t = zip(*rows, strict=True)
-    times = None if t[0] is None else np.array(t)
-    return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
 
 
 def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, fields: FieldReader) -> Any:

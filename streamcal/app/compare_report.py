@@ -1,0 +1,129 @@
+"""What `streamcal compare` prints: the table of methods, live and at the end, and what follows from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from streamcal.app.report import agreement, aligned, plain
+from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
+
+#: Seconds between two drawings of the live table.
+REDRAWN = 0.25
+#: Characters that the table needs; on a narrower terminal its lines are broken.
+WIDTH = 128
+UNITS = ("B", "kB", "MB", "GB")
+
+
+def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
+    """A row for each method, the best first; while the stream goes on without the columns that take long."""
+    names = comparison.names or list(comparison.standings)
+    rows = [comparison.standings[name] for name in names]
+    columns = {
+        "log loss": aligned([row.log_loss.value for row in rows]),
+        "Brier": aligned([row.brier.value for row in rows]),
+    }
+    if final:
+        columns["ECE"] = aligned([row.ece.value for row in rows])
+        columns["floor"] = aligned([row.ece.floor for row in rows])
+    columns["ratio"] = [_ratio(row) for row in rows]
+    columns["µs"] = [_microseconds(row, comparison.rows) for row in rows]
+    if final:
+        columns["state"] = ["" if row.bytes is None else size(row.bytes) for row in rows]
+        columns[f"against {comparison.base}"] = [_verdict(comparison, name, comparison.base) for name in names]
+        columns["against the best"] = [_verdict(comparison, name, comparison.best) for name in names]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading.startswith("against") else "right", no_wrap=True)
+    for row in zip(names, *columns.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """The recommendation with its reason, what else would do, what failed, and what was read."""
+    advice, found = comparison.recommendation, []
+    if advice is not None:
+        what = "Keep the raw score" if advice.method == RAW else f"Take {advice.method}"
+        found.append(f"{what}: {advice.reason}.")
+        if cheaper := comparison.cheaper():
+            faster = ", ".join(f"{name} ({times:,.0f} times as fast)" for name, times in cheaper.items())
+            found.append(f"No difference from it is shown for {faster}.")
+        found.append(f"Calibration ratio: {advice.method} {agreement(comparison.standings[advice.method].ratio)}.")
+    found += [f"{name} failed: {comparison.standings[name].failure}" for name in comparison.failed()]
+    once = "; each row is counted once there, whatever its weight" if comparison.weighted else ""
+    found.append(
+        f"Verdicts are of {100.0 * CONFIDENCE:g} % confidence sequences of log loss, which hold for all pairs "
+        f"together{once}."
+    )
+    late = f", labels {comparison.delay:,} rows late" if comparison.delay else ""
+    pace = comparison.rows / comparison.seconds if comparison.rows else 0.0
+    found.append(f"{comparison.rows:,} rows ({comparison.positives:,} positive){late}; {pace:,.0f} rows per second")
+    return found
+
+
+@contextmanager
+def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, float | None], None]]:
+    """The table while it grows, on standard error if that is a terminal; yields what `compare` calls."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda comparison, share: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        drawn = 0.0
+
+        def tell(comparison: Comparison, share: float | None) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn >= REDRAWN:
+                read = "" if share is None else f", {share:.0%}"
+                head = f"{title}: {comparison.rows:,} rows{read}, {comparison.seconds:.0f} s"
+                live.update(Group(head, methods_table(comparison, final=False)), refresh=True)
+                drawn = time.monotonic()
+
+        yield tell
+
+
+def wide_console() -> Console:
+    """Standard output, wide enough for the table."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    return Console(highlight=False, markup=False, soft_wrap=True, width=max(console.width, WIDTH))
+
+
+def size(number: int) -> str:
+    """Bytes in few characters.
+
+    >>> size(325), size(126_373), size(2_500_000)
+    ('325 B', '126 kB', '2.5 MB')
+    """
+    value, unit = float(number), 0
+    while value >= 999.5 and unit < len(UNITS) - 1:
+        value, unit = value / 1000.0, unit + 1
+    return f"{value:.0f} {UNITS[unit]}" if value >= 10.0 or not unit else f"{value:.1f} {UNITS[unit]}"
+
+
+def difference_text(found: Difference) -> str:
+    """A verdict with the size of the difference."""
+    return found.verdict if found.verdict == "no difference shown" else f"{found.verdict} by {plain(found.value)}"
+
+
+def _verdict(comparison: Comparison, name: str, other: str | None) -> str:
+    if other is None or name == other or other not in comparison.names:
+        return ""
+    return difference_text(comparison.difference(name, other))
+
+
+def _ratio(row: Standing) -> str:
+    return "–" if row.ratio.value is None else f"{row.ratio.value:.3f}"
+
+
+def _microseconds(row: Standing, rows: int) -> str:
+    if row.name == RAW or not rows:
+        return ""
+    each = 1e6 * row.seconds / rows
+    return f"{each:.2g}" if each < 10.0 else f"{each:.0f}"

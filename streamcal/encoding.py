@@ -1,0 +1,339 @@
+"""Plain data as bytes: what `to_bytes` writes and `from_bytes` reads. The layout is described in docs/states.md.
+
+Plain data are None, bool, int, float, str, lists and dicts with keys of text, as `json` has them; they are read back
+with the same types and, of floats, the same bits. Lists of numbers become arrays of the shortest type that holds them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import StateError
+
+#: What the bytes begin with, and the version of the layout.
+MAGIC, VERSION = b"sCal", 1
+#: Magic, version, compression, CRC-32 of all that follows, and its length before compression.
+HEADER = struct.Struct("<4sBBIQ")
+PLAIN, ZSTANDARD = 0, 1
+#: Lists of at least so many numbers become arrays.
+SHORTEST = 4
+#: Numbers that arrays of one repeated number may have for each byte of all; and in any case.
+REPEATED, ANY_REPEATED = 64, 1 << 16
+#: The same for bytes that are compressed.
+COMPRESSED, ANY_COMPRESSED = 1_000, 1 << 20
+#: Lists and dicts within one another.
+DEEPEST = 64
+
+NONE, FALSE, TRUE, INT, BIG, FLOAT, TEXT, LIST, DICT, ARRAY, ROWS = range(11)
+#: The types of the numbers of an array.
+BOOLS, INTS, FLOATS = range(3)
+#: How an array is stored: one repeated number, bits, or numbers of a type, of which DELTA are differences to the last.
+REPEAT, BITS = 0, 1
+SHORT_FLOAT, DOUBLE = 6, 7
+STORED = {2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", SHORT_FLOAT: "<f4", DOUBLE: "<f8"}
+DELTA = 16
+#: The forms of integers, and the largest that they hold; the least is one further from 0.
+WHOLE = {2: 2**7 - 1, 3: 2**15 - 1, 4: 2**31 - 1, 5: 2**63 - 1}
+
+_DOUBLE = struct.Struct("<d")
+_LONG = struct.Struct("<q")
+
+
+def pack(plain: Any, compress: bool = False) -> bytes:
+    """Plain data as bytes; compressed by Zstandard if `compress`.
+
+    `TypeError` for what is no plain data.
+
+    >>> len(pack({"weights": [1.0] * 1000})), unpack(pack([1, 1.0, None, "x"]))
+    (41, [1, 1.0, None, 'x'])
+    """
+    content = bytearray()
+    _write(content, plain)
+    raw, body, how = len(content), bytes(content), PLAIN
+    if compress:
+        body, how = _zstandard().compress(body, asbytes=True), ZSTANDARD
+    rest = struct.pack("<Q", raw) + body
+    return HEADER.pack(MAGIC, VERSION, how, zlib.crc32(rest), raw) + body
+
+
+def unpack(content: bytes | bytearray | memoryview) -> Any:
+    """The plain data of bytes that `pack` wrote.
+
+    Raises
+    ------
+    StateError
+        If they are other bytes, truncated or damaged, or of a later version.
+    """
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise StateError(f"a state is read from bytes, not from {type(content).__name__}")
+    content = bytes(content)
+    if len(content) < HEADER.size or not content.startswith(MAGIC):
+        raise StateError("these bytes are no state: expected what to_bytes() wrote")
+    _, version, how, check, raw = HEADER.unpack_from(content)
+    if version != VERSION:
+        raise StateError(f"the bytes are of version {version}; this streamcal reads version {VERSION}")
+    if zlib.crc32(content[HEADER.size - 8 :]) != check:
+        raise StateError("the bytes are truncated or damaged: their checksum is another one")
+    body = content[HEADER.size :]
+    if how == ZSTANDARD:
+        _ensure(raw <= COMPRESSED * len(body) + ANY_COMPRESSED)
+        try:
+            body = _zstandard().decompress(body, decompressed_size=raw, asbytes=True)
+        except OSError:
+            _ensure(False)
+    _ensure(how in (PLAIN, ZSTANDARD) and len(body) == raw)
+    reader = _Reader(body)
+    found = reader.value(0)
+    _ensure(reader.at == len(body))
+    return found
+
+
+def _zstandard() -> Any:
+    import pyarrow  # not at the top: importing it takes longer than most of what is done here
+
+    return pyarrow.Codec("zstd")
+
+
+def _ensure(condition: bool) -> None:
+    if not condition:
+        raise StateError("the bytes are damaged")
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _write(out: bytearray, value: Any) -> None:
+    kind = type(value)
+    if kind is float:
+        out.append(FLOAT)
+        out += _DOUBLE.pack(value)
+    elif kind is list or kind is tuple:
+        _write_list(out, value)
+    elif kind is dict:
+        out.append(DICT)
+        _write_size(out, len(value))
+        for key, one in value.items():
+            _write_text(out, key)
+            _write(out, one)
+    elif kind is int:
+        small = -(2**63) <= value < 2**63
+        out.append(INT if small else BIG)
+        if small:
+            _write_size(out, (value << 1) ^ (value >> 63))  # small ones of either sign are short
+        else:
+            _write_text(out, hex(value))
+    elif kind is str:
+        out.append(TEXT)
+        _write_text(out, value)
+    elif value is None or kind is bool:
+        out.append(NONE if value is None else TRUE if value else FALSE)
+    elif isinstance(value, float):  # of NumPy
+        _write(out, float(value))
+    else:
+        raise TypeError(f"{value!r} is no plain data")
+
+
+def _write_size(out: bytearray, size: int) -> None:
+    """Seven bits a byte, the lowest first; all but the last have the highest bit."""
+    while size > 0x7F:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+
+
+def _write_text(out: bytearray, text: str) -> None:
+    content = text.encode("utf-8", "surrogatepass")
+    _write_size(out, len(content))
+    out += content
+
+
+def _write_list(out: bytearray, values: Sequence[Any]) -> None:
+    column = _column(values) if len(values) >= SHORTEST else None
+    if column is not None:
+        out += column
+        return
+    out.append(LIST)
+    _write_size(out, len(values))
+    for one in values:
+        _write(out, one)
+
+
+def _column(values: Sequence[Any]) -> bytes | None:
+    """Numbers of one type as an array; lists of the same length as columns, if each is one; None for others."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if kind in (list, tuple):
+        return _rows(values)
+    stored = _stored(values, kind)
+    return None if stored is None else bytes([ARRAY]) + stored
+
+
+def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
+    width = len(rows[0])
+    if not width or set(map(len, rows)) != {width}:
+        return None
+    columns = list(map(_column, zip(*rows, strict=True)))
+    if any(column is None for column in columns):
+        return None
+    out = bytearray([ROWS])
+    _write_size(out, width)
+    return bytes(out) + b"".join(filter(None, columns))
+
+
+def _stored(values: Sequence[Any], kind: type) -> bytes | None:
+    """An array of numbers of one type; None where there are other values, or integers of more than 64 bits."""
+    out = bytearray()
+    if kind is float:
+        numbers = np.array(values, dtype=np.float64)
+        form, content = _stored_floats(numbers)
+        out.append(FLOATS)
+    elif kind is bool:
+        form, content = BITS, np.packbits(np.array(values, dtype=np.bool_), bitorder="little").tobytes()
+        out.append(BOOLS)
+    elif kind is int:
+        try:
+            form, content = _stored_integers(np.array(values, dtype=np.int64))
+        except OverflowError:
+            return None
+        out.append(INTS)
+    else:
+        return None
+    out.append(form)
+    _write_size(out, len(values))
+    return bytes(out) + content
+
+
+def _stored_floats(numbers: npt.NDArray[np.float64]) -> tuple[int, bytes]:
+    bits = numbers.view(np.int64)
+    if (bits == bits[0]).all():
+        return REPEAT, _DOUBLE.pack(float(numbers[0]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = numbers.astype(np.int64)
+        if (whole.astype(np.float64).view(np.int64) == bits).all():  # not where one is −0
+            return _stored_integers(whole)
+        short = numbers.astype("<f4")
+        if (short.astype(np.float64).view(np.int64) == bits).all():
+            return SHORT_FLOAT, short.tobytes()
+    return DOUBLE, numbers.astype("<f8").tobytes()
+
+
+def _stored_integers(numbers: npt.NDArray[np.int64]) -> tuple[int, bytes]:
+    """As numbers or as differences, whichever are shorter."""
+    if (numbers == numbers[0]).all():
+        return REPEAT, _LONG.pack(int(numbers[0]))
+    form = _shortest(numbers)
+    if max(abs(int(numbers.min())), abs(int(numbers.max()))) < 2**62:
+        differences = np.diff(numbers, prepend=0)
+        shorter = _shortest(differences)
+        if shorter < form:
+            return shorter | DELTA, differences.astype(STORED[shorter]).tobytes()
+    return form, numbers.astype(STORED[form]).tobytes()
+
+
+def _shortest(numbers: npt.NDArray[np.int64]) -> int:
+    low, high = int(numbers.min()), int(numbers.max())
+    return next(form for form, largest in WHOLE.items() if -largest - 1 <= low and high <= largest)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads plain data from bytes, at the place `at`; nothing is allocated that the bytes cannot fill."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._repeats = REPEATED * len(content) + ANY_REPEATED  # numbers that repetitions may still make
+        self.at = 0
+
+    def value(self, depth: int) -> Any:
+        """The next value, within so many lists and dicts."""
+        _ensure(depth <= DEEPEST)
+        tag = self._byte()
+        if tag == FLOAT:
+            return _DOUBLE.unpack(self._take(8))[0]
+        if tag == INT:
+            coded = self._size()
+            return (coded >> 1) ^ -(coded & 1)
+        if tag == TEXT:
+            return self._text()
+        if tag == DICT:
+            return {self._text(): self.value(depth + 1) for _ in range(self._number())}
+        if tag == LIST:
+            return [self.value(depth + 1) for _ in range(self._number())]
+        if tag in (ARRAY, ROWS):
+            return self._column(tag, depth)
+        return self._single(tag)
+
+    def _column(self, tag: int, depth: int) -> list[Any]:
+        _ensure(tag in (ARRAY, ROWS) and depth <= DEEPEST)
+        if tag == ARRAY:
+            return self._array()
+        columns = [self._column(self._byte(), depth + 1) for _ in range(self._number())]
+        _ensure(len(set(map(len, columns))) == 1)
+        return list(map(list, zip(*columns, strict=True)))
+
+    def _single(self, tag: int) -> Any:
+        if tag == BIG:
+            try:
+                return int(self._text(), 16)
+            except ValueError:
+                _ensure(False)
+        _ensure(tag in (NONE, FALSE, TRUE))
+        return None if tag == NONE else tag == TRUE
+
+    def _take(self, size: int) -> bytes:
+        begin, self.at = self.at, self.at + size
+        _ensure(self.at <= len(self._content))
+        return self._content[begin : self.at]
+
+    def _byte(self) -> int:
+        return self._take(1)[0]
+
+    def _size(self) -> int:
+        size, shift, more = 0, 0, True
+        while more:
+            _ensure(shift < 70)
+            byte = self._byte()
+            size |= (byte & 0x7F) << shift
+            shift, more = shift + 7, byte > 0x7F
+        return size
+
+    def _number(self) -> int:
+        """The number of parts that follow, each of at least a byte."""
+        number = self._size()
+        _ensure(number <= len(self._content) - self.at)
+        return number
+
+    def _text(self) -> str:
+        try:
+            return str(self._take(self._number()), "utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise StateError("the bytes are damaged") from None
+
+    def _array(self) -> list[Any]:
+        kind, form, size = self._byte(), self._byte(), self._size()
+        _ensure(kind in (BOOLS, INTS, FLOATS) and (kind == BOOLS) == (form == BITS))
+        if form == BITS:
+            bits = np.frombuffer(self._take((size + 7) // 8), dtype=np.uint8)
+            return list(map(bool, np.unpackbits(bits, count=size, bitorder="little").tolist()))
+        if form == REPEAT:
+            self._repeats -= size
+            _ensure(self._repeats >= 0)
+            layout = _DOUBLE if kind == FLOATS else _LONG
+            return [layout.unpack(self._take(8))[0]] * size
+        stored = form & ~DELTA
+        _ensure(stored in WHOLE or (stored in STORED and form == stored and kind == FLOATS))
+        dtype = np.dtype(STORED[stored])
+        numbers = np.frombuffer(self._take(size * dtype.itemsize), dtype=dtype)
+        if form >= DELTA:
+            numbers = np.cumsum(numbers, dtype=np.int64)
+        return list((numbers.astype(np.float64) if kind == FLOATS else numbers).tolist())

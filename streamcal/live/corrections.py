@@ -1,0 +1,129 @@
+"""Corrections of probabilities for how the training data of a model differ from its traffic: pure functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import check_label, check_scores
+from streamcal.parameters.types import FloatArray, Label
+
+
+def undo_downsampling(p: npt.ArrayLike, rate: float) -> Any:
+    """The probability where negatives are not sampled, q = p/(p + (1 − p)/w).
+
+    Parameters
+    ----------
+    p : float or array-like of shape (n,)
+        Probabilities of a model that was trained on all positives and on a share of the negatives.
+    rate : float
+        That share w, above 0 and at most 1.
+
+    Returns
+    -------
+    float or ndarray of shape (n,)
+
+    Raises
+    ------
+    InputError
+        For a probability outside [0, 1] or another rate.
+
+    References
+    ----------
+    X. He et al., Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014, §6.3.
+
+    Examples
+    --------
+    >>> round(undo_downsampling(0.5, 0.01), 6)  # one positive to one of a hundred negatives
+    0.009901
+    """
+    w = _share(rate, "rate")
+    if w == 0.0:
+        raise InputError("rate=0.0 is not possible: without negatives there is no probability; give a number above 0")
+    odds = _probabilities(p)
+    corrected = odds / (odds + (1.0 - odds) / w)
+    return _as_given(p, corrected)
+
+
+def importance_weight(y: Label, rate: float) -> float:
+    """The weight of an observation by which a sample of negatives counts as all of them: 1, or 1/`rate` of a negative.
+
+    For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`.
+
+    Raises
+    ------
+    InputError
+        For another label, or a rate that is not above 0 and at most 1.
+
+    Examples
+    --------
+    >>> importance_weight(True, 0.01), importance_weight(False, 0.01)
+    (1.0, 100.0)
+    """
+    w = _share(rate, "rate")
+    if w == 0.0:
+        raise InputError("rate=0.0 is not possible: negatives that are not there have no weight; give a number above 0")
+    return 1.0 if check_label(y) else 1.0 / w
+
+
+def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> Any:
+    """The probability where positives are as frequent as `served`, and not as `trained`, and otherwise look alike.
+
+    Parameters
+    ----------
+    p : float or array-like of shape (n,)
+        Probabilities, right where the share of positives is `trained`.
+    trained, served : float
+        The shares of positives, between 0 and 1.
+
+    Returns
+    -------
+    float or ndarray of shape (n,)
+        Its odds are those of p times the ratio of the odds of `served` and `trained`.
+
+    Raises
+    ------
+    InputError
+        For a probability outside [0, 1] or another share.
+
+    References
+    ----------
+    M. Saerens, P. Latinne and C. Decaestecker, Adjusting the outputs of a classifier to new a priori probabilities,
+    Neural Computation 14, 2002, equation 2.4.
+
+    Examples
+    --------
+    >>> round(shift_prior(0.5, trained=0.5, served=0.02), 12)
+    0.02
+    """
+    old, new = _share(trained, "trained"), _share(served, "served")
+    if not (0.0 < old < 1.0 and 0.0 < new < 1.0):
+        raise InputError(f"trained={trained!r}, served={served!r} are not possible; give numbers between 0 and 1")
+    given = _probabilities(p)
+    positive, negative = given * (new / old), (1.0 - given) * ((1.0 - new) / (1.0 - old))
+    return _as_given(p, positive / (positive + negative))
+
+
+def _share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise InputError(f"{name}={value!r} is not possible; give a number from 0 to 1")
+    return float(value)
+
+
+def _probabilities(p: npt.ArrayLike) -> FloatArray:
+    """One or more probabilities as an array of shape (n,)."""
+    given: Any = p if np.ndim(p) else [p]
+    array = check_scores(given)
+    outside = (array < 0.0) | (array > 1.0)
+    if outside.any():
+        raise InputError(f"{array[np.argmax(outside)].item()!r} is no probability; give numbers from 0 to 1")
+    return array
+
+
+def _as_given(p: npt.ArrayLike, found: FloatArray) -> Any:
+    """A float for one, or an array like the given one."""
+    return like(p, found) if np.ndim(p) else float(found[0])

@@ -1,0 +1,108 @@
+"""`DelayCurve`: the share of clicks that come early, estimated from clicks that have not all had the time to come."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from streamcal.states import ensure, numbers, record
+
+#: Cells of the delays from `early` to `horizon`, evenly spaced in their logarithm.
+CELLS = 8
+#: In every cell, the weight in clicks of the share that was expected. Eight such cells are worth some two clicks.
+PRIOR_CLICKS = 2.0
+#: Clicks that are remembered: later ones count 1, earlier ones less, 1/e after so many. The share then has a standard
+#: error of about 1 %, and follows a change of delays within some thousand clicks.
+CLICKS = 4_000.0
+#: The smallest part of the clicks of a delay up to the end of a cell that is earlier than the cell: shares are divided
+#: by, and cells in which all clicks lie would make them 0.
+LEAST = 0.05
+
+
+class DelayCurve:
+    """The share S of the clicks within `horizon` seconds that come within `early` seconds.
+
+    A click is seen only if its delay is no longer than the age of its impression: delays are truncated on the right. So
+    the estimate is the Kaplan–Meier product in reversed time. With cells of delays (eₖ₋₁, eₖ], e₀ = early and
+    e_K = horizon,
+
+        S = Πₖ (1 − Dₖ/Nₖ),
+
+    Nₖ being the number of clicks with a delay up to eₖ and Dₖ those of them in the cell, of impressions older than eₖ.
+    It does not depend on how traffic is spread over the day, and every cell is estimated as soon as impressions have
+    its age. Sums fade with the clicks that are added.
+
+    Parameters
+    ----------
+    early, horizon : float
+        Seconds, 0 < early < horizon.
+    expected : float
+        The share before any click, 0 < expected < 1.
+
+    Notes
+    -----
+    Each factor has a beta posterior whose prior has the mean that makes the product of the inverses 1/expected, and the
+    weight of `PRIOR_CLICKS`. Cost: O(1) a click and cell, O(cells) for the share.
+
+    References
+    ----------
+    S. W. Lagakos, L. M. Barraj and V. De Gruttola, Nonparametric analysis of truncated survival data, with application
+    to AIDS, Biometrika 75, 1988.
+
+    Examples
+    --------
+    >>> curve = DelayCurve(900.0, 21_600.0, 0.75)
+    >>> round(1.0 / curve.inverse, 12)
+    0.75
+    >>> for _ in range(100):  # of 100 clicks each, 99 came before the cell and one in it
+    ...     for cell in range(1, len(curve.edges)):
+    ...         for click in range(100):
+    ...             curve.add(cell, inside=click == 50)
+    >>> round(0.99**8, 2), round(1.0 / curve.inverse, 2)
+    (0.92, 0.92)
+    """
+
+    def __init__(self, early: float, horizon: float, expected: float) -> None:
+        step = math.log(horizon / early) / CELLS
+        self.edges = [early * math.exp(k * step) for k in range(CELLS)] + [horizon]
+        self._before = PRIOR_CLICKS * expected ** (1.0 / CELLS)
+        self._keep = math.exp(-1.0 / CLICKS)
+        self._known = [0.0] * (CELLS + 1)  # Nₖ, and Dₖ below; the first is not used
+        self._inside = [0.0] * (CELLS + 1)
+        self._inverse: float | None = None  # until it is asked for
+
+    def add(self, cell: int, inside: bool) -> None:
+        """Add a click of an impression older than the end of the cell, whose delay is in the cell or before it."""
+        self._known[cell] = self._known[cell] * self._keep + 1.0
+        self._inside[cell] = self._inside[cell] * self._keep + inside
+        self._inverse = None
+
+    def _factors(self) -> list[tuple[float, float]]:
+        """Of each cell: the clicks known, and those before the cell; both with the prior."""
+        cells = zip(self._known[1:], self._inside[1:], strict=True)
+        return [(known + PRIOR_CLICKS, known - inside + self._before) for known, inside in cells]
+
+    @property
+    def inverse(self) -> float:
+        """The posterior mean of 1/S: by this the rate of early clicks is multiplied."""
+        if self._inverse is None:
+            self._inverse = math.prod(known / max(before, LEAST * known) for known, before in self._factors())
+        return self._inverse
+
+    def share(self) -> tuple[float, float]:
+        """1/`inverse`, and its standard error (Greenwood's formula)."""
+        share = 1.0 / self.inverse
+        terms = [(known - before) / (known * max(before, LEAST * known)) for known, before in self._factors()]
+        return share, share * math.sqrt(sum(terms))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for `load`."""
+        return {"known": self._known[1:], "inside": self._inside[1:]}
+
+    def load(self, state: Any) -> None:
+        """Take over what `state` wrote; `StateError` for anything else."""
+        sums = numbers(CELLS, least=0.0, most=CLICKS + 1.0)
+        read = record({"known": sums, "inside": sums})(state)
+        ensure((read["inside"] <= read["known"]).all(), "more clicks are in a cell than are known")
+        self._known, self._inside = [0.0, *read["known"].tolist()], [0.0, *read["inside"].tolist()]
+        self._inverse = None

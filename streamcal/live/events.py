@@ -1,0 +1,80 @@
+"""The events of a `LabelJoin` as bytes, as its journal keeps them: some 50 bytes each, and the keys."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from streamcal.errors import StateError
+from streamcal.live.issued import Id, Issued
+
+ISSUE, RESOLVE, ADVANCE = 0, 1, 2
+#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
+INTEGER, MORE, POSITIVE = 1, 2, 4
+
+_ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
+_RESOLVED = struct.Struct("<BBHd")
+_ADVANCED = struct.Struct("<Bd")
+_INTEGER = struct.Struct("<q")
+
+
+def issued(one: Issued) -> bytes:
+    """An impression and the probability that was issued for it."""
+    id, integer = _id(one.id)
+    if one.version is None and one.keys is None and one.w == 1.0:
+        return _ISSUED.pack(ISSUE, integer, len(id), one.t, one.score, one.p) + id
+    more = json.dumps([one.version, one.keys, one.w], separators=(",", ":"), ensure_ascii=False).encode()
+    return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + more
+
+
+def resolved(id: Id, positive: bool, t: float) -> bytes:
+    """An outcome."""
+    written, integer = _id(id)
+    return _RESOLVED.pack(RESOLVE, integer | (POSITIVE if positive else 0), len(written), t) + written
+
+
+def advanced(t: float) -> bytes:
+    """The time."""
+    return _ADVANCED.pack(ADVANCE, t)
+
+
+def read(event: bytes) -> tuple[Any, ...]:
+    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve` or `_advance`.
+
+    Raises
+    ------
+    StateError
+        For bytes that are no event.
+
+    Examples
+    --------
+    >>> read(resolved("a", True, 5.0))
+    (1, 'a', True, 5.0)
+    >>> read(issued(Issued(7, 0.25, 0.5, 5.0, "v2", {"campaign": "c17"})))
+    (0, 7, 0.5, 5.0, 'v2', {'campaign': 'c17'}, 1.0, 0.25)
+    """
+    try:
+        kind = event[0]
+        if kind == ISSUE:
+            _, bits, size, t, score, p = _ISSUED.unpack_from(event)
+            id, rest = event[_ISSUED.size : _ISSUED.size + size], event[_ISSUED.size + size :]
+            version, keys, w = json.loads(rest) if bits & MORE else (None, None, 1.0)
+            return kind, _read_id(id, bits), score, t, version, keys, w, p
+        if kind == RESOLVE:
+            _, bits, size, t = _RESOLVED.unpack_from(event)
+            return kind, _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits), bool(bits & POSITIVE), t
+        if kind == ADVANCE:
+            return _ADVANCED.unpack(event)
+    except (struct.error, ValueError, IndexError) as error:
+        raise StateError(f"the journal holds something that is no event: {error}") from None
+    raise StateError(f"the journal holds an event of kind {kind}, which this version does not know; use a newer one")
+
+
+def _id(id: Id) -> tuple[bytes, int]:
+    """An id as bytes, and the bit of its type."""
+    return (id.encode(), 0) if isinstance(id, str) else (_INTEGER.pack(id), INTEGER)
+
+
+def _read_id(written: bytes, bits: int) -> Id:
+    return int(_INTEGER.unpack(written)[0]) if bits & INTEGER else written.decode()

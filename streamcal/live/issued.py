@@ -1,0 +1,120 @@
+"""`Issued`: a forecast that waits for its label; what ids, versions and spans of time may be; outcomes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from streamcal.errors import InputError
+from streamcal.live.monitor import segments_of
+
+#: Longer ids and versions are refused, since every state and every event holds them.
+LONGEST_ID = 256
+LARGEST_ID = 2**63 - 1
+#: Seconds: thirty million years.
+LONGEST_SPAN = 1e15
+#: More keys are refused: an event holds them all.
+MOST_KEYS = 64
+
+Id = str | int
+Keys = Mapping[str, str | int]
+
+
+class Issued(NamedTuple):
+    """A forecast as it was issued.
+
+    Parameters
+    ----------
+    id : str or int
+        The id of the impression.
+    p : float
+        The probability that was issued.
+    score : float
+        The score of the model.
+    t : float
+        The time of the impression, in seconds.
+    version : str, int or None
+        The version of the model.
+    keys : mapping or None
+        Field → level.
+    w : float
+        The weight of the observation.
+    at : float
+        The clock of the join: the latest time known when it was issued.
+    number : int
+        How many were issued before it.
+    said : array or None
+        What the parts of a mixture said.
+    """
+
+    id: Id
+    p: float
+    score: float
+    t: float
+    version: Id | None = None
+    keys: Keys | None = None
+    w: float = 1.0
+    at: float = 0.0
+    number: int = 0
+    said: array[float] | None = None
+
+
+class Outcome(NamedTuple):
+    """What is known of the label of an impression.
+
+    Parameters
+    ----------
+    positive, negative : bool
+        Whether a positive and a negative outcome came. A positive one prevails, in whatever order they came.
+    t : float
+        The time of the first positive outcome, or of the first negative one if there is no positive one.
+    """
+
+    positive: bool
+    negative: bool
+    t: float
+
+    def and_then(self, positive: bool, t: float) -> Outcome:
+        """With one more outcome: a function of the set of outcomes, and not of their order.
+
+        >>> Outcome(False, True, 5.0).and_then(True, 9.0)
+        Outcome(positive=True, negative=True, t=9.0)
+        """
+        first = t if positive and not self.positive else self.t if self.positive and not positive else min(self.t, t)
+        return Outcome(self.positive or positive, self.negative or not positive, first)
+
+
+def check_id(value: Any, what: str = "id") -> Id:
+    """A text of 1 to 256 characters, or an integer of 64 bits; `InputError` otherwise."""
+    if value.__class__ is str:
+        if 0 < len(value) <= LONGEST_ID and value.isprintable():
+            return value
+    elif isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID <= value <= LARGEST_ID:
+        return int(value)
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    raise InputError(
+        f"{what} {shown} is not possible; give a printable text of 1 to {LONGEST_ID} characters, or an integer"
+    )
+
+
+def check_keys(keys: Any) -> dict[str, str | int] | None:
+    """A copy of keys, None if there are none; `InputError` unless they map fields to texts or whole numbers."""
+    if not keys and (keys is None or isinstance(keys, Mapping)):
+        return None
+    checked = dict(segments_of(keys))
+    if len(checked) > MOST_KEYS:
+        raise InputError(f"{len(checked)} keys are not possible; give at most {MOST_KEYS}")
+    return checked
+
+
+def seconds(span: Any, name: str, or_zero: bool = False) -> float:
+    """A span of time in seconds; `InputError` unless it is a `timedelta` or a number above 0, or 0 if allowed."""
+    value = span.total_seconds() if isinstance(span, timedelta) else span
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not (0.0 < value < LONGEST_SPAN or (or_zero and value == 0.0)):
+        zero = "0, " if or_zero else ""
+        raise InputError(f"{name}={span!r} is not possible; give {zero}a timedelta, or a number of seconds above 0")
+    return float(value)

@@ -1,0 +1,701 @@
+"""`LabelJoin`: forecasts are issued now, their labels come later, and the calibrator learns them in order of issue."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from heapq import heappop, heappush
+from typing import Any, NamedTuple, Self
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import ClockError, InputError, StateError, StreamcalError
+from streamcal.live import events, join_state
+from streamcal.live.early import DelayCurve
+from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
+from streamcal.live.journal import Journal
+from streamcal.live.versions import VersionLearner, reads_keys
+from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
+from streamcal.parameters.types import Label, Time
+from streamcal.saved import Saved
+
+logger = logging.getLogger(__name__)
+
+#: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
+JUMP_HORIZONS = 100.0
+#: With `early`, no forecast is more certain: the rate of early clicks times 1/share may be above 1.
+HIGHEST = 1.0 - 1e-6
+#: Versions whose calibration is kept, the newest.
+MOST_VERSIONS = 8
+#: Low-discrepancy sequence k·φ mod 1, in 32 bits: which impressions are held when there is not room for all.
+GOLDEN, RANGE = 2_654_435_769, 2**32
+
+#: What `LabelJoin.tally` counts.
+COUNTS = (
+    "issued",
+    "learned",
+    "positives",
+    "timed_out",
+    "repeated",
+    "contradicted",
+    "corrected",
+    "uncorrected",
+    "unknown",
+    "matched",
+    "overflowed",
+    "unheld",
+    "forgotten",
+    "backwards",
+    "before_issue",
+    "refused",
+)
+
+
+class Spans(NamedTuple):
+    """What a join was made with; a state of other spans belongs to another join."""
+
+    horizon: float
+    early: float | None
+    early_share: float
+    late: float
+
+
+class LabelJoin(Saved):
+    """Joins forecasts with the labels that come minutes or hours later, and lets a calibrator learn them.
+
+    `issue` gives the calibrated probability of an impression and remembers it under its id, `resolve` tells what came
+    of it, in any order, and `advance` tells the time where no impression does. What is learned is the score as issued,
+    and mixtures are judged by what each of their parts said when the forecast was issued.
+
+    **When.** Labels are learned in the order of issue, each when the clock has passed its time of issue by `horizon`: a
+    positive outcome that came by then, else negative. Any order in which the outcomes before that come leads to the
+    same state, to the last bit. The clock is the latest time of an impression or of `advance`; outcomes do not move it.
+
+    **With `early`** labels are learned so much after issue, and mean "clicked within `early`". The rate of such clicks
+    is divided by the share of clicks that come so early, which is estimated from the clicks that come up to `horizon`
+    (`streamcal.live.early.DelayCurve`); what is forecast is a click within `horizon`, as without `early`.
+
+    Parameters
+    ----------
+    calibrator : Calibrator or Segmented
+        The method. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
+        journal is resumed from.
+    horizon : float or timedelta
+        After this time, in seconds, an impression without an outcome counts as a negative.
+    early : float or timedelta, optional
+        Less than `horizon`; scores must be probabilities then.
+    journal : Journal, optional
+        Every event is written to it, and is safe once `acknowledge` has returned. A journal that holds events already
+        is resumed from: the state is the one that wrote them, to the last bit.
+    late : float or timedelta, optional
+        For so long after it was learned, default `horizon`, a forecast is remembered. Without `early`, a click in this
+        time corrects the negative that was learned: it is unlearned and the positive one learned, exactly, where the
+        order does not matter (`Forever`, policies by time), and is counted as "uncorrected" elsewhere. With 0, only
+        clicks within the horizon count, as in an attribution window.
+    early_share : float
+        With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
+    max_held : int
+        The number of forecasts remembered, default 1,000,000 (about half a kilobyte each, and 8 bytes for each part of
+        a mixture). When there are so many, those that were learned are forgotten first. When so many wait, every second
+        of them is given up, and of new ones only every second is held, then every fourth and so on until they find
+        room: evenly spread and whatever their outcomes, so that fewer labels are learned, and right ones. All are held
+        again when a quarter of the room is enough.
+    max_unknown : int
+        The number of outcomes of unknown ids set aside until their impression comes, default 10,000, the latest.
+    max_jump : float or timedelta, optional
+        Events further from the clock are refused, default 100 times `horizon`.
+
+    Raises
+    ------
+    InputError
+        For other parameters.
+    StateError
+        If the journal holds the events of a join with other parameters.
+
+    Notes
+    -----
+    Times are numbers in seconds, or dates. An impression with an earlier time than the one before keeps its place in
+    the order and its time for the delay of its click; it is held as long as if it had been issued at the clock.
+
+    A new `version` of the model gets a clone of the calibrator, which is mixed with the map of the version before
+    (`streamcal.live.versions.VersionLearner`). The calibration of the last eight versions is kept.
+
+    Not thread-safe, but `acknowledge` may be called by any thread. Cost: 3 µs for an impression and its outcome beside
+    those of the calibrator, and 2 µs for the journal.
+
+    References
+    ----------
+    O. Chapelle, Modeling delayed feedback in display advertising, KDD 2014, on what is lost where negatives are learned
+    before their time.
+
+    Examples
+    --------
+    >>> from streamcal import OnlinePlatt
+    >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
+    >>> for k in range(1000):
+    ...     issued = join.issue(id=k, score=0.1, t=float(k))
+    ...     if k % 50 == 0:
+    ...         known = join.resolve(id=k, y=True, t=k + 30.0)
+    >>> round(issued.p, 9), join.waiting  # no label is known to be negative yet
+    (0.1, 1000)
+    >>> join.advance(t=6000.0)
+    >>> round(join.issue(id="next", score=0.1, t=6000.0).p, 2), join.waiting
+    (0.02, 1)
+    """
+
+    def __init__(
+        self,
+        calibrator: Any,
+        horizon: float | timedelta,
+        early: float | timedelta | None = None,
+        journal: Journal | None = None,
+        *,
+        late: float | timedelta | None = None,
+        early_share: float = 0.75,
+        max_held: int = 1_000_000,
+        max_unknown: int = 10_000,
+        max_jump: float | timedelta | None = None,
+    ) -> None:
+        if not isinstance(calibrator, Calibrator) and not reads_keys(calibrator):
+            raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
+        span = seconds(horizon, "horizon")
+        self.spans = Spans(
+            span,
+            None if early is None else seconds(early, "early"),
+            join_state.check_share(early_share),
+            span if late is None else seconds(late, "late", or_zero=True),
+        )
+        if self.spans.early is not None and not self.spans.early < span:
+            raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
+        if self.spans.early is not None and calibrator.scale.domain != (0.0, 1.0):
+            raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
+        self.max_held = join_state.check_count(max_held, "max_held", least=2)
+        self.max_unknown = join_state.check_count(max_unknown, "max_unknown", least=0)
+        self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
+        self._set_out(calibrator)
+        self._journal: Journal | None = None
+        if journal is not None:
+            self._resume(journal)
+
+    def _set_out(self, calibrator: Any) -> None:
+        """The state of a join that has issued nothing."""
+        horizon, early, expected, late = self.spans
+        self._hold = horizon if early is None else early
+        self._keep = horizon + late
+        factor = 1.0 if early is None else expected
+        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
+        self._newest: Id | None = None
+        self._first, self._last = calibrator.scale.domain
+        self._clock = -math.inf
+        self._number = 0
+        self._index: dict[Id, Issued] = {}
+        self._waiting: deque[Issued] = deque()  # to be learned, in the order of issue
+        self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
+        self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
+        self._aside: OrderedDict[Id, Outcome] = OrderedDict()
+        self._stride = 1  # one of so many is held
+        self._next_stride = -math.inf  # the clock from which on it may be smaller
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._curve = None if early is None else DelayCurve(early, horizon, expected)
+        # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
+        self._ages: list[tuple[float, int, int, Id]] = []
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def calibrator(self) -> Any:
+        """That of the newest version."""
+        return self._versions[self._newest].calibrator
+
+    @property
+    def clock(self) -> float:
+        """The latest time of an impression or of `advance`; −∞ before the first."""
+        return self._clock
+
+    @property
+    def waiting(self) -> int:
+        """Number of forecasts whose labels are to be learned."""
+        return len(self._waiting)
+
+    @property
+    def held(self) -> int:
+        """Number of forecasts remembered: those waiting, and those whose labels were learned."""
+        return len(self._index)
+
+    @property
+    def set_aside(self) -> int:
+        """Number of outcomes of unknown ids that are kept."""
+        return len(self._aside)
+
+    def early_share(self) -> tuple[float, float]:
+        """With `early`, the share of the clicks that come within it, and its standard error.
+
+        Raises
+        ------
+        InputError
+            Without `early`.
+        """
+        if self._curve is None:
+            raise InputError("this join has no early window; give early= to the constructor")
+        return self._curve.share()
+
+    def tally(self) -> dict[str, int]:
+        """Counts of events, none of which is an error.
+
+        - `issued`, `learned`: forecasts, and labels learned; of these `positives`, and `timed_out` without an outcome;
+        - `repeated`: outcomes after the first one of an id; `contradicted`: ids with a positive and a negative one, of
+          which the positive one counts;
+        - `corrected`, `uncorrected`: positive outcomes after a negative was learned;
+        - `unknown`: outcomes of ids that were not held; of these `matched` with an impression that came later, and
+          `overflowed`, given up for lack of room;
+        - for lack of room, `unheld`: forecasts whose label is not learned, and `forgotten`: those that were not
+          remembered after it was learned;
+        - `backwards`: impressions older than the clock; `before_issue`: outcomes older than their impression, which
+          count as immediate;
+        - `refused`: labels that the calibrator refused, or whose version's calibration is no longer kept.
+        """
+        return dict(self._counts)
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def issue(
+        self,
+        id: Id,
+        score: float,
+        t: Time,
+        keys: Keys | None = None,
+        version: Id | None = None,
+        *,
+        w: float = 1.0,
+    ) -> Issued:
+        """Issue the calibrated probability of an impression.
+
+        Parameters
+        ----------
+        id : str or int
+            Its own, by which `resolve` finds it: a printable text of up to 256 characters, or an integer.
+        score : float
+            The score of the model.
+        t : float or datetime
+            The time of the impression.
+        keys : mapping, optional
+            Field → level, a text or a whole number.
+        version : str, int or None
+            The version of the model; the newest by default.
+        w : float
+            The weight of the observation.
+
+        Returns
+        -------
+        Issued
+            The forecast. Where the id is remembered with the same score, the one that was issued then.
+
+        Raises
+        ------
+        InputError
+            For a bad value, a time too far from the clock (`ClockError`), or an id that is remembered with another
+            score. Nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+        """
+        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
+            id = check_id(id)
+        if score.__class__ is not float or not self._first <= score <= self._last:
+            score = self._check_score(score)
+        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
+        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
+            self._refuse_time(time)
+        weight = 1.0 if w == 1.0 else check_weight(w)
+        levels = None if not keys and (keys is None or isinstance(keys, Mapping)) else check_keys(keys)
+        if version is not None:
+            version = check_id(version, "version")
+        known = self._index.get(id)
+        if known is not None:
+            return self._issued_again(known, score)
+        if self._journal is not None:
+            self._journal.require_room()
+        return self._issue(id, score, time, version, levels, weight, None)
+
+    def _issue(
+        self, id: Id, score: float, t: float, version: Id | None, keys: Keys | None, w: float, served: float | None
+    ) -> Issued:
+        """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
+        if t < self._clock:
+            self._counts["backwards"] += 1
+        else:
+            self._clock = t
+            self._settle()
+        version = self._newest if version is None else version
+        learner = self._versions.get(version) or self._begin(version)
+        p, said = learner.forecast(score, keys, t)
+        if self._curve is not None:
+            p = self._of_horizon(p)
+        number = self._number
+        self._number = number + 1
+        self._counts["issued"] += 1
+        p = p if served is None else served
+        # as `Issued(...)`, whose own constructor takes longer than all the rest
+        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number, said))
+        if self._journal is not None:
+            self._journal.append(events.issued(one))
+        if self._room(number):
+            self._index[id] = one
+            self._waiting.append(one)
+            if self._aside and id in self._aside:
+                self._match(one)
+        else:
+            self._counts["unheld"] += 1
+        return one
+
+    def predict_one(
+        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+    ) -> float:
+        """The probability that `issue` would give now, of which no label will be learned. Nothing changes.
+
+        Parameters
+        ----------
+        score, keys
+            As in `issue`.
+        t : float or datetime, optional
+            As in `issue`; the clock by default. Labels whose time comes only then are not learned.
+        version : str, int or None
+            As in `issue`; one that has issued nothing yet is taken to be the newest.
+
+        Raises
+        ------
+        InputError
+            For a bad value.
+        """
+        checked, levels = self._check_score(score), check_keys(keys)
+        time = (0.0 if self._clock == -math.inf else self._clock) if t is None else check_time(t)
+        named = self._newest if version is None else version
+        learner = self._versions.get(named) or self._versions[self._newest]
+        p = learner.forecast(checked, levels, time)[0]
+        return p if self._curve is None else self._of_horizon(p)
+
+    def _of_horizon(self, p: float) -> float:
+        """The probability of a click within the horizon, of one of an early click."""
+        assert self._curve is not None
+        return max(p, min(p * self._curve.inverse, HIGHEST))
+
+    def resolve(self, id: Id, y: Label, t: Time) -> bool:
+        """Tell the outcome of an impression.
+
+        Parameters
+        ----------
+        id : str or int
+            That of the impression, which may come later.
+        y : bool, 0 or 1
+            The label. A positive outcome prevails over a negative one, and the earliest positive one over others.
+        t : float or datetime
+            The time of the outcome, such as that of the click; it does not move the clock.
+
+        Returns
+        -------
+        bool
+            Whether the impression is remembered. Otherwise the outcome is set aside.
+
+        Raises
+        ------
+        InputError
+            For a bad value, or a time too far from the clock (`ClockError`); nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+        """
+        if id.__class__ is not str or not 0 < len(id) <= 64 or not id.isprintable():
+            id = check_id(id)
+        positive = y if y.__class__ is bool else check_label(y) > 0.0
+        time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
+        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
+            self._refuse_time(time)
+        if self._journal is not None:
+            self._journal.require_room()
+            self._journal.append(events.resolved(id, positive, time))
+        return self._resolve(id, positive, time)
+
+    def _resolve(self, id: Id, positive: bool, t: float) -> bool:
+        """Take a checked outcome."""
+        one = self._index.get(id)
+        if one is None:
+            self._set_aside(id, positive, t)
+            return False
+        before = self._outcomes.get(id)
+        if before is None:
+            now = tuple.__new__(Outcome, (positive, not positive, t))
+            if t < one.t:
+                self._counts["before_issue"] += 1
+        else:
+            now = before.and_then(positive, t)
+            self._counts["repeated"] += 1
+            self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
+        self._outcomes[id] = now
+        if positive:
+            if self._curve is not None and (before is None or not before.positive):
+                self._await_age(one, now)
+            if one.at <= self._clock - self._hold and self._label(one, now) and not self._label(one, before):
+                self._correct(one)
+        return True
+
+    def advance(self, t: Time) -> None:
+        """Tell the time where no impression does: labels whose time has come are learned.
+
+        Parameters
+        ----------
+        t : float or datetime
+            A time before the clock changes nothing.
+
+        Raises
+        ------
+        InputError
+            For a bad value, or a time too far from the clock (`ClockError`); nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+        """
+        time = check_time(t)
+        if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
+            self._refuse_time(time)
+        if self._journal is not None:
+            self._journal.require_room()
+            self._journal.append(events.advanced(time))
+        self._advance(time)
+
+    def _advance(self, t: float) -> None:
+        self._clock = max(self._clock, t)
+        self._settle()
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Learn the labels whose time has come, and forget what has been remembered long enough."""
+        waiting, learned, clock = self._waiting, self._learned, self._clock
+        due = clock - self._hold
+        while waiting and waiting[0].at <= due:
+            one = waiting.popleft()
+            self._learn(one)
+            learned.append(one)
+        past = clock - self._keep
+        while learned and learned[0].at <= past:
+            self._forget(learned.popleft())
+        if self._ages and self._ages[0][0] <= clock:
+            self._grow_older()
+
+    def _label(self, one: Issued, outcome: Outcome | None) -> bool:
+        """The label that an outcome means."""
+        if outcome is None or not outcome.positive:
+            return False
+        early = self.spans.early
+        return early is None or outcome.t - one.t <= early
+
+    def _learn(self, one: Issued) -> None:
+        """Learn a label whose time has come."""
+        outcome = self._outcomes.get(one.id)
+        y = outcome is not None and outcome.positive and self._label(one, outcome)
+        counts, learner = self._counts, self._versions.get(one.version)
+        if learner is None:
+            counts["refused"] += 1
+            return
+        try:
+            learner.learn(one, y)
+        except StreamcalError as error:
+            counts["refused"] += 1
+            logger.warning("the label of %r was not learned: %s", one.id, error)
+            return
+        counts["learned"] += 1
+        if y:
+            counts["positives"] += 1
+        elif outcome is None:
+            counts["timed_out"] += 1
+
+    def _correct(self, one: Issued) -> None:
+        """Turn a negative label that was learned into a positive one, where that is exact."""
+        learner = self._versions.get(one.version)
+        corrected = learner is not None and learner.correct(one)
+        self._counts["corrected" if corrected else "uncorrected"] += 1
+
+    def _await_age(self, one: Issued, outcome: Outcome) -> None:
+        """Note a click for every cell of the curve whose end its impression has yet to reach."""
+        curve, delay = self._curve, outcome.t - one.t
+        assert curve is not None
+        for cell in range(1, len(curve.edges)):
+            if delay <= curve.edges[cell] and one.at + curve.edges[cell] > self._clock:
+                heappush(self._ages, (one.at + curve.edges[cell], one.number, cell, one.id))
+                return
+
+    def _grow_older(self) -> None:
+        """Add clicks to the cells of the curve whose ends their impressions have reached."""
+        ages, curve = self._ages, self._curve
+        assert curve is not None
+        while ages and ages[0][0] <= self._clock:
+            _, number, cell, id = heappop(ages)
+            one, outcome = self._index.get(id), self._outcomes.get(id)
+            if one is None or outcome is None or one.number != number:
+                continue  # forgotten for lack of room, with no regard to its outcome
+            curve.add(cell, inside=outcome.t - one.t > curve.edges[cell - 1])
+            if cell + 1 < len(curve.edges):
+                heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def _room(self, number: int) -> bool:
+        """Whether a new forecast is held; makes room for it."""
+        if len(self._waiting) >= self.max_held:
+            self._thin()
+        elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
+            self._set_stride(self._stride // 2)
+        if self._stride > 1 and not self._chosen(number):
+            return False
+        if len(self._index) >= self.max_held:
+            self._forget(self._learned.popleft())
+            self._counts["forgotten"] += 1
+        return True
+
+    def _chosen(self, number: int) -> bool:
+        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the traffic's period."""
+        return number * GOLDEN % RANGE * self._stride < RANGE
+
+    def _set_stride(self, stride: int) -> None:
+        self._stride = stride
+        self._next_stride = self._clock + self._hold  # what waits then was held with this stride
+
+    def _thin(self) -> None:
+        """Give up every second forecast that waits, with no regard to its outcome."""
+        while len(self._waiting) >= self.max_held:
+            self._set_stride(2 * self._stride)
+            kept = deque(one for one in self._waiting if self._chosen(one.number))
+            for one in self._waiting:
+                if not self._chosen(one.number):
+                    self._forget(one)
+            self._counts["unheld"] += len(self._waiting) - len(kept)
+            self._waiting = kept
+
+    def _forget(self, one: Issued) -> None:
+        del self._index[one.id]
+        self._outcomes.pop(one.id, None)
+
+    def _set_aside(self, id: Id, positive: bool, t: float) -> None:
+        """Keep the outcome of an unknown id; the one that has been there longest makes room."""
+        before = self._aside.pop(id, None)
+        self._counts["unknown"] += 1
+        self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
+        if len(self._aside) > self.max_unknown:
+            self._aside.popitem(last=False)
+            self._counts["overflowed"] += 1
+
+    def _match(self, one: Issued) -> None:
+        """Join an impression with its outcome, which came before it."""
+        outcome = self._aside.pop(one.id)
+        self._counts["matched"] += 1
+        self._counts["before_issue"] += outcome.t < one.t
+        self._outcomes[one.id] = outcome
+        if self._curve is not None and outcome.positive:
+            self._await_age(one, outcome)
+
+    def _begin(self, version: Id | None) -> VersionLearner:
+        """The calibration of a version seen for the first time."""
+        first = not self._number  # the calibrator that was given is that of the first version
+        newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
+        self._versions[version] = begun = newest if first else newest.successor()
+        self._newest = version
+        if len(self._versions) > MOST_VERSIONS:
+            del self._versions[next(iter(self._versions))]
+        return begun
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _check_score(self, score: Any) -> float:
+        """A score that the calibrator takes; `InputError` otherwise."""
+        checked = check_score(score)
+        self._versions[self._newest].calibrator.scale.coordinate(checked)
+        return checked
+
+    def _refuse_time(self, t: float) -> None:
+        raise ClockError(
+            f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
+            f"{self.max_jump:.4g}; drop the event, repair its unit (seconds) or its clock, or give a larger max_jump"
+        )
+
+    def _issued_again(self, known: Issued, score: float) -> Issued:
+        """What was issued for the id before."""
+        if known.score != score:
+            raise InputError(
+                f"id {known.id!r} was issued with the score {known.score!r} and is given again with {score!r}; give "
+                "every impression an id of its own"
+            )
+        return known
+
+    # -- journal and state -----------------------------------------------------------------------------------------
+
+    def acknowledge(self) -> int:
+        """Return when all events so far are on the disk; how many there are. Any thread may call it.
+
+        Raises
+        ------
+        InputError
+            Without a journal.
+        StateError
+            If they cannot be written; they are kept, to be written with the next call.
+        """
+        return self._with_journal().acknowledge()
+
+    def snapshot(self) -> None:
+        """Write the whole state to the journal, and drop the events that led to it, so that it stays small.
+
+        Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
+        O(size of the state).
+        """
+        self._with_journal().snapshot(self.to_bytes())
+
+    def _with_journal(self) -> Journal:
+        if self._journal is None:
+            raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
+        return self._journal
+
+    def _resume(self, journal: Journal) -> None:
+        """Take over the state that a journal holds, and write to it from now on."""
+        state = journal.state()
+        if state is not None:
+            saved = type(self).from_bytes(state)
+            if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
+                raise StateError(
+                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
+                )
+            limits = self.max_held, self.max_unknown, self.max_jump
+            self.__dict__ = saved.__dict__
+            self.max_held, self.max_unknown, self.max_jump = limits
+        for event in journal.events():
+            self._replay(event)
+        self._journal = journal
+        if state is None:
+            self.snapshot()
+
+    def _replay(self, event: bytes) -> None:
+        """Take an event of the journal again."""
+        kind, *given = events.read(event)
+        take: dict[int, Callable[..., object]] = {
+            events.ISSUE: self._issue,
+            events.RESOLVE: self._resolve,
+            events.ADVANCE: self._advance,
+        }
+        take[kind](*given)
+
+    def _plain_params(self) -> dict[str, Any]:
+        limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
+        return {**self.spans._asdict(), **limits}
+
+    def _state(self) -> dict[str, Any]:
+        return join_state.state_of(self)
+
+    @classmethod
+    def _of_state(cls, params: Any, learned: Any) -> Self:
+        found = join_state.read(learned, 1.0 if params["early"] is None else params["early_share"])
+        join = cls(dict(found.versions)[found.newest].calibrator, **params)
+        join_state.restore(join, found)
+        return join
+
+    def __repr__(self) -> str:
+        horizon, early, _, late = self.spans
+        window = "" if early is None else f", early={early!r}"
+        kept = "" if late == horizon else f", late={late!r}"
+        return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"

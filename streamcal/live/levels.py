@@ -1,0 +1,156 @@
+"""Fields and levels of segments: which there can be, and how they are read from keys, columns and states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streamcal.errors import InputError
+from streamcal.live.monitor import LONGEST_LEVEL, check_field, check_level
+from streamcal.states import Reader, row, text, whole
+
+#: A field, or several whose levels together are one level.
+Field: TypeAlias = str | tuple[str, ...]
+#: A level of a field, or of a tuple of fields.
+Level: TypeAlias = str | int | tuple[str | int, ...]
+
+#: More fields are refused: an observation takes a step in each.
+MOST_FIELDS = 64
+#: Classes of pandas whose objects stand for a missing value, and are not equal to themselves or cannot be compared.
+NULLS = ("NAType", "NaTType")
+
+
+def check_fields(by: Any) -> tuple[Field, ...]:
+    """The fields given, lists as tuples.
+
+    Raises
+    ------
+    InputError
+        Unless they are texts and tuples of at least two texts, none of them twice, and at least one.
+
+    Examples
+    --------
+    >>> check_fields(["advertiser", ["advertiser", "placement"]])
+    ('advertiser', ('advertiser', 'placement'))
+    """
+    allowed = 'give fields and tuples of fields, such as by=["advertiser", ("advertiser", "placement")]'
+    if isinstance(by, str) or not isinstance(by, Iterable):
+        raise InputError(f"by={by!r} is not possible; {allowed}")
+    fields = tuple(tuple(field) if isinstance(field, list) else field for field in by)
+    for field in fields:
+        parts = parts_of(field)
+        if isinstance(field, tuple) and len(set(map(str, parts))) < max(len(parts), 2):
+            raise InputError(f"field {field!r} is not possible; {allowed}")
+        for part in parts:
+            check_field(part)
+    if not 1 <= len(fields) <= MOST_FIELDS or len({frozenset(parts_of(field)) for field in fields}) < len(fields):
+        raise InputError(f"by={by!r} has no field, one twice, or more than {MOST_FIELDS}; {allowed}")
+    return fields
+
+
+def parts_of(field: Field) -> tuple[str, ...]:
+    """The names that a field is made of."""
+    return field if isinstance(field, tuple) else (field,)
+
+
+def level_of(name: str, value: Any) -> str | int | None:
+    """A level as it is kept: whole numbers and bools as integers, None for what is missing.
+
+    Raises
+    ------
+    InputError
+        For anything but a text or a whole number.
+
+    Examples
+    --------
+    >>> level_of("device", "a"), level_of("device", 3.0), level_of("device", float("nan"))
+    ('a', 3, None)
+    """
+    if type(value) is str and len(value) <= LONGEST_LEVEL:  # fast path
+        return value
+    if value is None or type(value).__name__ in NULLS:
+        return None
+    if isinstance(value, (float, np.floating)):
+        if value != value:
+            return None
+        value = int(value) if float(value).is_integer() else value
+    elif isinstance(value, (bool, np.bool_)):
+        value = int(value)
+    level = check_level(name, value)
+    return str(level) if isinstance(level, str) else level  # an np.str_ is a text of its own class
+
+
+def level_in(field: Field, keys: Any) -> Level | None:
+    """The level that keys name, None where it, or a part of it, is missing."""
+    if isinstance(field, str):
+        return level_of(field, keys.get(field))
+    return whole_level([level_of(part, keys.get(part)) for part in field])
+
+
+def whole_level(parts: Sequence[str | int | None]) -> Level | None:
+    """The tuple of the parts of a level; None if one of them is missing."""
+    return None if None in parts else tuple(parts)  # type: ignore[arg-type]
+
+
+def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
+    """The levels in a column of this length.
+
+    Raises
+    ------
+    InputError
+        For another length or shape, or a level that is not possible.
+
+    Notes
+    -----
+    O(length), with a check of each distinct value.
+
+    Examples
+    --------
+    >>> column_of("device", ["a", 1.0, None], 3)
+    ['a', 1, None]
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"keys[{name!r}] is {values!r}; give a column of {length} levels")
+    plain = values.to_list() if hasattr(values, "to_list") else values.tolist() if hasattr(values, "tolist") else values
+    column = list(plain) if isinstance(plain, Iterable) else []
+    if len(column) != length:
+        raise InputError(f"keys[{name!r}] has {len(column)} levels; give one for each of {length} observations")
+    try:
+        known = {value: level_of(name, value) for value in set(column)}
+    except TypeError:  # a list is no key of a dict
+        raise InputError(f"keys[{name!r}] has levels that are neither texts nor whole numbers") from None
+    if all(type(value) in (str, int) for value in known):
+        return column
+    return [known[value] for value in column]
+
+
+def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any]]:
+    """The levels of each field, from columns of its names (a mapping or a DataFrame).
+
+    A field whose names are not all there has none.
+    """
+    if not (isinstance(keys, Mapping) or hasattr(keys, "columns")):
+        raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
+    keys = keys if isinstance(keys, Mapping) else {name: keys[name] for name in keys.columns}
+    names = dict.fromkeys(name for field in fields for name in parts_of(field))
+    given = {name: column_of(name, keys[name], length) for name in names if name in keys}
+    nothing: list[Any] = [None] * length
+    found = []
+    for field in fields:
+        columns = [given.get(name, nothing) for name in parts_of(field)]
+        joined = isinstance(field, tuple)
+        found.append([whole_level(row) for row in zip(*columns, strict=True)] if joined else columns[0])
+    return found
+
+
+def level_reader(field: Field) -> Reader:
+    """What reads a level of a field in a state."""
+    return row(*[_part] * len(field)) if isinstance(field, tuple) else _part
+
+
+def _part(value: Any) -> str | int:
+    """A text or a whole number in a state."""
+    level: str | int = text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
+    return level

@@ -1,0 +1,538 @@
+"""`Segmented`: corrects the probabilities of a calibrator for the segments of a stream, such as campaigns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+from streamcal.errors import CapabilityError, InputError, MergeError, StateError
+from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain
+from streamcal.learners.choosing import chosen
+from streamcal.learners.learner import Learner
+from streamcal.live.levels import (
+    Field,
+    Level,
+    check_fields,
+    columns_of,
+    level_in,
+    level_of,
+    level_reader,
+    parts_of,
+    whole_level,
+)
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.scales import Scale
+from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, unread, whole
+
+Keys = Mapping[str, Any]
+#: Field → levels, n of them.
+Columns = Mapping[str, Iterable[Any]]
+
+#: The members of a field, in the order of the kernel.
+MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
+#: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
+LARGEST_SUM = 1e25
+#: No mean is larger, in log-odds: steps end near ± 36 + ln 1e6, and τ² may have grown since.
+LARGEST_MEAN = 1e9
+
+
+class Segmented(Learner):
+    """A calibrator and, field by field, corrections of its probability for the levels that an observation has.
+
+    z₀ is the log-odds of the calibrator's probability. Each field in turn takes the log-odds z that reach it to
+
+        z′ = logit(Σₐ Wₐ·σ(z + mₐ)),
+
+    mₐ being what its members add for the level at hand: *nothing*; an *offset*, normal with the variance of the levels
+    of this field, which is estimated from all of them (empirical Bayes); the same of *recent* memory, whose Fisher
+    information is capped at 30, that of some 30 clicks; a *free* offset of variance 1; a *line*, offset and slope of
+    variances 1 and ¼. The weights W are those of fixed share 10⁻⁵ with the prior ½ for "nothing". A level keeps sums
+    of natural parameters alone, moved by implicit Newton steps: there is no learning rate.
+
+    **Guarantee.** With labels in order and without delay, and weights up to 1, the log loss exceeds that of the
+    calibrator by at most J·(ln 2 + share·n/2), in sum over any n observations, for J fields.
+
+    Parameters
+    ----------
+    calibrator : str or Calibrator
+        What sees all observations: its clone learns, and is the attribute `overall`.
+    by : sequence of str and of tuples of str
+        The fields, in the order of correction, the coarsest first; a tuple of fields is a field whose levels are
+        tuples.
+    max_levels : int
+        The number of levels held of each field, default 100,000. When there are as many, a new one takes the place of
+        the one that has been longest without an outcome; this one starts with nothing if it comes back. They are
+        counted in `tally`.
+
+    Raises
+    ------
+    InputError
+        For other parameters.
+
+    Notes
+    -----
+    A level is a text or a whole number (1, 1.0 and True are one level). A field that is missing in `keys`, or None or
+    NaN there, is passed, and learns nothing; other keys are not read. A level never seen leaves the forecast as it is.
+
+    A correction is a function of the calibrator's probability, whatever the score. A Venn-Abers interval of the
+    calibrator does not hold for it, and is not given.
+
+    Weights above 10⁶ count in the corrections as that, and the guarantee holds up to weight 1. `merge` adds the sums of
+    each level, and multiplies the weights of members, relative to their prior, as independent evidence. `unlearn_one`
+    subtracts from the sums what the observation adds to them at the present means: exact, up to τ² and the cap, for the
+    last observation of a level, and of second order in the distance of the means for others. It is for labels that are
+    corrected, one in many: errors of retractions add up, and no window should be made of them. The weights of members
+    are not taken back.
+
+    Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, some 6 µs in
+    `predict_one` and `learn_one`; 350 bytes for a level and its name.
+
+    References
+    ----------
+    Herbster and Warmuth, Tracking the best expert, 1998 (fixed share); Kulis and Bartlett, Implicit online learning,
+    ICML 2010. Measured in `docs/segments.md`.
+
+    Examples
+    --------
+    >>> cal = Segmented("ops", by=["campaign", ("campaign", "placement")])
+    >>> for k in range(2000):
+    ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
+    ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
+    >>> [round(cal.predict_one(0.1, {"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
+    [0.2, 0.05, 0.12]
+    >>> mean, sd, n = cal.effect("campaign", "c1")
+    >>> round(mean, 1), round(sd, 2), n
+    (0.6, 0.06, 2000.0)
+    """
+
+    name = "segmented"
+    summary = "any calibrator, corrected for the levels of fields such as campaigns"
+
+    def __init__(
+        self,
+        calibrator: str | Calibrator = DEFAULT_METHOD,
+        by: Sequence[Field] = (),
+        *,
+        max_levels: int = 100_000,
+    ) -> None:
+        if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
+            raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
+        template = chosen(calibrator, Calibrator, REGISTRY)
+        self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
+        self.by = check_fields(by)
+        self.max_levels = max_levels
+        #: The calibrator that learns.
+        self.overall: Calibrator = template.clone()
+        self._chain = SegmentChain(len(self.by), max_levels)
+
+    # -- what it can do --------------------------------------------------------------------------------------------
+
+    @property
+    def merges(self) -> bool:
+        return self.overall.merges
+
+    @property
+    def unlearns(self) -> bool:
+        return self.overall.unlearns
+
+    @property
+    def bounded_memory(self) -> bool:
+        return self.overall.bounded_memory
+
+    @property
+    def has_interval(self) -> bool:
+        """False: an interval of the calibrator is not one of the corrected probability."""
+        return False
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the scores, that of the calibrator."""
+        return self.overall.scale
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that are read from `keys`."""
+        return tuple(dict.fromkeys(name for field in self.by for name in parts_of(field)))
+
+    @property
+    def n(self) -> float:
+        return self.overall.n
+
+    def tally(self) -> dict[str, int]:
+        """The counts of the calibrator, and the number of levels "evicted" for lack of space."""
+        return {**self.overall.tally(), "evicted": int(self._chain.evicted)}
+
+    # -- predicting and learning -----------------------------------------------------------------------------------
+
+    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+        """The probability of a positive label at `score` for these levels, as of time `t`. The state does not change.
+
+        Parameters
+        ----------
+        score : float
+            What the calibrator accepts.
+        keys : mapping
+            Field → level.
+        t : float or date, optional
+            As the calibrator reads it.
+
+        Returns
+        -------
+        float
+            Inside (0, 1), even where the calibrator says 0 or 1.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed.
+        """
+        levels = self._levels(keys)
+        return float(self._chain.predict(self.overall.predict_one(score, t), levels))
+
+    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing is learned then.
+        """
+        self._learn((score, self._levels(keys)), check_label(y), check_weight(w), t)
+
+    def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
+        score, levels = x
+        p = self.overall.predict_one(score, t)
+        self.overall.learn_one(score, y, w, t)
+        if w > 0.0:
+            self._chain.learn(p, levels, y, w)
+
+    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+        """Take an earlier `learn_one` with the same arguments out of the calibrator, and out of the sums of its levels.
+
+        Raises
+        ------
+        CapabilityError
+            Where the calibrator cannot unlearn.
+        InputError
+            For an argument that is not allowed, or an observation that the calibrator knows it has not learned; nothing
+            changes then.
+        """
+        if not self.unlearns:
+            raise CapabilityError(f"{self!r} cannot unlearn, since {self.overall!r} cannot")
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        self.overall.unlearn_one(score, y, w, t)
+        if weight > 0.0:
+            self._chain.unlearn(self.overall.predict_one(score, t), levels, label, weight)
+
+    def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+        """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
+        p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
+        found = np.empty(len(p))
+        self._chain.predict_many(p, columns_of(self.by, keys, len(p)), found)
+        return like(scores, found)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        self._learn_many(x, labels, weights, t)
+
+    def _learn_many(self, x: Any, y: FloatArray, w: FloatArray, t: Any, noted: int = 0) -> None:
+        self._run(x, y, w, t, np.empty(0))
+
+    def predict_learn_many(
+        self,
+        scores: npt.ArrayLike,
+        keys: Columns,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> FloatArray:
+        """Predict and then learn each of n observations in turn: a whole stream in one call.
+
+        Parameters
+        ----------
+        scores, y : array-like of shape (n,)
+            Scores and labels.
+        keys : mapping
+            Field → n levels, a list, an array or a column; missing levels are None, NaN or null.
+        w : array-like of shape (n,), optional
+            Weights; of weight 0, an observation is predicted and not learned.
+        t : array-like of shape (n,), optional
+            Times.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            What `predict_one` says of each before it is learned, to the last bit; with a pandas `Series` of scores, a
+            Series.
+
+        Raises
+        ------
+        InputError
+            For a bad value in any row; then nothing is learned.
+
+        Examples
+        --------
+        >>> cal = Segmented("identity", by=["device"])
+        >>> cal.predict_learn_many([0.5, 0.5, 0.5], {"device": ["a", "a", None]}, [1, 1, 0]).round(4).tolist()
+        [0.5, 0.5254, 0.5]
+        """
+        x, labels, weights = self._checked_many(scores, keys, y, w)
+        predictions = np.empty(len(labels))
+        self._run(x, labels, weights, t, predictions)
+        return like(scores, predictions)
+
+    def _checked_many(
+        self, scores: npt.ArrayLike, keys: Columns, y: npt.ArrayLike, w: npt.ArrayLike | None
+    ) -> tuple[Any, FloatArray, FloatArray]:
+        """Scores with their levels by field, labels and weights; or an `InputError`."""
+        s, labels, weights = check_batch(scores, y, w)
+        return (s, columns_of(self.by, keys, len(s))), labels, weights
+
+    def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
+        """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
+
+        The calibrator comes first, all rows: what it predicts and learns does not depend on the levels.
+        """
+        scores, columns = x
+        p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
+        self._chain.stream(p, columns, y, w, predictions)
+
+    def _levels(self, keys: Any) -> list[Any]:
+        """The level of each field, None where it is missing; `InputError` for what is no level."""
+        if not isinstance(keys, Mapping):
+            shown = str(keys)[:60]
+            raise InputError(f"keys {shown!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
+        return [level_in(field, keys) for field in self.by]
+
+    # -- late labels -----------------------------------------------------------------------------------------------
+
+    def issue_parts(self, score: float, keys: Keys, t: Time | None = None) -> list[float]:
+        """What has to be remembered of a forecast until its label comes, for `learn_issued`. Nothing changes.
+
+        Returns
+        -------
+        list of float
+            The probability of the calibrator; for each field of which `keys` has a level, in the order of `by`, the
+            log-odds of its five members; then what the parts of the calibrator say, if it is a mixture.
+
+        Examples
+        --------
+        >>> cal = Segmented("identity", by=["device", "page"])
+        >>> cal.issue_parts(0.5, {"page": 7})
+        [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+        """
+        levels = self._levels(keys)
+        p = self.overall.predict_one(score, t)
+        _, said = self._chain.parts(p, levels)
+        of_calibrator = self.overall._issue(self.overall._checked(score, False, 1.0, t)[0])
+        return [p, *(z for one in said if one is not None for z in one), *(of_calibrator or ())]
+
+    def learn_issued(
+        self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
+    ) -> None:
+        """Learn the label of a forecast that was issued earlier with these arguments.
+
+        Members of each field, and the parts of the calibrator, are judged by what they said then. The sums of the
+        levels are moved from where they are now, along the chain that starts at the probability issued.
+
+        Parameters
+        ----------
+        score, keys, y, w, t
+            As in `learn_one`.
+        said : sequence of float
+            What `issue_parts` returned.
+
+        Raises
+        ------
+        InputError
+            For an argument that is not allowed; nothing is learned then.
+        """
+        levels, weight = self._levels(keys), check_weight(w)
+        x, label, _, time, noted = self.overall._checked(score, y, w, t)
+        p, of_fields, rest = self._read_parts(levels, said)
+        if weight > 0.0:
+            if rest:
+                self.overall._learn_issued(x, label, weight, time, rest)
+                self.overall._note(noted)
+            else:
+                self.overall.learn_one(score, y, w, t)
+            self._chain.learn_issued(p, levels, of_fields, label, weight)
+
+    def _read_parts(
+        self, levels: list[Any], said: Sequence[float]
+    ) -> tuple[float, list[Sequence[float] | None], Sequence[float]]:
+        """The probability, what the members of each field said, and the rest; `InputError` if it is too short."""
+        needed = 1 + MEMBERS * sum(level is not None for level in levels)
+        parts = [float(one) for one in said]
+        if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
+            raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
+        of_fields: list[Sequence[float] | None] = []
+        place = 1
+        for level in levels:
+            of_fields.append(None if level is None else parts[place : place + MEMBERS])
+            place += MEMBERS * (level is not None)
+        return parts[0], of_fields, parts[needed:]
+
+    # -- what it knows ---------------------------------------------------------------------------------------------
+
+    def effect(self, field: Field, level: Level) -> tuple[float, float, float]:
+        """What a field adds to the log-odds for a level, how well that is known, and the weight learned of the level.
+
+        Parameters
+        ----------
+        field : str or tuple of str
+            One of `by`.
+        level : text, whole number, or tuple of them
+            It may be new: then the mean is 0, and the deviation that of the levels of this field.
+
+        Returns
+        -------
+        mean, sd : float
+            Of the posterior distribution, in log-odds, over all members of the field with their weights; the line at
+            the mean log-odds of the level. Thompson sampling takes a draw from N(mean, sd²), an upper confidence bound
+            mean + c·sd.
+        n : float
+            The weight of the observations of this level held.
+
+        Raises
+        ------
+        InputError
+            For a field that is not one of `by`, or a level that is missing.
+
+        Notes
+        -----
+        It is a model's posterior, not a confidence interval with a guarantee, and an effect given the fields before it.
+        The interval of Venn-Abers, in contrast, is no statement about uncertainty at all: it becomes narrow around a
+        wrong probability.
+
+        Examples
+        --------
+        >>> cal = Segmented("ops", by=["campaign"])
+        >>> mean, sd, n = cal.effect("campaign", "new")
+        >>> mean, round(sd, 2), n
+        (0.0, 0.5, 0.0)
+        """
+        place = self._place(field)
+        parts, given = parts_of(self.by[place]), level if isinstance(self.by[place], tuple) else (level,)
+        if not isinstance(given, tuple) or len(given) != len(parts):
+            raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
+        checked = [level_of(part, one) for part, one in zip(parts, given, strict=True)]
+        found = whole_level(checked) if isinstance(self.by[place], tuple) else checked[0]
+        if found is None:
+            raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
+        mean, variance, n = self._chain.effect(place, found)
+        return mean, math.sqrt(variance), n
+
+    def levels(self, field: Field) -> list[Level]:
+        """The levels held of a field, that longest without an outcome first."""
+        return list(self._chain.levels(self._place(field)))
+
+    def weights(self, field: Field) -> dict[str, float]:
+        """The weights of the members of a field: "nothing", "offset", "recent", "free" and "line"."""
+        return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
+
+    def variance(self, field: Field) -> float:
+        """τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
+        return float(self._chain.variances(self._place(field))[0])
+
+    def _place(self, field: Field) -> int:
+        """Where a field is among `by`."""
+        wanted = tuple(field) if isinstance(field, list) else field
+        if wanted not in self.by:
+            raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}")
+        return self.by.index(wanted)
+
+    # -- merging and saving ----------------------------------------------------------------------------------------
+
+    def merge(self, other: Self) -> None:
+        """Add all that `other` has learned of other observations; it is not changed.
+
+        The calibrators are merged, the sums of each level added, and levels of `other` are the newest of the result.
+
+        Raises
+        ------
+        MergeError
+            Unless `other` is another object of the same parameters, and the calibrators can be merged.
+        """
+        if other is self or not self.same_parameters(other):
+            raise MergeError(f"{self!r} cannot take {other!r}: give another one of the same parameters")
+        self.overall.merge(other.overall)
+        self._chain.merge(other._chain)
+
+    def _time(self, t: Time | None) -> float:
+        return self.overall._time(t)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return self.overall._times(t, size)
+
+    def _state(self) -> dict[str, Any]:
+        fields = []
+        for j in range(len(self.by)):
+            weights, sums, levels, numbers_of = self._chain.state(j)
+            plain = [list(level) if isinstance(level, tuple) else level for level in levels]
+            fields.append([weights, sums, plain, numbers_of])
+        return {"overall": self.overall._written(), "evicted": int(self._chain.evicted), "fields": fields}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        return {"overall": unread, "evicted": whole(), "fields": listed(unread, length=len(self.by))}
+
+    def _load(self, *, overall: Any, evicted: int, fields: list[Any], **more: Any) -> None:
+        super()._load(**more)
+        ensure(isinstance(overall, dict), "the state of the calibrator is missing")
+        loaded = type(self.overall)._from_written(overall)
+        if not loaded.same_parameters(self.overall):
+            raise StateError("the calibrator has other parameters than its template")
+        self.overall = loaded
+        for j, plain in enumerate(fields):
+            self._chain.load(j, *field_state(self.by[j], self.max_levels)(plain))
+        self._chain.evicted = evicted
+
+
+def field_state(field: Field, most: int) -> Reader:
+    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers."""
+    parts = row(
+        numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),
+        numbers(2, least=0.0),
+        listed(level_reader(field), most=most),
+        numbers(None, WIDTH, least=-HEAVIEST, most=HEAVIEST),
+    )
+
+    def read(value: Any) -> tuple[Any, ...]:
+        weights, sums, levels, rows = parts(value)
+        ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of members are not possible")
+        ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
+        require_levels(rows, sums)
+        return weights, sums, levels, rows
+
+    return read
+
+
+def require_levels(rows: FloatArray, sums: FloatArray) -> None:
+    """`StateError` unless these can be the numbers of levels, and the sums of their terms."""
+    weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
+    h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
+    informed = np.column_stack([h, h11, h22])
+    ensure(((informed >= 0.0) & (informed <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
+    ensure((weight > 0.0).all() and (terms > 0.0).all(), "a level has no weight or no variance")
+    ensure((h[:, 1] <= RECENT_INFORMATION * (1.0 + ROUNDING)).all(), "recent memory is above its cap")
+    ensure((h12**2 <= h11 * h22 * (1.0 + ROUNDING) + ROUNDING).all(), "curvatures of a line are not possible")
+    ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
+    ensure((np.abs(of_line) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
+    total = terms.sum(axis=0)
+    ensure((np.abs(sums - total) <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")

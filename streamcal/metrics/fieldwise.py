@@ -1,0 +1,217 @@
+"""`FieldwiseECE`: how far the total of each level of a field, such as each campaign, is from what was forecast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError, RetractionError
+from streamcal.metrics.base import Summed, check_probability
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.types import Label
+
+#: A level with fewer expected positives, or negatives, is left out of χ²: its statistic is far from normal.
+FEWEST_EXPECTED = 5.0
+
+
+class LevelData(NamedTuple):
+    """What is known of one level.
+
+    Parameters
+    ----------
+    n : float
+        The weight of its observations.
+    predicted, positive : float
+        Σ w·p and Σ w·y.
+    variance : float
+        Σ w²·p(1 − p), that of `positive` if every p is right.
+    """
+
+    n: float
+    predicted: float
+    positive: float
+    variance: float
+
+    @property
+    def z(self) -> float:
+        """(positive − predicted) in standard deviations; infinite where a certain forecast was wrong.
+
+        >>> LevelData(100.0, 10.0, 16.0, 9.0).z
+        2.0
+        """
+        gap = self.positive - self.predicted
+        if self.variance > 0.0:
+            return gap / math.sqrt(self.variance)
+        return math.copysign(math.inf, gap) if gap else 0.0
+
+
+class FieldwiseECE(Summed):
+    """Field-wise calibration error (Field-ECE): Σ_k |Σ_{i∈k} wᵢ (yᵢ − pᵢ)| / Σ wᵢ, over the levels k of a field.
+
+    Each level is one bin: a model with the right total may still promise one campaign too much and another too little,
+    and here this does not cancel. Lower is better, but a perfect forecast does not have 0: with many small levels, or
+    rare events, most of the value is chance. `floor` is the value that right forecasts would have on average, and
+    `chi_square` the mean of squared gaps in units of their variance: 1 for right forecasts, whatever the sizes.
+
+    Notes
+    -----
+    The total of a level is all that is looked at: forecasts that are wrong within it may be right on average.
+    If forecasts learn from outcomes, as prequential ones do, the gaps are sums of martingale differences with the same
+    variances, so that `floor` and `chi_square` mean the same.
+
+    Cost: `update` and `revert` O(1); `value`, `floor`, `chi_square` and `merge` O(levels). Memory: one row for each
+    level ever seen, some 400 bytes.
+
+    References
+    ----------
+    F. Pan and others, Field-aware calibration: a simple and empirically strong method for reliable probabilistic
+    predictions, WWW 2020.
+
+    Examples
+    --------
+    >>> ece = FieldwiseECE()
+    >>> ece.update_many([0.5] * 4, [1, 1, 0, 0], ["a", "a", "b", "b"])
+    >>> ece.value, ece.levels()["a"].positive
+    (0.5, 2.0)
+    """
+
+    def update(self, p: float, y: Label, level: Hashable, w: float = 1.0) -> None:
+        """Add one observation of a level.
+
+        Parameters
+        ----------
+        p : float
+            The predicted probability, in [0, 1].
+        y : bool, 0 or 1
+            The label.
+        level : hashable
+            A text, a number or a tuple; None and NaN, missing levels, are one level.
+        w : float
+            Weight ≥ 0.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid; the metric is then unchanged.
+        """
+        probability, label, weight, key = check_probability(p), check_label(y), check_weight(w), _key(level)
+        if weight:
+            self._count += 1
+            self._weight += weight
+            self._add(key, probability, label, weight, 1)
+
+    def update_many(
+        self, p: npt.ArrayLike, y: npt.ArrayLike, levels: Iterable[Hashable], w: npt.ArrayLike | None = None
+    ) -> None:
+        """Add n observations: a loop of `update`; on an error nothing is added.
+
+        Parameters
+        ----------
+        p, y, w : array-like of shape (n,)
+            Probabilities, labels and weights, 1 without them.
+        levels : iterable
+            n levels.
+        """
+        probabilities, labels, weights = check_batch(p, y, w)
+        outside = (probabilities < 0.0) | (probabilities > 1.0)
+        if outside.any():
+            check_probability(float(probabilities[np.argmax(outside)]))
+        plain: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
+        keys = [_key(level) for level in plain]
+        if len(keys) != len(probabilities):
+            raise InputError(f"levels are {len(keys)}; give one for each of {len(probabilities)} observations")
+        for row in zip(keys, probabilities.tolist(), labels.tolist(), weights.tolist(), strict=True):
+            if row[-1]:
+                self._count += 1
+                self._weight += row[-1]
+                self._add(*row, 1)
+
+    def revert(self, p: float, y: Label, level: Hashable, w: float = 1.0) -> None:
+        """Remove one earlier `update` with the same arguments.
+
+        Raises
+        ------
+        InputError
+            Where an argument is invalid.
+        RetractionError
+            Where no observation of this level is held.
+        """
+        probability, label, weight, key = check_probability(p), check_label(y), check_weight(w), _key(level)
+        if not weight:
+            return
+        if key not in self._levels:
+            raise RetractionError(f"no observation of the level {level!r} is held that could be reverted")
+        self._add(key, probability, label, weight, -1)
+        self._released(weight)
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> float | None:
+        """The error, in [0, 1]; `None` before the first observation."""
+        if self._weight <= 0.0:
+            return None
+        return math.fsum(abs(one[2] - one[1]) for one in self._levels.values()) / self._weight
+
+    @property
+    def floor(self) -> float | None:
+        """What right forecasts would have on average: Σ_k √(2 V_k / π) / Σ w, with V = Σ w²·p(1 − p) of a level.
+
+        By the normal approximation; less than that for levels with few expected positives.
+        """
+        if self._weight <= 0.0:
+            return None
+        return math.fsum(math.sqrt(2.0 / math.pi * one[3]) for one in self._levels.values()) / self._weight
+
+    @property
+    def chi_square(self) -> float | None:
+        """The mean of z² over the levels with at least 5 expected positives and negatives; `None` without such levels.
+
+        χ² over its degrees of freedom. With K levels, right forecasts have 1 ± √(2/K).
+        """
+        found = [one.z**2 for one in self.levels().values() if _is_large(one)]
+        return math.fsum(found) / len(found) if found else None
+
+    @property
+    def degrees(self) -> int:
+        """The number of levels in `chi_square`."""
+        return sum(map(_is_large, self.levels().values()))
+
+    def levels(self) -> dict[Hashable, LevelData]:
+        """What is known of each level, in the order of their first observations."""
+        return {level: LevelData(*one[:4]) for level, one in self._levels.items()}
+
+    # -- sums ------------------------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        #: Level → [Σ w, Σ w·p, Σ w·y, Σ w²·p(1 − p), number of observations].
+        self._levels: dict[Hashable, list[float]] = {}
+
+    def _add(self, key: Hashable, p: float, y: float, w: float, sign: int) -> None:
+        one = self._levels.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0])
+        for place, term in enumerate((w, w * p, w * y, w * w * p * (1.0 - p), 1)):
+            one[place] += sign * term
+        if one[4] == 0:  # without the rounding errors of what is gone
+            del self._levels[key]
+
+    def _absorb(self, other: Self) -> None:
+        for key, theirs in list(other._levels.items()):
+            own = self._levels.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0])
+            self._levels[key] = [one + another for one, another in zip(own, theirs, strict=True)]
+
+
+def _is_large(level: LevelData) -> bool:
+    return min(level.predicted, level.n - level.predicted) >= FEWEST_EXPECTED and level.variance > 0.0
+
+
+def _key(level: Any) -> Hashable:
+    """A level as a key, None for NaN; `InputError` for what cannot be one."""
+    try:
+        hash(level)
+    except TypeError:
+        raise InputError(f"level {str(level)[:60]!r} is not possible; give a text, a number or a tuple") from None
+    return None if isinstance(level, float) and level != level else level

@@ -1,0 +1,476 @@
+"""`compare`: several methods over one stream, prequentially and in one pass, with what can be concluded from it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
+from streamcal.errors import InputError
+from streamcal.learners.choosing import chosen
+from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
+from streamcal.metrics.base import Forecasts
+from streamcal.parameters.names import did_you_mean
+from streamcal.stream.columns import Columns, Observations
+from streamcal.stream.entrants import Group, Step, group
+from streamcal.stream.history import History
+from streamcal.stream.records import label_text
+from streamcal.stream.sources import Source, opened
+
+#: The methods compared by default: those that the race advises (`README.md`), and the exact isotonic fit.
+METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
+#: The score itself, which is always among those compared.
+RAW, IDENTITY = "raw", "identity"
+#: The probability with which all confidence sequences hold together.
+CONFIDENCE = 0.95
+#: Bins of equal mass at whose mean scores the last map is kept.
+MAPPED = 100
+#: What methods given by name have that would otherwise grow with the stream, or solve for milliseconds at every row.
+RESOLUTION, REFRESH_EVERY = 4096, 100
+SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
+
+Verdict = Literal["better", "worse", "no difference shown"]
+
+
+class Difference(NamedTuple):
+    """A difference of mean log losses in nats, below 0 where the first is better, and its confidence sequence."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the first is better or worse: whether 0 lies outside the interval."""
+        return "better" if self.high < 0.0 else "worse" if self.low > 0.0 else "no difference shown"
+
+
+class Recommendation(NamedTuple):
+    """What to take, and why."""
+
+    method: str
+    reason: str
+
+
+@dataclass
+class Standing:
+    """The measures of one method, or of the score itself.
+
+    Attributes
+    ----------
+    name : str
+        As given, or "raw".
+    shown : str
+        The calibrator with its parameters, before it has learned.
+    log_loss, brier, ece, ratio, corp
+        The measures of its forecasts.
+    seconds : float
+        Processor time to predict and to learn.
+    bytes : int or None
+        Size of its saved state at the end; None before, and for the score itself.
+    failure : str or None
+        The error that ended it; it is not compared from then on.
+    mapped : tuple of (float, float)
+        Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
+    """
+
+    name: str
+    shown: str
+    log_loss: LogLoss = field(default_factory=LogLoss)
+    brier: Brier = field(default_factory=Brier)
+    ece: DebiasedECE = field(default_factory=DebiasedECE)
+    ratio: CalibrationRatio = field(default_factory=CalibrationRatio)
+    corp: CORP = field(default_factory=CORP)
+    seconds: float = 0.0
+    bytes: int | None = None
+    failure: str | None = None
+    mapped: tuple[tuple[float, float], ...] = ()
+
+    def add(self, forecasts: Forecasts) -> None:
+        """Measure forecasts."""
+        for metric in (self.log_loss, self.brier, self.ece, self.ratio, self.corp):
+            metric.update_forecasts(forecasts)
+
+
+class Comparison:
+    """Several methods over one stream; `compare` makes one, and `run` reads the stream.
+
+    Every observation is predicted by each method before it is learned. Two methods are compared by the confidence
+    sequence of the difference of their log losses (`LogLossDifference(adaptive=True)`), each row counted once. Those of
+    all pairs hold together, at every time, with a probability of 95 %: each has the error probability .05 / pairs. So
+    the best of the methods may be chosen by looking at the data, and the stream may be stopped by looking at it.
+
+    Attributes
+    ----------
+    standings : dict of Standing
+        By name, "raw" first.
+    rows, positives : int
+        Number of observations, and of positive ones.
+    seconds : float
+        Elapsed time.
+    delay : int
+        Number of observations after which a label is known.
+    base : str
+        The name that methods have to be better than.
+    history : History
+        Forecasts, losses, evidence and alarms over time.
+    source : str
+        What was read.
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+        *,
+        delay: int = 0,
+        base: str = RAW,
+    ) -> None:
+        if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
+            raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
+        self._calibrators = named(METHODS if methods is None else methods, delay)
+        self.standings = {RAW: Standing(RAW, "the score itself")}
+        self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
+        if base == IDENTITY:
+            base = RAW
+        if base not in self.standings:
+            known = ", ".join(self.standings)
+            raise InputError(f"base={base!r} is not compared{did_you_mean(base, self.standings)}; compared are {known}")
+        self.base = base
+        self.delay = delay
+        pairs = list(itertools.combinations(self.standings, 2))
+        level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
+        self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
+        self.history = History(list(self.standings))
+        self.rows = self.positives = 0
+        self.weighted = False
+        self.seconds = 0.0
+        self.source = ""
+
+    # -- the pass over the stream ----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        source: Source,
+        processes: int = 1,
+        progress: Callable[[Comparison, float | None], object] = lambda comparison, share: None,
+    ) -> None:
+        """Read a stream to its end. `progress(comparison, share of it or None)` is called after every piece."""
+        if self.rows:
+            raise InputError("this comparison has read a stream; make another one")
+        begun, self.source = time.perf_counter(), source.name
+        entrants = group(self._calibrators, self.delay, processes)
+        try:
+            for piece, said, share in _together(source, entrants):
+                self._take(piece, said)
+                self.seconds = time.perf_counter() - begun
+                progress(self, share)
+            self._end(entrants)
+        finally:
+            self.seconds = time.perf_counter() - begun
+            entrants.close()
+
+    def _end(self, entrants: Group) -> None:
+        """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
+        if not self.names:
+            return
+        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
+        scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+        for name, left in entrants.end(scores).items():
+            if left is not None:
+                self.standings[name].bytes = left.bytes
+                self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
+
+    def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
+        """Measure what all said to a piece."""
+        y = piece.labels.astype(np.float64)
+        w = np.ones(len(y)) if piece.weights is None else piece.weights
+        self.rows += len(y)
+        self.positives += int(np.count_nonzero(y))
+        self.weighted |= bool((w != 1.0).any())
+        forecasts = {RAW: Forecasts.of(piece.scores, y, w)}
+        for name, step in said.items():
+            standing = self.standings[name]
+            standing.seconds, standing.failure = step.seconds, step.failure
+            if step.predicted is not None:
+                forecasts[name] = Forecasts.of(step.predicted, y, w)
+        if not len(forecasts[RAW].p):
+            return
+        for name, one in forecasts.items():
+            self.standings[name].add(one)
+        for (first, second), difference in self._differences.items():
+            if first in forecasts and second in forecasts:
+                difference.update_forecasts(forecasts[first], forecasts[second])
+        self.history.add(forecasts)
+
+    # -- what follows from it --------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Those that were compared over the whole stream, by log loss, the best first; empty before the first row."""
+        if not self.standings[RAW].log_loss.n:
+            return []
+        losses = {name: one.log_loss.value for name, one in self.standings.items() if one.failure is None}
+        return sorted((name for name, loss in losses.items() if loss is not None), key=lambda name: losses[name] or 0.0)
+
+    @property
+    def best(self) -> str | None:
+        """The name with the lowest log loss; None before the first row."""
+        return next(iter(self.names), None)
+
+    def difference(self, first: str, second: str) -> Difference:
+        """The log loss of the first minus that of the second."""
+        if first == second:
+            return Difference(0.0, 0.0, 0.0)
+        if (first, second) in self._differences:
+            found = self._differences[first, second]
+            return Difference(found.value or 0.0, *found.interval)
+        if (second, first) not in self._differences:
+            known = ", ".join(self.standings)
+            raise InputError(f"{first!r} and {second!r} are not both compared; compared are {known}")
+        value, low, high = self.difference(second, first)
+        return Difference(-value, -high, -low)
+
+    @property
+    def improves(self) -> bool:
+        """Whether some method is shown to be better than the base."""
+        return any(self.difference(name, self.base).verdict == "better" for name in self.names if name != self.base)
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """The method with the lowest log loss if it is shown better than the base, else the base; None without rows."""
+        best = self.best
+        if best is None:
+            return None
+        if self.base not in self.names:
+            return Recommendation(best, f"{best} has the lowest log loss, and {self.base} failed")
+        if best == self.base:
+            return Recommendation(best, f"no method has a lower log loss than {_named(best)}")
+        found = self.difference(best, self.base)
+        if found.verdict != "better":
+            reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown"
+            return Recommendation(self.base, f"{reason} by {self.rows:,} rows")
+        reason = f"{best} has the lowest log loss, {-found.value:.2g} below {_named(self.base)}"
+        return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
+
+    def cheaper(self) -> dict[str, float]:
+        """Methods from which the best is not shown to differ, that are better than the base, with less time a row.
+
+        Name → how many times faster than the best, the fastest first.
+        """
+        best = self.best
+        if best is None or best == RAW:
+            return {}
+        mine = self.standings[best].seconds
+        found = {
+            name: mine / max(self.standings[name].seconds, 1e-9)
+            for name in self.names
+            if name not in (best, self.base, RAW)
+            and self.difference(name, best).verdict == "no difference shown"
+            and self.difference(name, self.base).verdict == "better"
+        }
+        ordered = sorted(found.items(), key=lambda item: -item[1])
+        return {name: times for name, times in ordered if times >= 2.0}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that `json` can write; numbers that are not finite are None."""
+        best, advice = self.best, self.recommendation
+        return {
+            "source": self.source,
+            "rows": self.rows,
+            "positives": self.positives,
+            "seconds": round(self.seconds, 3),
+            "delay": self.delay,
+            "base": self.base,
+            "confidence": CONFIDENCE,
+            "best": best,
+            "recommendation": None if advice is None else advice._asdict(),
+            "improves": self.improves,
+            "methods": {name: self._measures(name) for name in [*self.names, *self.failed()]},
+        }
+
+    def failed(self) -> list[str]:
+        """The names of methods that ended with an error."""
+        return [name for name, one in self.standings.items() if one.failure is not None]
+
+    def _measures(self, name: str) -> dict[str, Any]:
+        one = self.standings[name]
+        if one.failure is not None:
+            return {"method": one.shown, "failure": one.failure}
+        parts = one.corp.decomposition
+        return {
+            "method": one.shown,
+            "log_loss": one.log_loss.value,
+            "infinite": one.log_loss.infinite,
+            "brier": one.brier.value,
+            "ece": one.ece.value,
+            "ece_floor": one.ece.floor,
+            "miscalibration": None if parts is None else parts.miscalibration,
+            "discrimination": None if parts is None else parts.discrimination,
+            "uncertainty": None if parts is None else parts.uncertainty,
+            "ratio": finite(one.ratio.value),
+            "ratio_interval": [finite(end) for end in one.ratio.interval()],
+            "alarms": self.history.alarms_in_all[name],
+            "microseconds": None if name == RAW or not self.rows else 1e6 * one.seconds / self.rows,
+            "bytes": one.bytes,
+            "against_base": self._against(name, self.base),
+            "against_best": self._against(name, self.best),
+        }
+
+    def _against(self, name: str, other: str | None) -> dict[str, Any] | None:
+        if other is None or other == name or other not in self.names:
+            return None
+        found = self.difference(name, other)
+        return found._asdict() | {"verdict": found.verdict}
+
+    def __repr__(self) -> str:
+        return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
+
+
+def compare(
+    data: Any,
+    *,
+    score: str = "score",
+    label: str = "label",
+    methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+    delay: int = 0,
+    base: str = RAW,
+    weight: str | None = None,
+    time: str | None = None,
+    positive: Any = None,
+    scale: Literal["percent", "logit"] | None = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    processes: int = 1,
+    progress: Callable[[Comparison, float | None], object] = lambda comparison, share: None,
+) -> Comparison:
+    """Calibrate a stream by several methods in one pass, each row predicted first and learned afterwards.
+
+    Parameters
+    ----------
+    data : str, path, DataFrame, Table or tuple of arrays
+        A file that `streamcal run` reads, in bounded memory; a table of pandas, polars, Arrow, or one that Arrow can
+        read; or arrays (scores, labels), (scores, labels, weights) or (scores, labels, weights, times).
+    score, label, weight, time : str
+        Columns of a file or a table. Scores are probabilities.
+    methods : sequence of str or Calibrator, or mapping of name to Calibrator
+        Default `METHODS`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
+        they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
+    delay : int
+        The label of a row is learned before the prediction of the row `delay` + 1 later. A method with a parameter
+        `delay`, given by name, is told.
+    base : str
+        The name that a method has to be better than: "raw", or one of the methods.
+    positive : optional
+        The label that is positive, where labels are other words than those of `streamcal run`.
+    scale : {"percent", "logit"}, optional
+        Scores of a file or a table are percentages or log-odds.
+    format, delimiter : str, optional
+        Of a file, where its name and header do not show them.
+    processes : int
+        Number of processes that share the methods; 1 is this one. More need a main module that can be imported
+        (`if __name__ == "__main__":`), as everywhere with `multiprocessing`.
+    progress : callable, optional
+        Called with the comparison so far and the share of the data that was read (None where unknown), every 8,192
+        rows or fewer.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        Where something cannot be read or used.
+    StreamcalError
+        Where a process has ended.
+
+    Notes
+    -----
+    Cost: that of the methods, and 0.5 µs for each of them and 0.05 µs for each pair a row. A method that fails is left
+    out from there on, with its error; the others go on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(4_000)
+    >>> found = compare((p, rng.random(4_000) < p**3), methods=["ops", "isotonic"])
+    >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
+    ('ops', 'better')
+    """
+    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
+    comparison = Comparison(methods, delay=delay, base=base)
+    with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
+        comparison.run(source, processes, progress)
+    return comparison
+
+
+def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay: int) -> dict[str, Calibrator]:
+    """Calibrators that have learned nothing, by name; `InputError` for a name that is unknown or given twice."""
+    if isinstance(methods, (str, Calibrator)):
+        raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
+    if isinstance(methods, Mapping):
+        given = {str(name): method(one, delay) for name, one in methods.items()}
+    else:
+        given = {}
+        for one in methods:
+            calibrator = method(one, delay)
+            if calibrator.name in given:
+                raise InputError(
+                    f"the method {calibrator.name!r} is given twice; give a mapping of names to calibrators"
+                )
+            given[calibrator.name] = calibrator
+    if RAW in given:
+        raise InputError(f"{RAW!r} is the name of the score itself; give another name")
+    given.pop(IDENTITY, None)  # which is the score itself
+    if not given:
+        raise InputError("there is nothing to compare with the score: give at least one method")
+    return given
+
+
+def method(given: str | Calibrator, delay: int) -> Calibrator:
+    """A clone of a calibrator, or a new one of this name, in bounded memory and told of the delay."""
+    if not isinstance(given, str) or given not in REGISTRY:
+        found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")
+        return found.clone()
+    declared = signature(REGISTRY[given]).parameters
+    wanted = {"delay": delay} if "delay" in declared else {}
+    if "resolution" in declared and declared["resolution"].default is None:
+        wanted["resolution"] = RESOLUTION
+    if given in SLOW:
+        wanted["refresh_every"] = REFRESH_EVERY
+    return REGISTRY[given](**wanted)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, None where it is not finite."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _together(source: Source, entrants: Group) -> Iterator[tuple[Observations, dict[str, Step], float | None]]:
+    """Each piece with what was said to it, and the share of the source up to it.
+
+    The next piece is read, and the last is measured, while entrants work.
+    """
+    before: tuple[Observations, float | None] | None = None
+    for piece in source:
+        now = piece, source.share()
+        said = entrants.receive() if before is not None else {}
+        entrants.send(piece)
+        if before is not None:
+            yield before[0], said, before[1]
+        before = now
+    if before is not None:
+        yield before[0], entrants.receive(), before[1]
+
+
+def _named(name: str) -> str:
+    return "the raw score" if name == RAW else name

@@ -1,0 +1,205 @@
+"""Methods that run side by side over one stream, here or in processes of their own; each predicts, then learns."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import StreamcalError
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.columns import Observations
+
+#: Seconds that a process is given to end by itself.
+PATIENCE = 5.0
+
+
+class Step(NamedTuple):
+    """What one method says to a piece: predictions, or why it has none; and its seconds of processor time so far."""
+
+    predicted: FloatArray | None
+    failure: str | None
+    seconds: float
+
+
+class Ended(NamedTuple):
+    """What is left of a method: bytes of the state that `streamcal.save` writes, and its last map at some scores."""
+
+    bytes: int
+    mapped: FloatArray
+
+
+class Entrant:
+    """A method that predicts each observation and learns it `delay` observations later.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        It learns itself.
+    delay : int
+        How many observations later the label is known. 0 is a loop of predicting and learning, in one call of
+        `predict_learn_many`; else a loop in Python.
+    """
+
+    def __init__(self, calibrator: Calibrator, delay: int) -> None:
+        self.calibrator = calibrator
+        self._delay = delay
+        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._seconds = 0.0
+        self._failure: str | None = None
+
+    def step(self, piece: Observations) -> Step:
+        """Predict and learn; a method that fails once says nothing from then on."""
+        if self._failure is not None:
+            return Step(None, self._failure, self._seconds)
+        begun, predicted = time.process_time(), None
+        try:
+            predicted = self._late(piece) if self._delay else self._at_once(piece)
+        except StreamcalError as error:
+            self._failure = str(error)
+        self._seconds += time.process_time() - begun
+        return Step(predicted, self._failure, self._seconds)
+
+    def end(self, scores: FloatArray) -> Ended | None:
+        """What is left at the end; None of a method that has failed."""
+        if self._failure is not None:
+            return None
+        return Ended(len(json.dumps(self.calibrator.state_dict())), np.asarray(self.calibrator.predict_many(scores)))
+
+    def _at_once(self, piece: Observations) -> FloatArray:
+        return np.asarray(self.calibrator.predict_learn_many(*piece))
+
+    def _late(self, piece: Observations) -> FloatArray:
+        scores, y, w, t = piece
+        weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
+        predict, learn, waiting, found = self.calibrator.predict_one, self.calibrator.learn_one, self._waiting, []
+        for score, label, weight, at in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
+            found.append(predict(score, at))
+            waiting.append((score, label, weight, at))
+            if len(waiting) > self._delay:
+                learn(*waiting.popleft())
+        return np.array(found, dtype=np.float64)
+
+
+class Group(Protocol):
+    """Some entrants: `send` them a piece, `receive` what they say to it, and at the end ask what is left."""
+
+    def send(self, piece: Observations) -> None: ...
+
+    def receive(self) -> dict[str, Step]: ...
+
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]: ...
+
+    def close(self) -> None: ...
+
+
+class Here:
+    """Entrants in this process, one after another."""
+
+    def __init__(self, calibrators: Mapping[str, Calibrator], delay: int) -> None:
+        self._entrants = {name: Entrant(one, delay) for name, one in calibrators.items()}
+        self._said: dict[str, Step] = {}
+
+    def send(self, piece: Observations) -> None:
+        self._said = {name: one.step(piece) for name, one in self._entrants.items()}
+
+    def receive(self) -> dict[str, Step]:
+        return self._said
+
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
+        return {name: one.end(scores) for name, one in self._entrants.items()}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Processes:
+    """Entrants in several processes, which work while this one reads and measures.
+
+    Raises `StreamcalError` where a process has ended, as for lack of memory.
+    """
+
+    def __init__(self, calibrators: Mapping[str, Calibrator], delay: int, number: int) -> None:
+        # Spawned, as on every system: a fork of a process with threads may hang.
+        context = multiprocessing.get_context("spawn")
+        self._ends: list[Connection] = []
+        self._running: list[Any] = []
+        for share in dealt(list(calibrators), number):
+            ours, theirs = context.Pipe()
+            given = {name: calibrators[name] for name in share}
+            process = context.Process(target=work, args=(theirs, given, delay), daemon=True)
+            process.start()
+            theirs.close()
+            self._ends.append(ours)
+            self._running.append(process)
+
+    def send(self, piece: Observations) -> None:
+        self._tell(piece)
+
+    def receive(self) -> dict[str, Any]:
+        said: dict[str, Any] = {}
+        for end in self._ends:
+            try:
+                said |= end.recv()
+            except (EOFError, OSError) as error:
+                raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
+        return said
+
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
+        self._tell(scores)
+        return self.receive()
+
+    def close(self) -> None:
+        """End the processes."""
+        for end, process in zip(self._ends, self._running, strict=True):
+            end.close()
+            process.terminate()
+            process.join(PATIENCE)
+
+    def _tell(self, what: Observations | FloatArray) -> None:
+        for end in self._ends:
+            try:
+                end.send(what)
+            except OSError as error:
+                raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
+
+
+def work(end: Connection, calibrators: Mapping[str, Calibrator], delay: int) -> None:
+    """The loop of a process: pieces come, steps go; for an array of scores what is left at the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
+    group = Here(calibrators, delay)
+    while True:
+        try:
+            given = end.recv()
+            if isinstance(given, Observations):
+                group.send(given)
+                end.send(group.receive())
+            else:
+                end.send(group.end(given))
+        except (EOFError, OSError):  # the other end is closed
+            return
+
+
+def dealt(names: Sequence[str], number: int) -> list[list[str]]:
+    """The names in so many hands, one after another.
+
+    >>> dealt(["auto", "ops", "platt", "beta"], 2)
+    [['auto', 'platt'], ['ops', 'beta']]
+    """
+    return [list(names[i::number]) for i in range(min(number, len(names)))]
+
+
+def group(calibrators: Mapping[str, Calibrator], delay: int, processes: int) -> Group:
+    """Entrants here, or in so many processes."""
+    if processes > 1 and len(calibrators) > 1:
+        return Processes(calibrators, delay, processes)
+    return Here(calibrators, delay)

@@ -1,0 +1,130 @@
+"""Observations of a file, of a table or of arrays, in pieces of bounded size, for what reads a stream once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamcal.metrics.base import check_probability
+from streamcal.parameters.inputs import check_batch, check_times
+from streamcal.stream.columns import Columns, FieldReader, Observations
+from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
+from streamcal.stream.reading import RecordReader
+from streamcal.stream.records import RecordError
+
+#: Rows of a piece: some tenths of a second of the slowest method that takes microseconds.
+PIECE_ROWS = 8_192
+
+
+@dataclass
+class Source:
+    """A stream of observations: iterate once to get pieces of at most `PIECE_ROWS` rows.
+
+    `name` is that of the file, or what the data are; `share` says which fraction was read, None where that is unknown.
+    """
+
+    name: str
+    pieces: Iterable[Observations]
+    share: Callable[[], float | None] = lambda: None
+
+    def __iter__(self) -> Iterator[Observations]:
+        return iter(self.pieces)
+
+
+@contextmanager
+def opened(
+    data: Any, columns: Columns, *, unit: str | None = None, format: str | None = None, delimiter: str | None = None
+) -> Iterator[Source]:
+    """The observations of what `compare` takes: the name of a file, a pair (scores, labels) or a table.
+
+    Parameters
+    ----------
+    data : str, path, tuple or table
+    columns : Columns
+        Of files and tables.
+    unit : {"percent", "logit"} or None
+        Scores of files and tables are percentages or log-odds.
+    format, delimiter : str or None
+        Of a file, as for `RecordReader`.
+
+    Raises
+    ------
+    InputError
+        Where something cannot be read or used; for rows while iterating, after the rows before.
+    """
+    fields = FieldReader(columns, unit or "probability")
+    if isinstance(data, (str, os.PathLike)):
+        with RecordReader(data, format, delimiter=delimiter) as reader:
+            reader.require(*columns.used())
+            name = "standard input" if reader.path == STANDARD_STREAM else os.path.basename(reader.path)
+            yield Source(name, _of_file(reader, fields), lambda: reader.share)
+    elif isinstance(data, tuple) and 2 <= len(data) <= 4:
+        yield _counted("arrays", [_of_arrays(*data)])
+    else:
+        table = as_table(data)
+        require_columns(table, columns.used())
+        batches = table_batches(table, columns.used())
+        yield _counted("table", _of_table(batches, fields), sum(map(len, batches)))
+
+
+def _of_file(reader: RecordReader, fields: FieldReader) -> Iterator[Observations]:
+    for batch in reader:
+        try:
+            found = fields.all(batch)
+        except RecordError as error:
+            error.file = reader.path
+            raise
+        yield from _cut(found)
+
+
+def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observations]:
+    for batch in batches:
+        try:
+            yield fields.all(batch)
+        except RecordError as error:
+            say_in_python(error)
+            raise
+
+
+def _of_arrays(scores: Any, y: Any, w: Any = None, t: Any = None) -> Observations:
+    """Arrays that were checked, all of them."""
+    s, labels, weights = check_batch(scores, y, w)
+    outside = (s < 0.0) | (s > 1.0)
+    if outside.any():
+        check_probability(float(s[np.argmax(outside)]))
+    times = None if t is None else check_times(t, len(s))
+    return Observations(s, labels > 0.0, None if w is None else weights, times)
+
+
+def _counted(name: str, whole: Iterable[Observations], rows: int | None = None) -> Source:
+    """A source in memory, of which the share that was read is known."""
+    if isinstance(whole, list):
+        rows = sum(len(one.scores) for one in whole)
+    done = 0
+
+    def pieces() -> Iterator[Observations]:
+        nonlocal done
+        for one in whole:
+            for piece in _cut(one):
+                done += len(piece.scores)
+                yield piece
+
+    return Source(name, pieces(), lambda: done / rows if rows else 1.0)
+
+
+def _cut(found: Observations) -> Iterator[Observations]:
+    """The same rows in pieces."""
+    for begin in range(0, len(found.scores), PIECE_ROWS):
+        yield rows_of(found, slice(begin, begin + PIECE_ROWS))
+
+
+def rows_of(found: Observations, places: slice) -> Observations:
+    """Some rows of these."""
+    w, t = (None if column is None else column[places] for column in (found.weights, found.times))
+    return Observations(found.scores[places], found.labels[places], w, t)

@@ -1,0 +1,110 @@
+"""A process that issues forecasts and learns their labels is killed at random moments; what was acknowledged stays.
+
+    python tests/journal_kills.py 1000      # so many kills, about two minutes; the suite makes a few
+
+A child goes on with a fixed stream of events from where its journal ends, acknowledges groups of random size, makes
+snapshots now and then, and writes the number of acknowledged events to a pipe. After a random time it is killed by
+SIGKILL. The journal then has to hold at least the events that were acknowledged, each of them once, and the join that
+is resumed from it has to be in the state of one that was never interrupted, to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from streamcal import OnlinePlatt
+from streamcal.live import Journal, LabelJoin
+
+HORIZON, EARLY = 200.0, 40.0
+NUMBER = struct.Struct("<q")
+
+
+def new_join(journal=None):
+    return LabelJoin(OnlinePlatt(discount=0.999), HORIZON, early=EARLY, journal=journal)
+
+
+def give(join, number):
+    """Event `number` of the stream, which depends on nothing else; exactly one event of the journal."""
+    rng = random.Random(number)
+    k, now = number // 2, number / 4.0
+    if number % 2 == 0:
+        join.issue(f"impression-{k}", rng.random(), now, {"campaign": k % 7} if k % 5 == 0 else None)
+    else:
+        join.resolve(f"impression-{max(k - rng.randrange(40), 0)}", rng.random() < 0.3, now)
+
+
+def work(path, pipe, seed):
+    """What the child does until it is killed."""
+    rng = random.Random(seed)
+    with Journal(path) as journal:
+        join = new_join(journal)
+        while True:
+            for _ in range(rng.randrange(1, 60)):
+                give(join, journal.n)
+            os.write(pipe, NUMBER.pack(join.acknowledge()))
+            if rng.random() < 0.05:
+                join.snapshot()
+
+
+def killed_child(path, seed):
+    """Run a child for a random time and kill it; the number of events that it had acknowledged."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            work(path, writing, seed)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    rng = random.Random(-seed)
+    time.sleep(rng.random() * (0.1 if rng.random() < 0.8 else 0.005))  # some die while they resume
+    os.kill(child, signal.SIGKILL)
+    with os.fdopen(reading, "rb") as pipe:
+        told = pipe.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, "the child ended before it was killed"
+    last = len(told) // NUMBER.size * NUMBER.size
+    return NUMBER.unpack(told[last - NUMBER.size : last])[0] if last else 0
+
+
+class Uninterrupted:
+    """A join that was given the same events, and was never killed."""
+
+    def __init__(self):
+        self.join, self.given = new_join(), 0
+
+    def state_after(self, number):
+        while self.given < number:
+            give(self.join, self.given)
+            self.given += 1
+        return json.dumps(self.join.state_dict())
+
+
+def run(kills, folder):
+    """Kill so many times; the number of events at the end."""
+    path, twin, acknowledged, events = Path(folder, "events.journal"), Uninterrupted(), 0, 0
+    for seed in range(1, kills + 1):
+        acknowledged = max(acknowledged, killed_child(path, seed))
+        with Journal(path) as journal:
+            resumed = new_join(journal)
+            assert journal.n >= acknowledged, f"{acknowledged - journal.n} acknowledged events are lost"
+            assert journal.n >= events
+            assert json.dumps(resumed.state_dict()) == twin.state_after(journal.n), "the state is another one"
+            events = acknowledged = journal.n
+    return events
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    with tempfile.TemporaryDirectory() as place:
+        start = time.perf_counter()
+        held = run(number, place)
+        print(f"{number} kills, {held} events, none lost, none twice; {time.perf_counter() - start:.0f} s")

@@ -1,0 +1,211 @@
+"""States as bytes: the same plain data, in few bytes, and nothing but `StateError` for other bytes."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.cases import ROOMS
+from golden.make import read as golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamcal import (
+    Bernstein,
+    Calibrator,
+    Decay,
+    HistogramBinning,
+    Isotonic,
+    OnlinePlatt,
+    Platt,
+    StateError,
+    TrackingOPS,
+    VennAbers,
+    Window,
+)
+from streamcal.encoding import HEADER, MAGIC, VERSION, pack, unpack
+from streamcal.fusion import LogisticFusion
+from streamcal.learners.learner import Learner
+
+CASES = [(room, case) for room, (_, cases) in ROOMS.items() for case in cases]
+#: One of each class of each room; the others have the same fields.
+SOME = list({(room, case.name.split("/")[0]): (room, case) for room, case in CASES}.values())
+NUMBERS = st.one_of(st.floats(allow_nan=False), st.integers(), st.booleans())
+PLAIN = st.recursive(
+    st.one_of(st.none(), NUMBERS, st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.dictionaries(st.text(), inner),
+        st.lists(st.floats(), min_size=4),
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=4),
+        st.lists(st.integers(-300, 300).map(float), min_size=4),
+        st.lists(st.booleans(), min_size=4),
+        st.lists(st.tuples(st.floats(), st.integers()).map(list), min_size=4),
+    ),
+)
+
+
+def same(one, other):
+    """Equal values of equal types; floats by their bits; tuples are lists, as in JSON."""
+    one, other = (list(value) if isinstance(value, tuple) else value for value in (one, other))
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        return struct.pack("d", one) == struct.pack("d", other)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    return one == other
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAIN, st.booleans())
+def test_plain_data_come_back_with_types_and_bits(plain, compress):
+    assert same(unpack(pack(plain, compress)), plain)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        [0.0, -0.0, 1.0, 2.0],
+        [-0.0] * 9,
+        [float("nan"), 1.0, 2.0, 3.0],
+        [float("inf"), 1e300, 5e-324, 2.0],
+        [2.0**53, 2.0**63, -(2.0**63), 0.0],
+        [2**63 - 1, -(2**63), 0, 1],
+        [2**63, 0, 1, 2],
+        [-(10**400), 10**400],
+        [True, 1, 1.0, None],
+        [[1.0, 2], [3.0, 4], [5.0, 6], [7.0, None]],
+        [[], [], [], []],
+        [0.5, 0.25, 1.5, 3.0],
+        {"": {"ü\ud800": "\x00"}},
+    ],
+)
+def test_what_could_lose_a_type_or_a_bit(plain):
+    assert same(unpack(pack(plain)), plain)
+
+
+@pytest.mark.parametrize(("room", "case"), SOME, ids=lambda value: getattr(value, "name", value))
+def test_every_class_goes_on_from_bytes(room, case):
+    state = golden(room)["cases"][case.name]["state"]
+    learner = Learner.class_named(state["class"]).from_state(state)
+    content = learner.to_bytes()
+    assert same(unpack(content)[2], learner._written()["learned"])
+    for copied in (type(learner).from_bytes(content), Learner.from_bytes(learner.to_bytes(compress=True))):
+        assert type(copied) is type(learner)
+        assert copied.to_bytes() == content
+
+
+def test_sizes():
+    """Of 20,000 different scores, or of the cells of a grid."""
+    rng = np.random.default_rng(0)
+    scores = rng.random(20_000)
+    y = rng.random(20_000) < scores
+
+    def size(cal):
+        cal.learn_many(scores, y)
+        cal.predict_one(0.5)
+        return len(cal.to_bytes())
+
+    assert size(OnlinePlatt()) <= 256
+    assert size(TrackingOPS()) <= 300
+    assert size(Bernstein(20)) <= 2048
+    cells = len(np.unique(np.round(scores * 4096)))
+    for cal in (HistogramBinning(15), VennAbers(resolution=4096), Isotonic(resolution=4096)):
+        assert size(cal) <= 40 * cells + 1024, cal
+    assert size(VennAbers()) <= 24 * len(scores)
+    assert size(VennAbers(forgetting=Window(5_000))) <= 24 * 5_000
+    assert size(VennAbers(forgetting=Decay(5_000.0))) <= 64 * len(scores), "weights and sums are doubles there"
+
+
+def test_a_base_class_reads_all_its_methods():
+    cal = Platt()
+    cal.learn_one(0.3, True)
+    assert type(Calibrator.from_bytes(cal.to_bytes())) is Platt
+    assert type(Calibrator.from_state(cal.state_dict())) is Platt
+    with pytest.raises(StateError, match="one of 'Platt', not of 'VennAbers'"):
+        VennAbers.from_bytes(cal.to_bytes())
+    with pytest.raises(StateError, match="one of 'LogisticFusion', which is no Calibrator"):
+        Calibrator.from_bytes(LogisticFusion(2).to_bytes())
+
+
+# -- other bytes -------------------------------------------------------------------------------------------------------
+
+
+def content():
+    cal = VennAbers(resolution=64, forgetting=Window(50))
+    cal.learn_many(np.linspace(0.0, 1.0, 80), np.arange(80) % 3 == 0)
+    return cal.to_bytes()
+
+
+def signed(body, raw=None, how=0):
+    """Bytes with a checksum that is right."""
+    raw = len(body) if raw is None else raw
+    return HEADER.pack(MAGIC, VERSION, how, zlib.crc32(struct.pack("<Q", raw) + body), raw) + body
+
+
+def test_each_changed_or_missing_byte_is_noticed():
+    whole = content()
+    for place in range(len(whole)):
+        for other in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+            with pytest.raises(StateError):
+                VennAbers.from_bytes(other)
+    with pytest.raises(StateError):
+        VennAbers.from_bytes(whole + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (b"", "no state"),
+        (b"{}" * 20, "no state"),
+        ("text", "from bytes, not from str"),
+        (HEADER.pack(MAGIC, 2, 0, 0, 0), "version 2; this streamcal reads version 1"),
+        (signed(b"\x00"), "something else than a state"),
+        (signed(b"\x63"), "the bytes are damaged"),
+        (signed(b"\x00\x00"), "the bytes are damaged"),
+        (signed(b"\x07" + b"\xff" * 20), "the bytes are damaged"),
+        (signed(b"\x07\x01" * 100_000), "the bytes are damaged"),
+        (signed(b"\x00", how=7), "the bytes are damaged"),
+        (signed(b"\x28\xb5\x2f\xfd", raw=10**15, how=1), "the bytes are damaged"),
+        (signed(b"\x28\xb5\x2f\xfd", raw=10, how=1), "the bytes are damaged"),
+        (signed(b"\x09\x02\x00\xff\xff\xff\xff\xff\x7f" + b"\0" * 8), "the bytes are damaged"),
+    ],
+)
+def test_bytes_that_are_no_state(given, message):
+    """Also with a right checksum: too deep, too long, more numbers than bytes could hold."""
+    with pytest.raises(StateError, match=message):
+        OnlinePlatt.from_bytes(given)
+
+
+def test_no_other_error_whatever_the_bytes():
+    """Damaged in some bytes, under a right checksum: read as other plain data, or refused."""
+    body = content()[HEADER.size :]
+    rng = np.random.default_rng(7)
+    read = 0
+    for _ in range(2_000):
+        changed = bytearray(body)
+        for place in rng.integers(len(body), size=rng.integers(1, 4)):
+            changed[place] = rng.integers(256)
+        try:
+            unpack(signed(bytes(changed[: rng.integers(1, len(body) + 1)] if rng.random() < 0.3 else changed)))
+            read += 1
+        except StateError:
+            continue
+    assert 100 < read < 1_900
+
+
+#: Bytes that version 1 wrote, with the states that they hold: later versions read them.
+KEPT = Path(__file__).with_name("golden") / "bytes_1.json"
+
+
+def test_the_bytes_of_each_version_are_read():
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert {"OnlinePlatt", "VennAbers", "Bernstein"} <= {one["state"]["class"] for one in kept}
+    for one in kept:
+        learner = Learner.from_bytes(bytes.fromhex(one["bytes"]))
+        assert json.loads(json.dumps(learner.state_dict())) == one["state"]

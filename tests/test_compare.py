@@ -1,0 +1,472 @@
+"""`compare`: the same forecasts as one method alone, verdicts of confidence sequences, and bounded memory."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import logging
+import re
+import tracemalloc
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from test_cli import as_csv, made, program, the_line
+
+import streamcal
+from streamcal import (
+    Auto,
+    Decay,
+    InputError,
+    Isotonic,
+    OnlinePlatt,
+    Platt,
+    SolverError,
+    StreamcalError,
+    VennAbers,
+    Window,
+    compare,
+)
+from streamcal.app import cli, compare_report
+from streamcal.live import CalibrationMonitor
+from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
+from streamcal.metrics.base import Forecasts
+from streamcal.stream import entrants, history, sources
+from streamcal.stream.columns import Observations
+from streamcal.stream.comparing import METHODS, RESOLUTION, Comparison
+from streamcal.stream.history import MOST_PARTS, RUN_LENGTH, SHORTEST, History
+from streamcal.stream.prequential import Prequential
+from streamcal.stream.sources import PIECE_ROWS, Source
+
+#: Sums in two orders: relative errors of 1.1e-16 for each of at most 1e5 terms.
+SUMS = 1e-11
+
+
+def stream(n=3_000, seed=1, bend=2.0):
+    """Scores with ties, and labels that are positive with chance score ** bend."""
+    rng = np.random.default_rng(seed)
+    scores = np.round(rng.random(n), 3)
+    return scores, rng.random(n) < scores**bend, rng.integers(1, 4, n).astype(float)
+
+
+def late(calibrator, scores, y, delay):
+    """The definition: the label of a row is learned before the prediction of the row delay + 1 later."""
+    found, waiting = [], deque()
+    for score, label in zip(scores.tolist(), y.tolist(), strict=True):
+        found.append(calibrator.predict_one(score))
+        waiting.append((score, label))
+        if len(waiting) > delay:
+            calibrator.learn_one(*waiting.popleft())
+    return np.array(found)
+
+
+SCORES, LABELS, WEIGHTS = stream()
+
+
+# -- one pass ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_method_has_the_measures_of_a_run_of_its_own():
+    found = compare((SCORES, LABELS, WEIGHTS), methods=["ops", "isotonic", "venn-abers"])
+    for name in ("ops", "isotonic", "venn-abers"):
+        alone = Prequential(found._calibrators[name].clone())
+        alone.step_many(SCORES, LABELS, WEIGHTS)
+        standing = found.standings[name]
+        assert standing.log_loss.value == pytest.approx(alone.calibrated.log_loss.value, rel=SUMS)
+        assert standing.brier.value == pytest.approx(alone.calibrated.brier.value, rel=SUMS)
+        assert standing.ratio.value == pytest.approx(alone.calibrated.ratio.value, rel=SUMS)
+        assert standing.bytes == len(json.dumps(alone.calibrator.state_dict()))
+        assert standing.seconds > 0.0
+    for metric, kind in (("log_loss", LogLoss), ("brier", Brier), ("ece", DebiasedECE), ("ratio", CalibrationRatio)):
+        raw = kind()
+        raw.update_many(SCORES, LABELS, WEIGHTS)
+        assert getattr(found.standings["raw"], metric).value == pytest.approx(raw.value, rel=SUMS)
+    assert (found.rows, found.positives, found.weighted) == (3_000, int(LABELS.sum()), True)
+
+
+@pytest.mark.parametrize("delay", [1, 100, 5_000])
+def test_late_labels_are_learned_late_across_pieces(delay, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_ROWS", 700)
+    found = compare((SCORES, LABELS), methods={"platt": Platt(), "auto": Auto(delay=delay)}, delay=delay)
+    for name, calibrator in (("platt", Platt()), ("auto", Auto(delay=delay))):
+        loss = LogLoss()
+        loss.update_many(late(calibrator, SCORES, LABELS, delay), LABELS)
+        assert found.standings[name].log_loss.value == pytest.approx(loss.value, rel=SUMS)
+
+
+def test_methods_given_by_name_are_bounded_and_told_of_the_delay():
+    found = Comparison(["auto", "isotonic", "platt", "near-isotonic"], delay=7)._calibrators
+    assert found["auto"].delay == 7
+    assert found["isotonic"].resolution == RESOLUTION
+    assert found["near-isotonic"].refresh_every == 100
+    assert found["platt"].params() == Platt().params()
+    assert all(one.bounded_memory for one in Comparison()._calibrators.values())
+
+
+def test_processes_change_nothing():
+    methods = {"ops": OnlinePlatt(), "isotonic": Isotonic(forgetting=Decay(500)), "venn-abers": VennAbers()}
+    here, there = (compare((SCORES, LABELS), methods=methods, processes=n) for n in (1, 2))
+    untimed = {"seconds", "microseconds"}
+
+    def fixed(value):
+        return {k: fixed(v) for k, v in value.items() if k not in untimed} if isinstance(value, dict) else value
+
+    assert fixed(here.to_dict()) == fixed(there.to_dict())
+
+
+def test_a_process_that_has_ended_is_said(monkeypatch):
+    group = entrants.Processes({"ops": OnlinePlatt(), "platt": Platt()}, 0, 2)
+    group._running[0].terminate()
+    group._running[0].join(30)
+
+    def ask():
+        group.send(Observations(SCORES, LABELS, None, None))
+        group.receive()
+
+    with pytest.raises(StreamcalError, match="processes=1"):
+        ask()
+    group.close()
+    assert not any(process.is_alive() for process in group._running)
+
+
+class Failing(OnlinePlatt):
+    """A method whose solver fails in the second piece."""
+
+    def predict_learn_many(self, scores, y, w=None, t=None):
+        if self.n:
+            raise SolverError("the solver failed")
+        return super().predict_learn_many(scores, y, w, t)
+
+
+def test_a_method_that_fails_is_left_out_and_the_others_go_on(monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_ROWS", 1_000)
+    found = compare((SCORES, LABELS), methods={"bad": Failing(), "ops": OnlinePlatt()})
+    alone = compare((SCORES, LABELS), methods=["ops"])
+    assert found.standings["bad"].failure == "the solver failed"
+    assert found.names == ["ops", "raw"]
+    assert found.to_dict()["methods"]["bad"]["failure"] == "the solver failed"
+    assert "bad failed: the solver failed" in compare_report.sentences(found)
+    assert found.standings["ops"].log_loss.value == alone.standings["ops"].log_loss.value
+
+
+def test_memory_does_not_grow_with_the_stream():
+    def peak(pieces):
+        rng = np.random.default_rng(0)
+
+        def generated():
+            for _ in range(pieces):
+                scores = rng.random(PIECE_ROWS)
+                yield Observations(scores, rng.random(PIECE_ROWS) < scores**2, None, None)
+
+        comparison = Comparison(["ops", "isotonic"])
+        tracemalloc.start()
+        comparison.run(Source("generated", generated()))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(40) < 1.2 * peak(8)  # cells of the measures go on being filled; the stream is five times as long
+
+
+def test_zero_weights_and_nothing_at_all():
+    empty = compare(([], []), methods=["ops"])
+    assert (empty.best, empty.recommendation, empty.improves, empty.names) == (None, None, False, [])
+    assert json.loads(json.dumps(empty.to_dict(), allow_nan=False))["methods"] == {}
+    assert compare_report.sentences(empty)[-1].startswith("0 rows")
+    found = compare((SCORES, LABELS, np.zeros(len(SCORES))), methods=["ops"])
+    assert (found.best, found.rows) == (None, 3_000)
+    compare_report.methods_table(found)
+
+
+# -- what follows ------------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_those_of_the_forecasts_at_a_level_for_all_pairs():
+    found = compare((SCORES, LABELS), methods=["ops", "isotonic"])
+    predicted = {"raw": SCORES}
+    predicted |= {name: one.clone().predict_learn_many(SCORES, LABELS) for name, one in found._calibrators.items()}
+    for first, second in itertools.permutations(predicted, 2):
+        reference = LogLossDifference(1.0 - 0.05 / 3, adaptive=True)
+        reference.update_many(predicted[first], predicted[second], LABELS)
+        difference = found.difference(first, second)
+        assert difference == pytest.approx((reference.value, *reference.interval), rel=1e-9)  # sums and a root
+    assert found.difference("ops", "ops").verdict == "no difference shown"
+    with pytest.raises(InputError, match="compared are raw, ops, isotonic"):
+        found.difference("ops", "auto")
+
+
+def test_no_difference_is_shown_where_there_is_none():
+    rng = np.random.default_rng(3)
+    scores = rng.beta(1, 5, 20_000)
+    found = compare((scores, rng.random(20_000) < scores), methods=["ops", "online-beta"])
+    assert not found.improves
+    assert found.recommendation.method == "raw"
+    verdicts = {found.difference(a, b).verdict for a, b in itertools.combinations(found.names, 2)}
+    assert "better" not in {found.difference(name, "raw").verdict for name in found.names}
+    assert "no difference shown" in verdicts
+
+
+def test_a_method_that_is_better_is_recommended_with_its_reason_and_cheaper_ones_are_named():
+    found = compare((SCORES, LABELS), methods=["ops", "auto", "isotonic"])
+    best = found.best
+    assert found.improves
+    assert found.recommendation.method == best
+    assert found.recommendation.reason.startswith(f"{best} has the lowest log loss, ")
+    for name, times in found.cheaper().items():
+        assert found.difference(name, best).verdict == "no difference shown"
+        assert found.difference(name, "raw").verdict == "better"
+        assert times >= 2.0
+    losses = [found.standings[name].log_loss.value for name in found.names]
+    assert losses == sorted(losses)
+
+
+def test_the_base_may_be_a_method():
+    found = compare((SCORES, LABELS), methods=["ops", "isotonic"], base="ops")
+    assert found.to_dict()["base"] == "ops"
+    assert found.recommendation.method == "ops"
+    assert Comparison(["ops"], base="identity").base == "raw"
+    with pytest.raises(InputError, match=r"base='op' is not compared; did you mean 'ops'\?"):
+        Comparison(["ops"], base="op")
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (["isotnic"], "did you mean 'isotonic'"),
+        (["ops", "ops"], "given twice"),
+        ("ops", "give a list"),
+        (["identity"], "at least one method"),
+        ([], "at least one method"),
+        ({"raw": Platt()}, "the name of the score itself"),
+        ([3], "methods=3 is not a streamcal calibrator"),
+    ],
+)
+def test_methods_that_are_not_possible(methods, message):
+    with pytest.raises(InputError, match=message):
+        Comparison(methods)
+
+
+def test_what_is_given_is_not_changed():
+    mine = Platt()
+    compare((SCORES, LABELS), methods={"mine": mine})
+    assert mine.n == 0.0
+    with pytest.raises(InputError, match="delay=-1"):
+        Comparison(delay=-1)
+    done = compare((SCORES, LABELS), methods=["ops"])
+    with pytest.raises(InputError, match="make another"):
+        done.run(Source("again", []))
+
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_tables_and_arrays_say_the_same(tmp_path):
+    rows = made(500)
+    (tmp_path / "clicks.csv").write_bytes(as_csv(rows))
+    table = pd.DataFrame(rows)
+    given = {
+        "label": "click",
+        "weight": "w",
+        "time": "t",
+        "methods": {"platt": Platt(forgetting=Window(60, by="time"))},
+    }
+    columns = (table["score"], table["click"], table["w"], table["t"])
+    losses = {
+        compare(data, **given).standings["platt"].log_loss.value
+        for data in (tmp_path / "clicks.csv", str(tmp_path / "clicks.csv"), table, columns)
+    }
+    assert len(losses) == 1
+
+
+def test_scores_that_are_percentages_and_words_for_labels():
+    table = pd.DataFrame({"s": SCORES * 100.0, "y": np.where(LABELS, "won", "lost")})
+    found = compare(table, score="s", label="y", scale="percent", positive="won", methods=["ops"])
+    assert found.standings["raw"].log_loss.value == pytest.approx(
+        compare((SCORES, LABELS), methods=["ops"]).standings["raw"].log_loss.value, rel=1e-9
+    )  # 100 s / 100 rounds
+    with pytest.raises(InputError, match="there is no column 'z'; there are 's', 'y'"):
+        compare(table, score="z", label="y")
+    with pytest.raises(InputError, match=r"row 1, column 's': .*give a calibrator|row 2, column 's'"):
+        compare(table, score="s", label="y")
+    with pytest.raises(InputError, match=r"probability 1.5"):
+        compare(([1.5], [1]))
+
+
+def test_progress_is_told_after_every_piece(monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_ROWS", 1_000)
+    told = []
+    compare((SCORES, LABELS), methods=["ops"], progress=lambda found, share: told.append((found.rows, share)))
+    assert [rows for rows, _ in told] == [1_000, 2_000, 3_000]
+    assert told[-1][1] == 1.0
+
+
+# -- over time ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [5, 16, 2_048, 2_049, 30_000])
+def test_parts_hold_everything_and_are_few(n, caplog):
+    scores, y, w = stream(n)
+    over_time = History(["raw", "square"])
+    y = y.astype(float)
+    for begin in range(0, n, 777):
+        rows = slice(begin, begin + 777)
+        forecasts = {name: Forecasts(p[rows], y[rows], w[rows]) for name, p in (("raw", scores), ("square", scores**2))}
+        over_time.add(forecasts)
+    for name, p in (("raw", scores), ("square", scores**2)):
+        parts = over_time.parts(name)
+        assert len(parts) <= MOST_PARTS
+        assert sum(part.rows for part in parts) == n
+        assert len(parts) > MOST_PARTS // 2 or len(parts) == -(-n // SHORTEST)
+        begin = 0
+        for part in parts:
+            rows = slice(begin, begin + part.rows)
+            begin += part.rows
+            loss = LogLoss()
+            loss.update_many(p[rows], y[rows], w[rows])
+            assert part.log_loss == pytest.approx(loss.value, rel=1e-9)  # log(1 − p) and log1p(−p)
+            assert part.predicted == pytest.approx(np.average(p[rows], weights=w[rows]), rel=SUMS)
+            assert part.positives == pytest.approx(np.average(y[rows], weights=w[rows]), rel=SUMS)
+    monitor = CalibrationMonitor(run_length=RUN_LENGTH)
+    logging.disable(logging.WARNING)
+    wanted = monitor.update_many(scores, y)
+    logging.disable(logging.NOTSET)
+    assert over_time.alarms["raw"] == wanted
+    assert over_time.alarms_in_all["raw"] == len(wanted)
+    if wanted:
+        assert max(part.evidence for part in over_time.parts("raw")) == max(alarm.e_value for alarm in wanted)
+    assert not caplog.records
+
+
+def test_alarms_are_counted_and_not_all_kept(monkeypatch):
+    monkeypatch.setattr(history, "MOST_ALARMS", 3)
+    over_time = History(["raw"])
+    over_time.add({"raw": Forecasts(np.zeros(10), np.ones(10), np.ones(10))})
+    assert len(over_time.alarms["raw"]) == 3
+    assert over_time.alarms_in_all["raw"] == 10
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path / "clicks.csv"
+    lines = [f"{score},{int(y)}" for score, y in zip(SCORES, LABELS, strict=True)]
+    path.write_text("score,click\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def run(path, *options, stdin=None):
+    return program("compare", path, "--score", "score", "--label", "click", *options, stdin=stdin)
+
+
+def test_the_table_and_the_recommendation(file):
+    result = run(file, "--methods", "ops,isotonic")
+    assert result.exit_code == 0
+    found = compare(file, label="click", methods=["ops", "isotonic"])
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == found.names
+    for name in found.names:
+        (line,) = (line for line in lines[1:4] if line.startswith(name))
+        assert f"{found.standings[name].log_loss.value:.4f}" in line
+    assert f"Take {found.best}: {found.recommendation.reason}." in lines
+    assert any(line.startswith(f"3,000 rows ({LABELS.sum():,} positive); ") for line in lines)
+    default = run(file)
+    assert all(any(line.startswith(name) for line in default.stdout.splitlines()) for name in METHODS)
+
+
+def test_json_is_what_python_has(file):
+    result = run(file, "--methods", "ops, isotonic", "--json", "--delay", "3", "--base", "ops")
+    found, wanted = (
+        json.loads(result.stdout),
+        compare(file, label="click", methods=["ops", "isotonic"], delay=3).to_dict(),
+    )
+    assert found["rows"] == wanted["rows"] == 3_000
+    assert (found["delay"], found["base"]) == (3, "ops")
+    for name in ("raw", "ops", "isotonic"):
+        assert found["methods"][name]["log_loss"] == wanted["methods"][name]["log_loss"]
+    assert found["methods"]["isotonic"]["against_base"]["verdict"] in ("better", "worse", "no difference shown")
+
+
+def test_exit_codes(tmp_path, file, monkeypatch):
+    rng = np.random.default_rng(2)
+    calibrated = tmp_path / "calibrated.csv"
+    rows = [f"{p},{int(rng.random() < p)}" for p in np.round(rng.random(500), 3)]
+    calibrated.write_text("score,click\n" + "\n".join(rows) + "\n")
+    result = run(calibrated, "--methods", "ops")
+    assert result.exit_code == cli.NONE_BETTER
+    assert "Keep the raw score" in result.stdout
+    assert "is unknown" in the_line(run(file, "--methods", "opps"))
+    assert "no such column" in the_line(program("compare", file, "--score", "pctr", "--label", "click"))
+    bad = tmp_path / "bad.csv"
+    bad.write_text("score,click\n0.5,1\n0.5,1\nx,1\n")
+    assert f"{bad}, row 3, column 'score': " in the_line(run(bad, "--methods", "ops"))
+    bad.write_text("score,click\n0.5,1\n0.5,perhaps\n")
+    assert "row 2, column 'click': " in the_line(run(bad, "--methods", "ops"))
+
+    monkeypatch.setattr(sources, "PIECE_ROWS", 1_000)
+    monkeypatch.setattr(Comparison, "rows", property(lambda self: self.__dict__["rows"], interrupting), raising=False)
+    result = run(file, "--methods", "ops")
+    assert result.exit_code == cli.INTERRUPTED
+    assert "1,000 rows" in result.stdout
+
+
+def interrupting(self, value):
+    """Ctrl-C in the second piece."""
+    if value > 1_000:
+        raise KeyboardInterrupt
+    self.__dict__["rows"] = value
+
+
+def test_standard_input(file):
+    assert run("-", "--methods", "ops", stdin=file.read_bytes()).exit_code == 0
+
+
+def test_the_live_table_grows_on_a_terminal_and_is_silent_elsewhere(monkeypatch):
+    drawn = io.StringIO()
+    monkeypatch.setattr(sources, "PIECE_ROWS", 1_000)
+    monkeypatch.setattr(compare_report, "REDRAWN", 0.0)
+    monkeypatch.setattr(
+        compare_report, "Console", lambda **_: Console(file=drawn, force_terminal=True, width=120, color_system=None)
+    )
+    with compare_report.live_table("clicks", quiet=False) as tell:
+        compare((SCORES, LABELS), methods=["ops"], progress=tell)
+    for rows, share in ((1_000, "33%"), (2_000, "67%"), (3_000, "100%")):
+        assert f"clicks: {rows:,} rows, {share}" in drawn.getvalue()
+    with compare_report.live_table("clicks", quiet=True) as tell:
+        tell(Comparison(["ops"]), None)
+
+
+def test_the_name_is_public():
+    assert streamcal.compare is compare
+    assert repr(compare((SCORES, LABELS), methods=["ops"])) == "Comparison(['raw', 'ops'], rows=3000, best='ops')"
+
+
+def test_the_page_says_what_its_code_prints(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    exec(compile(code, "compare.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == code.splitlines()[-1].removeprefix("# ")
+
+
+@pytest.mark.full
+def test_the_page_shows_what_a_run_prints(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "compare.md", "exec"), {})
+    printed = program(*shown.splitlines()[0].split()[2:]).stdout
+
+    def figures(text):  # what is measured again each time is left out
+        lines = [line.rstrip() for line in text.splitlines()]
+        return [
+            re.sub(r" +\S+( +\d+ B| +[\d.]+ [kM]B)|[\d,]+ rows per second|\(.*times as fast\)", "", one)
+            for one in lines
+        ]
+
+    assert figures(printed) == figures("\n".join(shown.splitlines()[1:]))

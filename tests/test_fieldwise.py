@@ -1,0 +1,153 @@
+"""`FieldwiseECE` against its definition, its floor and χ² by simulation, and the laws of metrics."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.metrics import Brier, FieldwiseECE, LevelData
+
+LEVELS = ["a", 1, ("a", 2), None]
+#: Weights and probabilities with exact sums, so that what a stream leaves does not depend on the order of additions.
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 16).map(lambda k: k / 16),
+        st.booleans(),
+        st.sampled_from(LEVELS),
+        st.integers(0, 8).map(lambda k: k / 8),
+    ),
+    max_size=30,
+)
+
+
+def filled(observations):
+    metric = FieldwiseECE()
+    for row in observations:
+        metric.update(*row)
+    return metric
+
+
+def held(metric):
+    return metric.levels(), metric.n, metric.value, metric.floor, metric.chi_square
+
+
+def test_it_is_what_its_definition_says():
+    rng = np.random.default_rng(0)
+    p, level, w = rng.random(500), rng.integers(7, size=500), rng.choice([0.5, 1.0, 2.0], 500)
+    y = rng.random(500) < p**1.5
+    metric = FieldwiseECE()
+    metric.update_many(p, y, level, w)
+    gaps = [abs((w * (y - p))[level == k].sum()) for k in range(7)]
+    variances = [(w**2 * p * (1 - p))[level == k].sum() for k in range(7)]
+    # Sums of 500 terms in another order.
+    assert metric.value == pytest.approx(sum(gaps) / w.sum(), rel=1e-12)
+    assert metric.floor == pytest.approx(sum(np.sqrt(2 / np.pi * np.array(variances))) / w.sum(), rel=1e-12)
+    assert metric.chi_square == pytest.approx(np.mean(np.square(gaps) / variances), rel=1e-12)
+    assert metric.degrees == 7
+
+
+def test_right_forecasts_have_the_floor_and_a_chi_square_of_one_and_wrong_ones_more():
+    rng = np.random.default_rng(1)
+    n, k = 200_000, 500
+    level = rng.integers(k, size=n)
+    z = -2.0 + rng.standard_normal(n)
+    right, wrong = FieldwiseECE(), FieldwiseECE()
+    right.update_many(expit(z), rng.random(n) < expit(z), level)
+    wrong.update_many(expit(z), rng.random(n) < expit(z + 0.3 * rng.standard_normal(k)[level]), level)
+    # Three standard deviations over 500 levels: √(2/500) of χ², and √(π/2 − 1)/√500 of the mean gap.
+    assert right.chi_square == pytest.approx(1.0, abs=3 * math.sqrt(2 / k))
+    assert right.value == pytest.approx(right.floor, rel=3 * math.sqrt((math.pi / 2 - 1) / k))
+    assert wrong.chi_square > 3.0
+    assert wrong.value > 1.5 * wrong.floor
+
+
+def test_levels_with_few_expected_events_are_not_in_chi_square():
+    metric = FieldwiseECE()
+    metric.update_many([0.001] * 4000 + [0.5] * 100, [False] * 4000 + [True] * 100, ["rare"] * 4000 + ["half"] * 100)
+    assert metric.degrees == 1
+    assert metric.chi_square == pytest.approx(100.0)
+    assert FieldwiseECE().chi_square is None
+
+
+def test_a_certain_forecast_that_was_wrong():
+    metric = filled([(0.0, True, "a", 1.0), (1.0, True, "b", 1.0)])
+    assert metric.levels()["a"].z == math.inf
+    assert metric.levels()["b"].z == 0.0
+    assert metric.levels()["b"] == LevelData(1.0, 1.0, 1.0, 0.0)
+    assert metric.chi_square is None
+
+
+def test_missing_levels_are_one_and_equal_ones_too():
+    metric = filled([(0.5, True, None, 1.0), (0.5, True, math.nan, 1.0), (0.5, True, 1, 1.0), (0.5, True, 1.0, 1.0)])
+    assert list(metric.levels()) == [None, 1]
+
+
+@given(rows)
+def test_update_many_is_the_loop(observations):
+    many = FieldwiseECE()
+    p, y, levels, w = zip(*observations, strict=True) if observations else ([], [], [], [])
+    many.update_many(list(p), list(y), levels, list(w))
+    assert held(many) == held(filled(observations))
+
+
+@given(rows, rows)
+def test_merge_is_concatenation(first, second):
+    metric, other = filled(first), filled(second)
+    before = held(other)
+    metric.merge(other)
+    assert metric.levels() == filled(first + second).levels()
+    assert held(other) == before
+
+
+@given(rows, rows)
+def test_revert_undoes_update(kept, gone):
+    metric = filled(kept + gone)
+    for row in reversed(gone):
+        metric.revert(*row)
+    assert metric.levels() == filled(kept).levels()
+    for row in kept:
+        metric.revert(*row)
+    assert (metric.levels(), metric.n, metric.value) == ({}, 0.0, None)
+
+
+def test_merging_with_itself_and_with_others():
+    metric = filled([(0.5, True, "a", 1.0)])
+    metric.merge(metric)
+    assert metric.levels()["a"].n == metric.n == 2.0
+    with pytest.raises(MergeError):
+        metric.merge(Brier())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [(1.5, True, "a", 1.0), (0.5, 2, "a", 1.0), (0.5, True, [], 1.0), (0.5, True, "a", -1.0), (None, 1, "a", 1.0)],
+)
+def test_bad_calls_raise_and_change_nothing(row):
+    metric = filled([(0.5, True, "a", 1.0)])
+    before = held(metric)
+    p, y, level, w = row
+    for call in (
+        lambda: metric.update(*row),
+        lambda: metric.update_many([0.5, p], [True, y], ["a", level], [1.0, w]),
+        lambda: metric.update_many([0.5], [True], ["a", "b"]),
+        lambda: metric.revert(*row),
+    ):
+        with pytest.raises(InputError):
+            call()
+    with pytest.raises(RetractionError):
+        metric.revert(0.5, True, "b")
+    metric.revert(0.5, True, "b", 0.0)
+    assert held(metric) == before
+
+
+def test_copies_hold_the_same():
+    metric = filled([(0.25, True, ("a", 1), 2.0)])
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert held(other) == held(metric)
+    assert repr(metric) == "FieldwiseECE()"

@@ -1,0 +1,404 @@
+"""`Journal`: what was acknowledged is there after crashes, kills, full disks and torn writes, and once."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import journal_kills
+import pytest
+
+import streamcal
+from streamcal import InputError, OnlinePlatt, Platt, StateError
+from streamcal.live import Journal, LabelJoin
+from streamcal.live import events as packed
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "events.journal"
+
+
+def numbered(*numbers):
+    return [f"event {number}".encode() for number in numbers]
+
+
+def held(path):
+    with Journal(path) as journal:
+        return list(journal.events())
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_back_in_their_order(path):
+    with Journal(path) as journal:
+        for event in numbered(*range(10)):
+            journal.append(event)
+            if len(event) % 3 == 0:
+                journal.acknowledge()
+        assert journal.acknowledge() == 10
+    with Journal(path) as journal:
+        assert (journal.n, journal.durable) == (10, 10)
+        assert list(journal.events()) == numbered(*range(10))
+        journal.append(b"")
+        journal.append(bytes(100_000))
+    assert held(path) == [*numbered(*range(10)), b"", bytes(100_000)]
+
+
+def test_what_is_acknowledged_is_there_without_a_close(path):
+    """The files are copied while the journal is open, as after a power failure."""
+    journal = Journal(path)
+    for event in numbered(1, 2, 3):
+        journal.append(event)
+    journal.acknowledge()
+    journal.append(b"not acknowledged")
+    crashed = copied(path)
+    journal.close()
+    assert held(crashed) == numbered(1, 2, 3)
+    assert held(path) == [*numbered(1, 2, 3), b"not acknowledged"]
+
+
+def copied(path):
+    crashed = path.with_name("crashed.journal")
+    for end in ("", "-wal"):
+        shutil.copy(f"{path}{end}", f"{crashed}{end}")
+    return crashed
+
+
+def test_it_syncs_before_it_acknowledges(path):
+    """The settings that SQLite promises durability for."""
+    with Journal(path) as journal:
+        values = [journal._database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert values == ["wal", 2]
+
+
+def test_many_threads_are_acknowledged_together(path):
+    told = []
+
+    def serve(journal, number):
+        for k in range(20):
+            journal.append(f"{number}/{k}".encode())
+            told.append(journal.acknowledge())
+
+    with Journal(path) as journal:
+        threads = [threading.Thread(target=serve, args=(journal, number)) for number in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        rows = journal._database.execute("SELECT count(*) FROM log").fetchone()[0]
+    assert max(told) == 160
+    assert rows <= 160
+    found = held(path)
+    assert sorted(found) == sorted(f"{number}/{k}".encode() for number in range(8) for k in range(20))
+    for number in range(8):  # each thread's own in their order
+        own = [one for one in found if one.startswith(f"{number}/".encode())]
+        assert own == [f"{number}/{k}".encode() for k in range(20)]
+
+
+# -- snapshots -------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_takes_the_place_of_the_events_before_it(path):
+    with Journal(path) as journal:
+        for event in numbered(*range(1000)):
+            journal.append(event)
+            journal.acknowledge()
+        large = os.path.getsize(path) + os.path.getsize(f"{path}-wal")
+        journal.append(b"last")
+        journal.snapshot(b"499500")
+        assert journal.durable == 1001
+        assert os.path.getsize(path) + os.path.getsize(f"{path}-wal") < large / 10
+        journal.append(b"after")
+    with Journal(path) as journal:
+        assert journal.n == 1002
+        assert journal.state() == b"499500"
+        assert list(journal.events()) == [b"after"]
+
+
+def test_a_snapshot_of_earlier_events_leaves_the_others(path):
+    with Journal(path) as journal:
+        for event in numbered(1, 2, 3, 4):
+            journal.append(event)
+        journal.snapshot(b"three", upto=3)
+        with pytest.raises(InputError, match="from 3 to 4"):
+            journal.snapshot(b"two", upto=2)
+    with Journal(path) as journal:
+        assert journal.state() == b"three"
+        assert list(journal.events()) == numbered(4)
+
+
+# -- the lock --------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_no_second_writer(path):
+    with Journal(path), pytest.raises(StateError, match="in use"):
+        Journal(path)
+    Journal(path).close()
+
+
+def test_nor_in_another_process(path):
+    code = f"from streamcal.live import Journal; Journal({str(path)!r})"
+    search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1]), "STREAMCAL_COMPILE": "0"}
+    with Journal(path):
+        done = subprocess.run([sys.executable, "-c", code], env=search, capture_output=True, text=True)
+    assert "is in use by another journal" in done.stderr
+    assert subprocess.run([sys.executable, "-c", code], env=search).returncode == 0
+
+
+# -- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_torn_write_loses_nothing_that_was_acknowledged(path):
+    """Whatever part of a transaction is on the disk: it is the part that ended before that is there."""
+    journal = Journal(path)
+    for group in range(3):
+        for event in numbered(*range(10 * group, 10 * group + 10)):
+            journal.append(event)
+        journal.acknowledge()
+    whole = Path(f"{path}-wal").read_bytes()
+    crashed = copied(path)
+    journal.append(b"torn" * 2000)
+    journal.acknowledge()
+    longer = Path(f"{path}-wal").read_bytes()
+    journal.close()
+    database = crashed.read_bytes()
+    for cut in range(len(whole), len(longer), 97):
+        crashed.write_bytes(database)
+        Path(f"{crashed}-wal").write_bytes(longer[:cut])
+        assert held(crashed) == numbered(*range(30))
+        crashed.write_bytes(database)
+        Path(f"{crashed}-wal").write_bytes(longer[:cut] + bytes(len(longer) - cut))
+        assert held(crashed) == numbered(*range(30))
+    crashed.write_bytes(database)
+    Path(f"{crashed}-wal").write_bytes(longer)
+    assert len(held(crashed)) == 31
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(5000)])
+def test_other_files_are_refused_and_left_alone(path, content):
+    path.write_bytes(content)
+    with pytest.raises(StateError, match="no journal"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+def test_other_databases_are_refused(path):
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StateError, match="another SQLite database"):
+        Journal(path)
+
+
+def test_a_journal_of_a_later_version_is_refused(path):
+    Journal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+    with pytest.raises(StateError, match="version 2"):
+        Journal(path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(StateError, match="cannot be opened"):
+        Journal(tmp_path / "nowhere" / "events.journal")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE log SET events = x'0000000000' WHERE first = 2",
+        "UPDATE log SET crc = crc + 1 WHERE first = 2",
+        "DELETE FROM log WHERE first = 2",
+    ],
+)
+def test_changed_or_missing_events_are_noticed(path, change):
+    with Journal(path) as journal:
+        for event in numbered(*range(6)):
+            journal.append(event)
+            if journal.n % 2 == 0:
+                journal.acknowledge()
+    with sqlite3.connect(path) as database:
+        database.execute(change)
+    database.close()
+    with Journal(path) as journal, pytest.raises(StateError, match="number 2 on are damaged"):
+        list(journal.events())
+
+
+def test_a_changed_snapshot_is_noticed(path):
+    with Journal(path) as journal:
+        journal.snapshot(b"one")
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE snapshot SET crc = crc + 1")
+    database.close()
+    with Journal(path) as journal, pytest.raises(StateError, match="does not match its checksum"):
+        journal.state()
+
+
+# -- full disks ------------------------------------------------------------------------------------------------------
+
+FULL = """
+import random, resource, signal, sys
+from streamcal.errors import StateError
+from streamcal.live import Journal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+journal = Journal(sys.argv[1])
+journal.append(b"first"); journal.acknowledge()
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))  # no file may be longer: writing fails as on a full disk
+for k in range(40):
+    journal.append(bytes([k]) * 10_000)
+for _ in range(3):
+    try:
+        journal.acknowledge()
+    except StateError as error:
+        print(error)
+    else:
+        sys.exit("it was written")
+    try:
+        journal.snapshot(random.Random(1).randbytes(10**6))
+    except StateError:
+        pass
+if len(sys.argv) > 2:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    print(journal.acknowledge())
+    journal.close()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of file sizes")
+@pytest.mark.parametrize("room", [[], ["again"]], ids=["it stays full", "there is room again"])
+def test_a_full_disk_loses_nothing_that_was_acknowledged(path, room):
+    search = {**os.environ, "PYTHONPATH": str(Path(streamcal.__file__).parents[1]), "STREAMCAL_COMPILE": "0"}
+    done = subprocess.run([sys.executable, "-c", FULL, path, *room], env=search, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("40 events are kept in memory") == 3
+    large = [bytes([k]) * 10_000 for k in range(40)]
+    assert held(path) == [b"first", *large] if room else held(path) == [b"first"]
+
+
+def test_events_that_are_not_acknowledged_are_bounded(path, monkeypatch):
+    monkeypatch.setattr("streamcal.live.journal.MOST_UNACKNOWLEDGED", 100)
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), 10.0, journal=journal)
+        number = 0
+        while journal._bytes <= 100:
+            join.issue(number, 0.5, float(number))
+            number += 1
+        with pytest.raises(StateError, match="not acknowledged"):
+            join.issue(number, 0.5, float(number))
+        assert join.tally()["issued"] == number  # the one that was refused has changed nothing
+        assert join.clock == number - 1
+        join.acknowledge()
+        join.issue(number, 0.5, float(number))
+        assert journal.n == number + 1
+
+
+def test_a_closed_journal_takes_nothing(path):
+    journal = Journal(path)
+    journal.close()
+    journal.close()
+    with pytest.raises(StateError, match="closed"):
+        journal.append(b"one")
+
+
+# -- joins -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_is_resumed_from_its_journal_to_the_last_bit(path):
+    twin = journal_kills.Uninterrupted()
+    for stop in (150, 151, 700, 1500):
+        with Journal(path) as journal:
+            join = journal_kills.new_join(journal)
+            while journal.n < stop:
+                journal_kills.give(join, journal.n)
+            if stop == 700:
+                join.snapshot()
+            assert json.dumps(join.state_dict()) == twin.state_after(stop)
+    with Journal(path) as journal:
+        resumed = journal_kills.new_join(journal)
+        assert json.dumps(resumed.state_dict()) == twin.state_after(1500)
+        assert len(list(journal.events())) == 800
+
+
+def test_what_was_served_is_what_the_journal_says(path):
+    """Forecasts are made again when a join is resumed, but what was served is not changed by another rounding."""
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), 10.0, journal=journal)
+        served = join.issue("a", 0.3, 0.0).p
+        journal.append(packed.issued(join._index["a"]._replace(id="b", p=0.25)))
+    with Journal(path) as journal:
+        again = LabelJoin(OnlinePlatt(), 10.0, journal=journal)._index
+    assert (again["a"].p, again["b"].p) == (served, 0.25)
+
+
+def test_a_calibrator_that_has_learned_is_part_of_the_journal(path):
+    cal = Platt()
+    cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])
+    with Journal(path) as journal:
+        LabelJoin(cal, 10.0, journal=journal).issue("a", 0.3, 0.0)
+    with Journal(path) as journal:
+        assert LabelJoin(Platt(), 10.0, journal=journal).calibrator.predict_one(0.4) == cal.predict_one(0.4)
+
+
+@pytest.mark.parametrize("other", [(Platt(), 10.0), (OnlinePlatt(), 11.0), (OnlinePlatt(discount=0.9), 10.0)])
+def test_the_journal_of_another_join_is_refused(path, other):
+    with Journal(path) as journal:
+        LabelJoin(OnlinePlatt(), 10.0, journal=journal)
+    with Journal(path) as journal, pytest.raises(StateError, match="another join"):
+        LabelJoin(*other, journal=journal)
+
+
+def test_limits_may_change_between_two_runs(path):
+    with Journal(path) as journal:
+        LabelJoin(OnlinePlatt(), 10.0, journal=journal, max_held=10)
+    with Journal(path) as journal:
+        assert LabelJoin(OnlinePlatt(), 10.0, journal=journal, max_held=20).max_held == 20
+
+
+@pytest.mark.parametrize("event", [b"", b"\x07", b"\x00\x00", b"\x00\x02\x01\x00" + bytes(24) + b"a{", b"\x02abc"])
+def test_what_is_no_event_of_a_join_is_noticed(event):
+    with pytest.raises(StateError, match="journal holds"):
+        packed.read(event)
+
+
+def test_an_event_takes_few_bytes():
+    one = LabelJoin(OnlinePlatt(), 10.0).issue(
+        "0123456789abcdef" * 2, 0.1, 1.7e9, {"campaign": "c1234", "placement": 7}
+    )
+    assert len(packed.issued(one)) <= 150
+    assert len(packed.resolved(one.id, True, 1.7e9)) <= 50
+
+
+# -- kills -----------------------------------------------------------------------------------------------------------
+
+
+def kills(number, tmp_path):
+    """In a process of its own, which forks without the threads of pytest."""
+    here = Path(__file__).parent
+    code = f"import journal_kills; print(journal_kills.run({number}, {str(tmp_path)!r}))"
+    search = os.pathsep.join((str(here), str(Path(streamcal.__file__).parents[1])))
+    search = {**os.environ, "PYTHONPATH": search, "STREAMCAL_COMPILE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=search, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+
+
+@needs_fork
+def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
+    kills(15, tmp_path)
+
+
+@needs_fork
+@pytest.mark.full
+def test_a_thousand_kills_lose_nothing_and_repeat_nothing(tmp_path):
+    kills(1000, tmp_path)

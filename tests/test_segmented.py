@@ -1,0 +1,720 @@
+"""`Segmented`: the bound, a dense oracle, loop ≡ many, situations of keys, merging, retraction, late labels, states."""
+
+import copy
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from test_kernel_forms import twins
+
+import streamcal
+from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
+from streamcal.datasets import bank
+from streamcal.kernels.segment_chain import MEMBERS, NOTHING, SHARE
+from streamcal.live import Segmented
+from streamcal.states import signed
+
+BY = ["campaign", ("campaign", "placement")]
+
+
+def stream(n, seed=0, campaigns=8, deviation=0.7, centre=-1.5):
+    """Scores, keys as columns, and labels whose log-odds differ by campaign."""
+    rng = np.random.default_rng(seed)
+    z = centre + rng.standard_normal(n)
+    campaign, placement = rng.integers(campaigns, size=n), rng.integers(3, size=n)
+    effects = deviation * rng.standard_normal(campaigns)
+    y = rng.random(n) < expit(z + effects[campaign])
+    keys = {"campaign": [f"c{k}" for k in campaign.tolist()], "placement": placement.tolist()}
+    return expit(z), keys, y
+
+
+def rows_of(scores, keys, y):
+    """The same, one observation at a time."""
+    rows = [dict(zip(keys, levels, strict=True)) for levels in zip(*keys.values(), strict=True)]
+    return zip(scores.tolist(), rows, y.tolist(), strict=True)
+
+
+def losses(p, y):
+    """Log loss of each forecast."""
+    with np.errstate(divide="ignore"):
+        return -np.log(np.where(y, p, 1.0 - p))
+
+
+def learned(cal, scores, keys, y):
+    cal.learn_many(scores, keys, y)
+    return cal
+
+
+def plain(cal):
+    """The state as JSON would give it back."""
+    return json.loads(json.dumps(cal.state_dict()))
+
+
+# -- the bound ---------------------------------------------------------------------------------------------------------
+
+
+def bound(n, fields, weight=1.0):
+    """What each field may lose in n outcomes: ln 2 for the prior of "nothing", and what sharing takes from it."""
+    return fields * (-math.log(NOTHING) - n * weight * math.log1p(-SHARE * (1.0 - NOTHING)))
+
+
+#: Rounding of sums of thousands of logarithms, and of forecasts near 1, whose loss is a difference.
+ROUNDED = 1e-6
+
+
+def assert_bounded(base, found, y, fields, w=1.0):
+    excess = np.cumsum(w * (losses(found, y) - losses(base, y)))
+    allowed = [bound(n, fields) for n in range(1, len(y) + 1)]
+    assert (excess <= np.array(allowed) + ROUNDED).all()
+
+
+def adversary(cal, n, levels):
+    """Labels that contradict each forecast, which is all that a correction can be given to learn wrongly."""
+    rng = np.random.default_rng(5)
+    scores, found, base, y = rng.uniform(0.02, 0.98, n), [], [], []
+    for score, level in zip(scores.tolist(), levels(rng, n), strict=True):
+        keys = {"campaign": level, "placement": level % 3}
+        found.append(cal.predict_one(score, keys))
+        base.append(score)
+        y.append(found[-1] < score if abs(found[-1] - score) > 1e-12 else len(y) % 2 == 0)
+        cal.learn_one(score, keys, y[-1])
+    return np.array(base), np.array(found), np.array(y)
+
+
+@pytest.mark.parametrize("kind", ["few", "unique", "one"])
+def test_the_bound_holds_against_an_adversary(kind):
+    levels = {"few": lambda rng, n: rng.integers(5, size=n).tolist(), "unique": lambda rng, n: range(n)}
+    cal = Segmented("identity", BY, max_levels=50)
+    base, found, y = adversary(cal, 1500, levels.get(kind, lambda rng, n: [0] * n))
+    assert_bounded(base, found, y, len(BY))
+    if kind != "unique":  # whose levels are never seen again, so that forecasts are those of the calibrator
+        assert np.sum(losses(found, y) - losses(base, y)) > 0.1, "the adversary does harm"
+
+
+@pytest.mark.parametrize("method", ["identity", "ops", "isotonic"])
+@pytest.mark.parametrize("case", ["calibrated", "wrong", "drift", "extreme"])
+def test_the_bound_holds_on_streams(method, case):
+    scores, keys, y = stream(3000, seed=3, deviation=0.0 if case == "calibrated" else 1.0)
+    if case == "drift":
+        y = np.where(np.arange(len(y)) // 500 % 2 == 0, y, ~y)
+    if case == "extreme":
+        scores = np.where(np.arange(len(y)) % 3 == 0, 0.0, scores)
+    cal = Segmented(method, BY)
+    base = cal.overall.clone().predict_learn_many(scores, y)
+    found = cal.predict_learn_many(scores, keys, y)
+    finite = np.isfinite(np.cumsum(losses(base, y)))
+    assert_bounded(base[finite], found[finite], y[finite], len(BY))
+    assert ((found > 0.0) & (found < 1.0)).all(), "where the calibrator says 0 too"
+
+
+def test_the_bound_holds_on_a_real_stream_and_much_is_gained():
+    x, y = zip(*bank(), strict=True)
+    y = np.array(y)
+    scores = np.full(len(y), 0.1)
+    keys = {name: [row[name] for row in x] for name in ("job", "contact", "month")}
+    cal = Segmented("ops", list(keys))
+    base = cal.overall.clone().predict_learn_many(scores, y)
+    found = cal.predict_learn_many(scores, keys, y)
+    assert_bounded(base, found, y, len(keys))
+    assert losses(found, y).sum() < losses(base, y).sum() - 100.0
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0])
+def test_the_bound_holds_for_weights_up_to_one(weight):
+    scores, keys, y = stream(2000, seed=4, deviation=0.0)
+    found = Segmented("identity", BY).predict_learn_many(scores, keys, y, np.full(len(y), weight))
+    assert_bounded(scores, found, y, len(BY), weight)
+
+
+# -- what is computed --------------------------------------------------------------------------------------------------
+
+
+class Dense:
+    """The same chain by its definition: sums in dicts, scipy's root of the implicit step, matrices for the line."""
+
+    def __init__(self, fields):
+        self.weights = np.tile([0.5, 0.125, 0.125, 0.125, 0.125], (fields, 1))
+        self.levels = [{} for _ in range(fields)]
+
+    def tau(self, j, a):
+        if a == 2:
+            return 1.0
+        terms = [one["C"][a] for one in self.levels[j].values()]
+        return (4 * 0.02 + sum(terms)) / (4 + len(terms))
+
+    def moments(self, j, level, x):
+        one = self.levels[j].get(level, {"H": np.zeros(3), "E": np.zeros(3), "L": np.zeros((2, 2)), "e": np.zeros(2)})
+        variance = [1.0 / (one["H"][a] + 1.0 / self.tau(j, a)) for a in range(3)]
+        cov = np.linalg.inv(one["L"] + np.diag([1.0, 4.0]))
+        phi = np.array([1.0, x])
+        return [*(one["E"] * variance), phi @ cov @ one["e"]], [*variance, phi @ cov @ phi]
+
+    def step(self, p, levels, y):
+        """The forecast, and then the step."""
+        z, said = logit(p), []
+        for j, level in enumerate(levels):
+            means, variances = self.moments(j, level, z)
+            forecasts = expit(z + np.array([0.0, *means]))
+            said.append((z, means, variances, forecasts))
+            if level in self.levels[j]:
+                z = logit(self.weights[j] @ forecasts)
+        for j, level in enumerate(levels):
+            self.learn(j, level, *said[j], y)
+        return expit(z)
+
+    def learn(self, j, level, z, means, variances, forecasts, y):
+        self.weights[j] *= forecasts if y else 1.0 - forecasts
+        self.weights[j] = (1 - 1e-5) * self.weights[j] / self.weights[j].sum() + 1e-5 * np.array([0.5, *4 * [0.125]])
+        before = {a: self.tau(j, a) for a in range(2)}
+        new = {"H": np.zeros(3), "E": np.zeros(3), "L": np.zeros((2, 2)), "e": np.zeros(2), "C": [0.0, 0.0]}
+        one = self.levels[j].setdefault(level, new)
+        for a in range(4):
+            excess = lambda c, a=a: c - y + expit(z + means[a] + variances[a] * c)  # noqa: E731
+            c = brentq(excess, y - 1.0, y, xtol=1e-15)
+            end = means[a] + variances[a] * c
+            h = expit(z + end) * expit(-z - end)
+            if a < 3:
+                one["H"][a] += h
+                one["E"][a] += c + h * end
+            else:
+                phi = np.array([1.0, z])
+                one["L"] += h * np.outer(phi, phi)
+                one["e"] += phi * (c + h * end)
+        if one["H"][1] > 30.0:
+            one["E"][1] *= 30.0 / one["H"][1]
+            one["H"][1] = 30.0
+        for a in range(2):
+            v = 1.0 / (one["H"][a] + 1.0 / before[a])
+            one["C"][a] = (one["E"][a] * v) ** 2 + v
+
+
+def test_the_chain_is_that_of_its_definition():
+    scores, keys, y = stream(1200, seed=8, campaigns=4, centre=-0.3)
+    found = Segmented("identity", BY).predict_learn_many(scores, keys, y)
+    dense = Dense(2)
+    levels = [(c, (c, p)) for c, p in zip(keys["campaign"], keys["placement"], strict=True)]
+    expected = [dense.step(p, level, float(label)) for p, level, label in zip(scores, levels, y, strict=True)]
+    # Roots by bisection to 1e-15 and sums in another order, over 1,200 steps.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([3, 100]), st.booleans())
+def test_many_is_the_loop_to_the_last_bit(seed, most, weighted):
+    scores, keys, y = stream(150, seed)
+    w = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.0], len(y)) if weighted else np.ones(len(y))
+    keys["campaign"][3] = None
+    many, loop = (Segmented("ops", BY, max_levels=most) for _ in range(2))
+    found = many.predict_learn_many(scores, keys, y, w)
+    expected = []
+    for (score, key, label), weight in zip(rows_of(scores, keys, y), w.tolist(), strict=True):
+        expected.append(loop.predict_one(score, key))
+        loop.learn_one(score, key, label, weight)
+    assert found.tolist() == expected
+    assert many.state_dict() == loop.state_dict()
+    learning = learned(Segmented("ops", BY, max_levels=most), scores, keys, y)
+    if not weighted:
+        assert learning.state_dict() == loop.state_dict()
+    at = many.predict_many(scores, keys)
+    assert at.tolist() == [many.predict_one(score, key) for score, key, _ in rows_of(scores, keys, y)]
+
+
+@pytest.mark.parametrize("most", [4, 1000])
+def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
+    modules = twins("segment_chain")
+    scores, keys, y = stream(400, seed=11)
+    columns = [keys["campaign"], list(zip(keys["campaign"], keys["placement"], strict=True))]
+    w = np.where(np.arange(len(y)) % 7 == 0, 2.5, 1.0)
+    found = []
+    for module in modules:
+        chain, other, out = module.SegmentChain(2, most), module.SegmentChain(2, most), np.empty(len(y))
+        chain.stream(scores, columns, y.astype(float), w, out)
+        other.stream(scores[:50], [column[25:75] for column in columns], y[:50].astype(float), w, np.empty(0)[:0])
+        chain.merge(other)
+        parts = chain.parts(0.3, [columns[0][0], columns[1][0]])
+        chain.learn_issued(0.3, [columns[0][0], columns[1][0]], parts[1], 1.0, 1.0)
+        chain.unlearn(0.3, [columns[0][0], columns[1][0]], 1.0, 1.0)
+        again = module.SegmentChain(2, most)
+        for j in range(2):
+            again.load(j, *chain.state(j))
+        found.append((out.tolist(), parts, chain.effect(0, "c1"), [again.state(j) for j in range(2)]))
+    assert found[0] == found[1]
+
+
+def test_kernels_refuse_other_lengths():
+    chain = twins("segment_chain")[0].SegmentChain(2, 10)
+    with pytest.raises(ValueError, match="1 levels"):
+        chain.predict(0.5, ["a"])
+    with pytest.raises(ValueError, match="expected 2 columns of 1 levels"):
+        chain.predict_many(np.array([0.5]), [["a"], []], np.empty(1))
+    with pytest.raises(ValueError, match="expected what 5 members said"):
+        chain.learn_issued(0.5, ["a", "b"], [[0.0], None], 1.0, 1.0)
+    with pytest.raises(ValueError, match="not one of 2"):
+        chain.merge(twins("segment_chain")[0].SegmentChain(3, 10))
+    with pytest.raises(ValueError, match="expected 5 weights"):
+        chain.load(0, [1.0], [0.0, 0.0], [], [])
+
+
+def test_segments_that_differ_are_told_apart_and_those_that_do_not_cost_little():
+    scores, keys, y = stream(20_000, seed=1)
+    cal, alike = Segmented("identity", ["campaign"]), Segmented("identity", ["campaign"])
+    gain = losses(scores, y).sum() - losses(cal.predict_learn_many(scores, keys, y), y).sum()
+    assert gain > 250.0
+    assert cal.weights("campaign")["nothing"] < 0.01
+    assert cal.variance("campaign") > 0.1
+    none = np.random.default_rng(2).random(len(y)) < scores
+    loss = losses(alike.predict_learn_many(scores, keys, none), none).sum() - losses(scores, none).sum()
+    assert loss < bound(len(y), 1)
+    assert alike.weights("campaign")["nothing"] > 0.5
+    assert alike.variance("campaign") < 0.01
+
+
+# -- situations of keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [{}, {"campaign": None}, {"campaign": math.nan}, {"campaign": pd.NA, "x": []}])
+def test_a_field_that_is_missing_is_passed(missing):
+    cal = learned(Segmented("identity", BY), *stream(500))
+    before = cal.state_dict()["learned"]["fields"]
+    assert cal.predict_one(0.3, {**missing, "placement": 1}) == pytest.approx(0.3, abs=1e-15)  # rounding of a logit
+    cal.learn_one(0.3, {**missing, "placement": 1}, True)
+    assert cal.state_dict()["learned"]["fields"] == before
+    assert cal.n == 501.0
+
+
+def test_a_pair_with_one_half_missing_has_no_level_and_its_other_field_has():
+    cal = learned(Segmented("identity", BY), *stream(500))
+    n, pair = cal.effect("campaign", "c1")[2], cal.levels(BY[1])
+    cal.learn_one(0.3, {"campaign": "c1"}, True)
+    assert cal.effect("campaign", "c1")[2] == n + 1.0
+    assert cal.levels(BY[1]) == pair
+
+
+def test_a_level_never_seen_leaves_the_forecast_and_repeats_do_not():
+    cal = learned(Segmented("identity", BY), *stream(500))
+    assert cal.predict_one(0.3, {"campaign": "new", "placement": 0}) == pytest.approx(0.3, abs=1e-15)
+    assert cal.predict_one(0.3, {"campaign": "c1", "placement": 0}) != pytest.approx(0.3, abs=1e-3)
+    cal.predict_one(0.3, {"campaign": "new", "placement": 0})
+    assert "new" not in cal.levels("campaign"), "predicting learns nothing"
+
+
+@pytest.mark.parametrize("same", [(1, 1.0, True, np.int64(1), np.float64(1.0), np.bool_(True)), ("1", np.str_("1"))])
+def test_levels_that_are_equal_are_one(same):
+    cal = Segmented("identity", ["device"])
+    for level in same:
+        cal.learn_one(0.3, {"device": level}, True)
+    cal.learn_many([0.3] * len(same), {"device": list(same)}, [True] * len(same))
+    assert cal.levels("device") == [1 if same[0] == 1 else "1"]
+    assert cal.effect("device", same[0])[2] == 2 * len(same)
+    assert plain(cal) == cal.state_dict()
+
+
+def test_the_text_of_a_number_is_another_level():
+    cal = Segmented("identity", ["device"])
+    cal.learn_many([0.5, 0.5], {"device": [1, "1"]}, [1, 0])
+    assert cal.levels("device") == [1, "1"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *(None, 3, "c1", {"campaign": 0.5}, {"campaign": []}, {"campaign": b"c"}, {"campaign": "x" * 20_000}),
+        *({"campaign": math.inf}, {"campaign": 2**60}, {"campaign": "c1", "placement": ("a", "b")}),
+    ],
+)
+def test_bad_keys_change_nothing(keys):
+    cal = learned(Segmented("ops", BY), *stream(100))
+    before = cal.state_dict()
+    for call in (lambda: cal.predict_one(0.3, keys), lambda: cal.learn_one(0.3, keys, True)):
+        with pytest.raises(InputError):
+            call()
+    columns = {name: ["c1", level] for name, level in keys.items()} if isinstance(keys, dict) else keys
+    with pytest.raises(InputError):
+        cal.predict_learn_many([0.2, 0.3], columns, [0, 1])
+    assert cal.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    "row", [(1.2, True, 1.0), (math.nan, True, 1.0), (0.3, 2, 1.0), (0.3, True, -1.0), (0.3, True, math.nan)]
+)
+def test_bad_observations_change_nothing(row):
+    cal = learned(Segmented("ops", BY), *stream(100))
+    before = cal.state_dict()
+    score, y, w = row
+    with pytest.raises(InputError):
+        cal.learn_one(score, {"campaign": "c1"}, y, w)
+    with pytest.raises(InputError):
+        cal.predict_learn_many([0.5, score], {"campaign": ["c1", "c2"]}, [True, y], [1.0, w])
+    with pytest.raises(InputError):
+        cal.learn_many([0.5, 0.5], {"campaign": ["c1"]}, [True, False])
+    with pytest.raises(InputError):
+        cal.learn_many([0.5, 0.5], {"campaign": "c1"}, [True, False])
+    assert cal.state_dict() == before
+
+
+@pytest.mark.parametrize("by", ["campaign", 3, [], [3], [("a",)], [("a", "a")], ["a", "a"], [("a", "b"), ("b", "a")]])
+def test_fields_that_are_none(by):
+    with pytest.raises(InputError, match=r"is not possible|has no field"):
+        Segmented("ops", by)
+
+
+def test_columns_of_other_libraries_and_a_series_of_scores():
+    scores, keys, y = stream(60)
+    keys["campaign"][5] = None
+    expected = Segmented("identity", BY).predict_learn_many(scores, keys, y)
+    frame = pd.DataFrame({**keys, "score": scores, "y": y}, index=range(100, 160))
+    found = Segmented("identity", BY).predict_learn_many(frame["score"], frame, frame["y"])
+    assert found.tolist() == expected.tolist()
+    assert found.index.tolist() == frame.index.tolist()
+    arrays = {"campaign": np.array(keys["campaign"], dtype=object), "placement": np.array(keys["placement"])}
+    assert Segmented("identity", BY).predict_learn_many(scores, arrays, y).tolist() == expected.tolist()
+    nullable = frame.astype({"placement": "Int64"}).assign(campaign=frame["campaign"].astype("string"))
+    assert Segmented("identity", BY).predict_learn_many(scores, nullable, y).tolist() == expected.tolist()
+
+
+def test_weight_zero_is_no_observation_and_large_weights_are_survived():
+    cal = learned(Segmented("ops", BY), *stream(100))
+    before = cal.state_dict()
+    cal.learn_one(0.3, {"campaign": "brand new"}, True, 0.0)
+    assert cal.state_dict() == before
+    for w in (1e60, 1e-60, 1e6):
+        cal.learn_one(0.3, {"campaign": "c1", "placement": 1}, False, w)
+        assert 0.0 < cal.predict_one(0.3, {"campaign": "c1", "placement": 1}) < 1.0
+    assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
+
+
+def test_repeated_scores_and_scores_that_are_0_and_1():
+    cal = Segmented("identity", ["campaign"])
+    for k in range(200):
+        cal.learn_one(float(k % 2), {"campaign": "c"}, k % 4 < 2)
+        cal.learn_one(0.5, {"campaign": "d"}, k % 4 == 0)
+    assert cal.predict_one(0.5, {"campaign": "d"}) == pytest.approx(0.25, abs=0.05)  # 1.5 standard errors of 200 labels
+    assert 0.0 < cal.predict_one(0.0, {"campaign": "c"}) < 0.5 < cal.predict_one(1.0, {"campaign": "c"}) < 1.0
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_field_whose_levels_are_all_unique_takes_bounded_memory():
+    n, most = 3000, 100
+    scores, _, y = stream(n)
+    cal = Segmented("identity", ["user"], max_levels=most)
+    cal.learn_many(scores, {"user": range(n)}, y)
+    assert cal.levels("user") == list(range(n - most, n))
+    assert cal.tally()["evicted"] == n - most
+    assert len(pickle.dumps(cal)) < 100_000
+    sizes = [len(json.dumps(cal.state_dict()))]
+    cal.learn_many(scores, {"user": range(n, 2 * n)}, y)
+    sizes.append(len(json.dumps(cal.state_dict())))
+    assert sizes[1] < 1.1 * sizes[0]  # digits of numbers differ
+    assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
+
+
+def test_the_level_longest_without_an_outcome_makes_room():
+    cal = Segmented("identity", ["c"], max_levels=3)
+    for level in ("a", "b", "c", "a", "d"):
+        cal.learn_one(0.5, {"c": level}, True)
+    assert cal.levels("c") == ["c", "a", "d"]
+    cal.learn_one(0.5, {"c": "b"}, True)
+    assert cal.effect("c", "b")[2] == 1.0, "what comes back starts with nothing"
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_deviation_of_an_effect_is_that_of_its_error():
+    rng = np.random.default_rng(7)
+    levels, n = 300, 60_000
+    truth = 0.5 * rng.standard_normal(levels)
+    k = (levels * rng.random(n) ** 2).astype(int)  # some have hundreds of outcomes, some few
+    z = -2.0 + rng.standard_normal(n)
+    cal = Segmented("identity", ["c"])
+    cal.learn_many(expit(z), {"c": k.tolist()}, rng.random(n) < expit(z + truth[k]))
+    errors = [(truth[level] - mean) / sd for level in range(levels) for mean, sd, _ in [cal.effect("c", level)]]
+    # Of 300 standard normal variables the root mean square is 1 ± .04; a posterior of estimated τ² is a little off.
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=0.15)
+    assert cal.effect("c", "new")[0] == 0.0
+    assert cal.effect("c", "new")[1] == pytest.approx(0.5, abs=0.15)  # τ of 300 levels, and the free members
+
+
+def test_effects_of_unknown_fields_and_levels():
+    cal = Segmented("identity", BY)
+    assert cal.effect(["campaign", "placement"], ("c1", 2))[0] == 0.0
+    for field, level in [("x", 1), ("campaign", None), ("campaign", [1]), (BY[1], "c1"), (BY[1], ("c1", None))]:
+        with pytest.raises(InputError):
+            cal.effect(field, level)
+
+
+# -- merging and retraction --------------------------------------------------------------------------------------------
+
+
+def test_merging_adds_the_sums_of_levels():
+    scores, keys, y = stream(4000, seed=2)
+    halves = [slice(0, 2000), slice(2000, None)]
+    one, other = (
+        learned(Segmented("platt", BY), scores[half], {name: column[half] for name, column in keys.items()}, y[half])
+        for half in halves
+    )
+    expected = {
+        level: one.effect("campaign", level)[2] + other.effect("campaign", level)[2] for level in keys["campaign"]
+    }
+    sums = [np.array(cal._chain.state(0)[3])[np.argsort(cal.levels("campaign"))] for cal in (one, other)]
+    before = other.state_dict()
+    one.merge(other)
+    assert other.state_dict() == before
+    merged = np.array(one._chain.state(0)[3])[np.argsort(one.levels("campaign"))]
+    exact = [0, 1, 2, 5, 6, *range(9, 14)]  # what has no cap
+    np.testing.assert_array_equal(merged[:, exact], (sums[0] + sums[1])[:, exact])
+    assert {level: one.effect("campaign", level)[2] for level in expected} == expected
+    assert one.levels("campaign") == other.levels("campaign")
+    whole = learned(Segmented("platt", BY), scores, keys, y)
+    for level in set(keys["campaign"]):
+        mean, sd, _ = whole.effect("campaign", level)
+        assert one.effect("campaign", level)[0] == pytest.approx(mean, abs=sd)  # means moved by other z, not more
+    Segmented.from_state(plain(one))
+
+
+def test_the_weights_of_merged_members_are_those_of_independent_evidence():
+    one, other = (learned(Segmented("platt", ["campaign"]), *stream(300, seed)) for seed in (1, 2))
+    prior = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
+    product = np.prod([list(cal.weights("campaign").values()) for cal in (one, other)], axis=0) / prior
+    one.merge(other)
+    np.testing.assert_allclose(list(one.weights("campaign").values()), product / product.sum(), rtol=1e-12)
+
+
+def test_what_cannot_be_merged():
+    cal = Segmented("platt", BY)
+    for other in (
+        cal,
+        Segmented("platt", ["campaign"]),
+        Segmented("isotonic", BY),
+        Segmented("platt", BY, max_levels=7),
+    ):
+        with pytest.raises(MergeError):
+            cal.merge(other)
+    for base, merges, unlearns in [
+        ("ops", False, False),
+        (Platt(), True, True),
+        (Platt(forgetting=Window(10)), False, True),
+        (Platt(forgetting=Decay(10)), False, False),
+    ]:
+        cal, other = Segmented(base, BY), Segmented(base, BY)
+        assert (cal.merges, cal.unlearns) == (merges, unlearns)
+        if not merges:
+            with pytest.raises(MergeError):
+                cal.merge(other)
+        if not unlearns:
+            with pytest.raises(CapabilityError):
+                cal.unlearn_one(0.5, {}, True)
+
+
+def test_merging_keeps_the_bound_of_memory():
+    one, other = (Segmented("platt", ["c"], max_levels=3) for _ in range(2))
+    one.learn_many([0.5] * 3, {"c": ["a", "b", "c"]}, [0, 1, 0])
+    other.learn_many([0.5] * 3, {"c": ["d", "a", "e"]}, [0, 1, 0])
+    one.merge(other)
+    assert one.levels("c") == ["d", "a", "e"]
+    assert one.tally()["evicted"] == 3
+
+
+def test_the_last_observation_of_a_level_is_taken_back():
+    scores, keys, y = stream(600, seed=6)
+    cal = learned(Segmented("platt", BY), scores, keys, y)
+    before, effect = cal.state_dict(), cal.effect("campaign", "c1")
+    cal.learn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    assert cal.effect("campaign", "c1")[0] > effect[0]
+    cal.unlearn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    assert cal.n == 600.0
+    assert cal.effect("campaign", "c1")[2] == effect[2]
+    # τ² has moved by one of 8 levels' terms, and the weights of the members by one outcome.
+    assert cal.effect("campaign", "c1")[0] == pytest.approx(effect[0], abs=1e-3)
+    rows, was = (np.array(state["learned"]["fields"][0][3]) for state in (cal.state_dict(), before))
+    order, old = (np.argsort(state["learned"]["fields"][0][2]) for state in (cal.state_dict(), before))
+    free = [5, 6]  # of variance 1: exact but for rounding
+    np.testing.assert_allclose(rows[order][:, free], was[old][:, free], rtol=1e-9, atol=1e-9)
+
+
+def test_taking_everything_back_in_reverse_leaves_no_level():
+    rows = list(rows_of(*stream(200, seed=9)))
+    cal = Segmented("platt", BY)
+    for score, key, y in rows:
+        cal.learn_one(score, key, y)
+    for score, key, y in reversed(rows):
+        cal.unlearn_one(score, key, y)
+        assert 0.0 < cal.predict_one(score, key) < 1.0
+    assert cal.levels("campaign") == cal.levels(BY[1]) == []
+    assert cal.variance("campaign") == pytest.approx(0.02, abs=1e-15)
+    Segmented.from_state(plain(cal))
+
+
+def test_labels_that_are_corrected():
+    """Clicks that were learned as negatives, and are corrected 500 rows later: one of seven is late."""
+    scores, keys, y = stream(6000, seed=10)
+    late = y & (np.arange(len(y)) % 7 == 0)
+    rows, truth, cal = list(rows_of(scores, keys, y)), Segmented("platt", BY), Segmented("platt", BY)
+    for i, (score, key, label) in enumerate(rows):
+        truth.learn_one(score, key, label)
+        cal.learn_one(score, key, label and not late[i])
+        if i >= 500 and late[i - 500]:
+            cal.unlearn_one(*rows[i - 500][:2], False)
+            cal.learn_one(*rows[i - 500])
+    for i in np.flatnonzero(late[-500:]) + len(y) - 500:
+        cal.unlearn_one(*rows[i][:2], False)
+        cal.learn_one(*rows[i])
+    assert cal.n == truth.n
+    for level in truth.levels("campaign"):
+        mean, sd, n = truth.effect("campaign", level)
+        # Expansions at other means: less than what the data say of the level themselves.
+        assert cal.effect("campaign", level)[0] == pytest.approx(mean, abs=sd)
+        assert cal.effect("campaign", level)[2] == n
+
+
+def test_retraction_of_most_in_another_order_is_survived():
+    rows = list(rows_of(*stream(300, seed=10)))
+    cal = Segmented("platt", BY)
+    for score, key, y in rows:
+        cal.learn_one(score, key, y, 3.0)
+    for score, key, y in rows[:250]:
+        cal.unlearn_one(score, key, y, 3.0)
+        assert 0.0 < cal.predict_one(score, key) < 1.0
+    assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
+    with pytest.raises(InputError):
+        cal.unlearn_one(0.123456, {"campaign": "c1"}, True)
+    cal.unlearn_one(rows[250][0], {"campaign": "nowhere"}, rows[250][2], 3.0)
+    assert "nowhere" not in cal.levels("campaign")
+
+
+# -- late labels -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_learned_at_once_as_issued_is_what_is_learned():
+    at_once, issued = Segmented("ops", BY), Segmented("ops", BY)
+    scores, keys, y = stream(300, seed=12)
+    keys["placement"][7] = None
+    for score, key, label in rows_of(scores, keys, y):
+        said = json.loads(json.dumps(issued.issue_parts(score, key)))
+        at_once.learn_one(score, key, label)
+        issued.learn_issued(score, key, label, said)
+    assert issued.state_dict() == at_once.state_dict()
+
+
+def test_late_labels_judge_members_by_what_they_said():
+    scores, keys, y = stream(6000, seed=13)
+    rows, late = list(rows_of(scores, keys, y)), 1000
+    cal, parts, found = Segmented("identity", BY), [], []
+    for i, (score, key, _) in enumerate(rows):
+        found.append(cal.predict_one(score, key))
+        parts.append(cal.issue_parts(score, key))
+        if i >= late:
+            cal.learn_issued(*rows[i - late], parts[i - late])
+    assert losses(np.array(found), y).sum() < losses(scores, y).sum() - 50.0
+
+
+def test_the_parts_of_the_calibrator_are_given_back_to_it():
+    cal, given = Segmented("ops", ["campaign"]), []
+    cal.overall._issue = lambda x: [x, 7.0]
+    cal.overall._learn_issued = lambda *arguments: given.append(arguments)
+    said = cal.issue_parts(0.5, {"campaign": "c"})
+    assert len(said) == 1 + MEMBERS + 2
+    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)
+    assert given == [(0.0, 1.0, 2.0, 0.0, [0.0, 7.0])]
+    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 0.0)
+    assert len(given) == 1
+    assert cal.effect("campaign", "c")[2] == 2.0
+
+
+@pytest.mark.parametrize("said", [[], [0.5], [2.0, *5 * [0.0]], [0.5, math.nan, *4 * [0.0]]])
+def test_what_was_never_said(said):
+    cal = Segmented("ops", ["campaign"])
+    before = cal.state_dict()
+    with pytest.raises(InputError, match="not what `issue_parts` returns"):
+        cal.learn_issued(0.5, {"campaign": "c"}, True, said)
+    assert cal.state_dict() == before
+
+
+# -- as a learner ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 300), st.sampled_from([4, 1000]), st.sampled_from(["ops", "isotonic", "auto"]))
+def test_saved_in_mid_stream(cut, most, method):
+    scores, keys, y = stream(310, seed=14)
+    parts = [{name: column[part] for name, column in keys.items()} for part in (slice(cut), slice(cut, None))]
+    whole = Segmented(method, BY, max_levels=most)
+    expected = whole.predict_learn_many(scores, keys, y)
+    first = Segmented(method, BY, max_levels=most)
+    before = first.predict_learn_many(scores[:cut], parts[0], y[:cut])
+    second = Segmented.from_state(plain(first))
+    assert plain(second) == plain(first)
+    after = second.predict_learn_many(scores[cut:], parts[1], y[cut:])
+    assert [*before, *after] == expected.tolist()
+    assert second.state_dict() == whole.state_dict()
+
+
+def test_copies_clones_and_files(tmp_path):
+    cal = learned(Segmented(Platt(forgetting=Decay(100)), BY), *stream(100))
+    for other in (copy.copy(cal), copy.deepcopy(cal), pickle.loads(pickle.dumps(cal))):
+        assert other.state_dict() == cal.state_dict()
+    assert cal.clone().n == 0.0
+    assert cal.clone().same_parameters(cal)
+    assert cal.clone().levels("campaign") == []
+    assert (
+        repr(Segmented("ops", BY))
+        == "Segmented(calibrator='ops', by=('campaign', ('campaign', 'placement')), max_levels=100000)"
+    )
+    streamcal.save(cal, tmp_path / "state.json")
+    assert streamcal.load(tmp_path / "state.json").state_dict() == cal.state_dict()
+    command = f"import streamcal; print(streamcal.load({str(tmp_path / 'state.json')!r}).n)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=True)
+    assert float(found.stdout) == cal.n
+
+
+def test_the_calibrator_that_learns_is_a_clone():
+    base = Platt()
+    cal = learned(Segmented(base, BY), *stream(50))
+    assert base.n == 0.0
+    assert cal.overall.n == cal.n == 50.0
+    assert cal.fields == ("campaign", "placement")
+    assert (cal.has_interval, cal.bounded_memory) == (False, Platt().bounded_memory)
+
+
+def damaged(state, seed):
+    """The state with one value of its fields replaced, and the checksum that belongs to it."""
+    rng = np.random.default_rng(seed)
+    found = copy.deepcopy(state)
+    values = [None, "x", -1, 0, 1e300, -1e300, 1e30, -0.5, 2**60, [], [1], {}, True, 1e9, -1e9]
+    part = found["learned"]
+    while True:
+        keys = list(part) if isinstance(part, dict) else range(len(part))
+        key = keys[rng.integers(len(keys))]
+        if not isinstance(part[key], (dict, list)) or not part[key] or rng.random() < 0.1:
+            part[key] = values[rng.integers(len(values))]
+            return signed(found)
+        part = part[key]
+
+
+def test_damaged_states_are_refused_or_go_on():
+    state = plain(learned(Segmented("platt", BY), *stream(60)))
+    refused = 0
+    for seed in range(400):
+        try:
+            cal = Segmented.from_state(damaged(state, seed))
+        except StateError:
+            refused += 1
+            continue
+        scores, keys, y = stream(40, seed)
+        found = cal.predict_learn_many(scores, keys, y)
+        assert ((found >= 0.0) & (found <= 1.0)).all(), seed
+        Segmented.from_state(plain(cal))
+    assert 200 < refused < 400
+    with pytest.raises(StateError, match="checksum"):
+        Segmented.from_state({**state, "params": {**state["params"], "max_levels": 5}})
