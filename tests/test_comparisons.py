@@ -187,7 +187,7 @@ def test_adaptive_difference_is_its_definition() -> None:
         first.merge(LogLossDifference())
 
 
-@pytest.mark.parametrize("rate", [0.5, 0.005])
+@pytest.mark.parametrize("rate", [pytest.param(0.5, marks=pytest.mark.full), 0.005])
 def test_adaptive_intervals_cover_at_all_times_together(rate: float) -> None:
     """Two forecasts of which neither is better, looked at 40 times; the range is not known before the first ones."""
     rng = np.random.default_rng(7)

@@ -22,6 +22,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 CALIBRATED_BELOW_RAW = {
     "ad_clicks_river.py": ("pipeline, raw", "calibrated: Auto"),
     "auto_weights.py": ("served score, raw", "Auto"),
+    "clicks_and_conversions.py": ("scores, raw", "both joins, calibrated"),
     "delivery_times.py": ("forecast, raw", "calibrated: QuantileRecalibration"),
     "drift_recalibration.py": ("served score, raw", "Window(1000)"),
     "fusing_two_models.py": ("naive Bayes, calibrated", "both, fused"),

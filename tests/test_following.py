@@ -101,7 +101,7 @@ TRIED = [pytest.param(name, marks=[pytest.mark.full] * (name != "time-decay")) f
 
 @pytest.mark.parametrize("policy", TRIED)
 @pytest.mark.parametrize("method", LOGISTIC)
-def test_a_followed_fit_is_that_of_solve_after_every_step(method, policy):
+def test_a_followed_fit_is_that_of_solve(method, policy):
     cal = LOGISTIC[method](forgetting=POLICIES[policy], resolution=256)
     counted, calls, steps = Counted(cal), 0, 0
     gone = []
@@ -116,7 +116,8 @@ def test_a_followed_fit_is_that_of_solve_after_every_step(method, policy):
             if getattr(cal.map(), "b", 1.0) > 0.0 < getattr(cal.map(), "a", 1.0):  # a bound is left to `solve`
                 calls += called
                 steps += 1
-            assert_followed(cal)
+            if number % 3 == 0:  # solving takes most of the time
+                assert_followed(cal)
     # Decay rescales all weights now and then, and a window may sum them anew; everything else is followed.
     assert calls <= 0.05 * steps, "the sums at the anchor are of no use"
 
@@ -157,10 +158,12 @@ def test_where_no_interior_minimum_is_followed_solve_decides(method, labels):
     """Slopes at 0, and fits that a ridge or regularised targets alone make finite."""
     rng = np.random.default_rng(8)
     cal = LOGISTIC[method](resolution=256)
-    for score, chance in rng.random((400, 2)).tolist():
+    for number, (score, chance) in enumerate(rng.random((400, 2)).tolist()):
         y = {"noise": chance < 0.5, "falling": chance > score, "separated": score > 0.5, "one": True}[labels]
         cal.learn_one(score, y)
         found, x = cal.map().at_many(np.array([-3.0, 0.1, 2.0])), np.array([-3.0, 0.1, 2.0])
+        if number > 40 and number % 4:
+            continue  # solving takes most of the time
         # Where a ridge of 1e-9 alone decides, rounding is magnified: the bound of the laws (`LEFT_OPEN`).
         np.testing.assert_allclose(found, cal.solve(cal._memory.statistic, None).at_many(x), rtol=0.0, atol=1e-6)
 

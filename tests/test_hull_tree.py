@@ -101,7 +101,14 @@ def random_steps(rng, steps, scores, weight, retracted=0.35):
 # ---- exactness ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [HullTree, PLAIN, SMALL_LEAVES], ids=["imported", "plain", "small leaves"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(HullTree, id="imported"),
+        pytest.param(PLAIN, id="plain", marks=pytest.mark.full),
+        pytest.param(SMALL_LEAVES, id="small leaves"),
+    ],
+)
 @pytest.mark.parametrize("weight", [one, whole, fractional])
 @pytest.mark.parametrize("distinct", [3, 40, 100_000])
 def test_random_operations(kernel, weight, distinct):
@@ -294,7 +301,7 @@ def test_nearly_collinear_minorants(kernel, bend):
 
 
 @pytest.mark.parametrize("kernel", BOTH)
-@pytest.mark.parametrize("growth", [1.05, 1.5, 7.0])
+@pytest.mark.parametrize("growth", [pytest.param(1.05, marks=pytest.mark.full), 1.5, 7.0])
 def test_forward_decay(kernel, growth):
     """New observations weigh ever more, old ones are scaled down and pruned: as exponential forgetting does it."""
     rng = np.random.default_rng(4)

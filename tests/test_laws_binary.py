@@ -1,5 +1,6 @@
 """What the methods of one score obey besides the laws of `test_laws.py`, and the parameters that only they have."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import (
+    EVERYWHERE,
     HALF_LIFE,
     LONGEST,
     ROUNDED,
@@ -19,6 +21,7 @@ from laws import (
     law,
     learned,
     size_of,
+    trying,
 )
 from laws.binary import (
     CASES,
@@ -162,7 +165,7 @@ def test_online_platt_stays_in_its_ball(exponent):
             assert math.hypot(cal.map().slope, cal.map().offset) <= RADIUS * (1.0 + ROUNDED)
 
 
-@law([case for case in CASES if str(case) == "bernstein-forever"])
+@law([case for case in CASES if str(case) == "bernstein-forever"], under=EVERYWHERE)
 def test_doubled_weights_give_the_same_bernstein_map(case, draw):
     cal = draw(case.calibrators(prior=None))
     stream = draw(case.rough_streams(cal))
@@ -317,7 +320,7 @@ def test_minus_zero_is_zero(case):
             assert cal.n == 1.0
 
 
-@each(NEW)
+@each(NEW, under=EVERYWHERE)
 @pytest.mark.parametrize("shape", [(0.5, 100.0), (5.0, 995.0)], ids=["spread", "narrow"])
 def test_half_a_percent_of_positives(case, shape):
     """In sum the predictions keep the base rate, and an identity stays one."""
@@ -334,13 +337,13 @@ def test_half_a_percent_of_positives(case, shape):
             assert p.sum() == pytest.approx(y.sum(), rel=0.1)
 
 
-@each(case for case in NEW if not case.method.monotone)
+@each((case for case in NEW if not case.method.monotone), under=EVERYWHERE)
 def test_a_method_that_does_not_claim_to_be_monotone_is_not(case):
     cal = learned(case.build(), [Observation(score, y) for score, y in ((0.1, 1), (0.2, 1), (0.8, 0), (0.9, 0))] * 20)
     assert cal.predict_one(0.9) < cal.predict_one(0.1)
 
 
-@each(CASES)
+@each(CASES, under=("forever",))
 def test_memory_is_bounded_where_claimed_and_grows_elsewhere(case):
     assert_bounded_or_growing(case, [{}])
 
@@ -362,8 +365,9 @@ def assert_bounded_or_growing(case, variants):
         cal = case.make(**params, **policy)
         if not cal.bounded_memory and case.policy != "forever":
             continue  # what forgets need not grow
+        some = first if cal.bounded_memory else first[::16]
         sizes = []
-        for scores in (first, 0.99 * first):
+        for scores in (some, 0.99 * some):
             cal.learn_many(scores, np.arange(len(scores)) % 2, None, np.zeros(len(scores)))
             sizes.append(size_of(held(cal)))
         if not cal.bounded_memory:
@@ -407,22 +411,20 @@ def assert_refused(cal, value, call):
 
 
 @each(CASES)
-@pytest.mark.parametrize("what", BAD)
-@pytest.mark.parametrize("verb", ["learn_one", "learn_many", "predict_learn_many", "unlearn_one"])
-def test_a_bad_value_is_named_and_leaves_the_state(case, what, verb):
-    if what == "time" and case.policy is None:
-        pytest.skip("sequential methods read no time")
-    if verb == "unlearn_one" and not case.unlearns:
-        pytest.skip("refused in any case")
+def test_a_bad_value_is_named_and_leaves_the_state(case):
+    verbs = ["learn_one", "learn_many", "predict_learn_many"] + ["unlearn_one"] * case.unlearns
+    wrong = [what for what in BAD if what != "time" or case.policy is not None]  # sequential methods read no time
     cal = learned(case.build(), GOOD)
-    for value in BAD[what]:
-        if "many" in verb and isinstance(value, TEXT_OR_COMPLEX):
-            continue
-        bad = list(GOOD[1])
-        bad[PLACES[what]] = value
-        if "many" in verb:  # in the middle
-            bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
-        assert_refused(cal, value, lambda bad=bad: getattr(cal, verb)(*bad))
+    for verb, what in itertools.product(verbs, wrong):
+        for value in BAD[what]:
+            if "many" in verb and isinstance(value, TEXT_OR_COMPLEX):
+                continue
+            bad = list(GOOD[1])
+            bad[PLACES[what]] = value
+            if "many" in verb:  # in the middle
+                bad = [list(column) for column in zip(GOOD[0], bad, GOOD[2], strict=True)]
+            with trying(f"{verb}, {what}"):
+                assert_refused(cal, value, lambda bad=bad, verb=verb: getattr(cal, verb)(*bad))
 
 
 @each(CASES)
@@ -519,7 +521,7 @@ SMOOTH = [case for case in ON_GRIDS if is_smooth(case)]
 STEPS = [case for case in ON_GRIDS if case not in SMOOTH]
 
 
-@each(STEPS)
+@each(STEPS, under=EVERYWHERE)
 @given(stream=st.lists(rough_observations, min_size=1, max_size=60), data=st.data())
 def test_a_step_map_on_a_grid_is_the_exact_method_on_rounded_scores(case, stream, data):
     stream = [o._replace(w=float(math.ceil(o.w))) for o in stream]  # exact sums, in any order
@@ -552,8 +554,12 @@ REALISTIC = {
 REALISTIC["two decimals"] = (REALISTIC["calibrated"][0].round(2), REALISTIC["calibrated"][1])
 
 
-@each(SMOOTH)
-@pytest.mark.parametrize("kind", REALISTIC)
+#: The others with `-m full`.
+PLAIN = ("calibrated", "half a percent", "extremes")
+
+
+@each(SMOOTH, under=EVERYWHERE)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.full] * (k not in PLAIN)) for k in REALISTIC])
 def test_a_smooth_map_on_its_default_grid_is_the_exact_fit(case, kind):
     scores, y = REALISTIC[kind]
     grid, exact = case.make(), case.make(resolution=None)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from laws import ROUNDED, Observation, each, held, law, learned, size_of, through_json
+from laws import EVERYWHERE, ROUNDED, Observation, each, held, law, learned, size_of, through_json
 from laws.multiclass import CASES, GOOD, LABELS, OTHERS, PROBES, SOLVED, VARIANTS
 
 from streamcal import (
@@ -87,7 +87,7 @@ def test_labels_keep_their_types(case):
     assert twin.predict_one(probe) == pytest.approx(cal.predict_one(probe), abs=case.within(cal))
 
 
-@each(CASES)
+@each(CASES, under=EVERYWHERE)
 def test_memory_is_bounded_where_nothing_grows_with_the_stream(case):
     for made in (make() for make in case.makers):
         limited = isinstance(made, SoftmaxScaling) and case.policy in ("forever", "decay")
@@ -95,7 +95,7 @@ def test_memory_is_bounded_where_nothing_grows_with_the_stream(case):
         assert made.bounded_memory == bounded
 
 
-@each(case for case in CASES if case.policy in ("forever", "time-window"))
+@each((case for case in CASES if case.policy in ("forever", "time-window")), under=EVERYWHERE)
 def test_nothing_is_left_of_a_hard_stream_that_was_taken_back(case):
     for kind, stream in case.hard.items():
         if "weights" not in kind:  # there the sums have lost what is taken back
@@ -183,6 +183,7 @@ def test_a_prior_is_there_once_in_windows_and_merges():
     for observation in stream:
         left.unlearn_one(*observation)
     assert_same(left, OneVsRest(with_prior), 0.0)
+    assert left.state_dict()["learned"]["memory"]["statistic"]["calibrators"] == [], "only the prior is left in one"
     assert CASES[0].predictions(whole).tolist() != CASES[0].predictions(learned(build(Forever()), stream)).tolist()
 
 

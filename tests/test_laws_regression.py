@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import ROUNDED, Observation, each, law, learned, through_json
+from laws import EVERYWHERE, ROUNDED, Observation, each, law, learned, through_json
 from laws.regression import CASES, FORECASTS, PLACES, SOLVED, SUPPORT, VARIANTS, Bad, observations
 from scipy import stats
 from scipy.integrate import quad
@@ -133,7 +133,7 @@ def test_what_is_predicted_is_a_distribution(case, number, stream):
         assert_distribution(cal.predict_one(probe))
 
 
-@each(WITHOUT_FORGETTING)
+@each(WITHOUT_FORGETTING, under=EVERYWHERE)
 def test_a_frozen_scipy_distribution_is_taken_as_it_is(case):
     for make in case.makers:
         one, other = make(), make()
@@ -201,7 +201,7 @@ def test_every_binary_method_can_be_streamed(name):
     assert (cal.merges, cal.unlearns, cal.bounded_memory) == (kind.merges, kind.unlearns, kind.bounded_memory)
 
 
-@law(case for case in WITHOUT_FORGETTING if case.name == "empirical-density")
+@law((case for case in WITHOUT_FORGETTING if case.name == "empirical-density"), under=EVERYWHERE)
 def test_refreshing_at_intervals_lags_by_fewer_than_r(case, draw):
     cal, exact = (EmpiricalDensity(NearIsotonic(refresh_every=r), 3, support=SUPPORT) for r in (4, 1))
     stream = draw(case.streams(cal, max_size=24))

@@ -1,6 +1,7 @@
 """Imports point down the list in `docs/architecture.md`: the syntax trees of the package are walked and keep it so."""
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -51,53 +52,63 @@ def room_of(module):
     return [*module.split("."), ""][1]
 
 
+@functools.cache
 def modules():
-    """Every source of the package as (module name, syntax tree)."""
+    """Module name → syntax tree, for every source of the package."""
+    found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        yield name, ast.parse(path.read_text(encoding="utf-8"), str(path))
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
 
 
-def type_checking_only(tree):
-    """The nodes under `if TYPE_CHECKING:`, which are never run."""
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    return {id(inner) for block in blocks for statement in block.body for inner in ast.walk(statement)}
+def statements(block, at_top=True):
+    """(statement, whether it is at the top of the file) for all that may be run: not for those `if TYPE_CHECKING:`."""
+    for node in block:
+        yield node, at_top
+        inside = at_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        unseen = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if not (unseen and field == "body"):
+                yield from statements(getattr(node, field, []), inside)
 
 
 def imports_of(tree):
     """(name of the module imported, whether at the top of the file) for each import statement."""
-    skipped = type_checking_only(tree)
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    lazy = {id(inner) for function in functions for inner in ast.walk(function)}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node, at_top in statements(tree.body):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, id(node) not in lazy
+                yield alias.name, at_top
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             for alias in node.names:
                 inside = f"{node.module}.{alias.name}"
                 is_module = (PACKAGE.parent / inside.replace(".", "/")).with_suffix(".py").exists()
-                yield inside if is_module or node.module == "streamcal" else node.module, id(node) not in lazy
+                yield inside if is_module or node.module == "streamcal" else node.module, at_top
 
 
-ALL = [(module, imported, at_top) for module, tree in modules() for imported, at_top in imports_of(tree)]
-OURS = [(module, imported) for module, imported, _ in ALL if imported.split(".")[0] == "streamcal"]
-FOREIGN = [
-    (module, imported.split(".")[0], at_top)
-    for module, imported, at_top in ALL
-    if imported.split(".")[0] not in ("streamcal", "__future__")
-]
+@functools.cache  # not when the file is imported, which every process of a run does
+def all_imports():
+    """(module, name of the module imported, whether at the top of the file), of the whole package."""
+    return [(module, imported, at_top) for module, tree in modules().items() for imported, at_top in imports_of(tree)]
+
+
+def ours():
+    return [(module, imported) for module, imported, _ in all_imports() if imported.split(".")[0] == "streamcal"]
+
+
+def foreign():
+    """(module, library, whether at the top of the file)."""
+    named = [(module, imported.split(".")[0], at_top) for module, imported, at_top in all_imports()]
+    return [row for row in named if row[1] not in ("streamcal", "__future__")]
 
 
 def test_the_list_of_rooms_is_complete():
-    found = {room_of(module) for module, _ in modules()} - {"", "__main__"}
+    found = {room_of(module) for module in modules()} - {"", "__main__"}
     assert found == set(ROOMS)
     assert len(ROOMS) == len(set(ROOMS))
-    assert len(OURS) > 50, "the walk finds imports"
+    assert len(ours()) > 50, "the walk finds imports"
 
 
 def test_imports_point_down_the_list():
@@ -105,7 +116,7 @@ def test_imports_point_down_the_list():
     rank = {room: place for place, room in enumerate(ROOMS)}
     wrong = [
         f"{module} imports {imported}"
-        for module, imported in OURS
+        for module, imported in ours()
         if module != "streamcal.app.doctor"  # it reports the version of the package
         and room_of(module) not in ("", "__main__")  # the public names, and the command line
         and room_of(imported) != "kernels"
@@ -117,13 +128,13 @@ def test_imports_point_down_the_list():
 
 def test_leaves_import_nothing_of_ours():
     """Not even one another: `portable.py` is copied alone."""
-    assert [(module, imported) for module, imported in OURS if module in LEAVES] == []
+    assert [(module, imported) for module, imported in ours() if module in LEAVES] == []
 
 
 def test_kernels_import_nothing_of_ours_and_solvers_only_kernels_and_solvers():
     wrong = [
         f"{module} imports {imported}"
-        for module, imported in OURS
+        for module, imported in ours()
         if (room_of(module) == "kernels" and room_of(imported) != "kernels")
         or (room_of(module) == "solvers" and room_of(imported) not in ("solvers", "kernels"))
     ]
@@ -132,7 +143,7 @@ def test_kernels_import_nothing_of_ours_and_solvers_only_kernels_and_solvers():
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_host_libraries_are_imported_at_the_edges_only(host):
-    users = {(module, at_top) for module, name, at_top in FOREIGN if name == host}
+    users = {(module, at_top) for module, name, at_top in foreign() if name == host}
     assert users, "a host that no one imports needs no rule"
     assert {room_of(module) for module, _ in users} <= HOSTS[host], sorted(users)
     if host in LAZY_HOSTS:
@@ -141,17 +152,17 @@ def test_host_libraries_are_imported_at_the_edges_only(host):
 
 def test_pyarrow_and_clarabel_are_imported_in_one_place():
     for host, place in (("pyarrow", "streamcal.stream.arrow"), ("clarabel", "streamcal.solvers.conic")):
-        assert {module for module, name, _ in FOREIGN if name == host} == {place}
+        assert {module for module, name, _ in foreign() if name == host} == {place}
 
 
 def test_below_the_edges_stand_numpy_and_its_like_alone():
-    below = {(module, name) for module, name, _ in FOREIGN if room_of(module) not in EDGES}
+    below = {(module, name) for module, name, _ in foreign() if room_of(module) not in EDGES}
     wrong = sorted(pair for pair in below if pair[1] not in sys.stdlib_module_names | FOUNDATIONS | LAZY_BELOW)
     assert wrong == []
 
 
 def test_kernels_need_nothing_but_numpy_and_cython():
-    used = {name for module, name, _ in FOREIGN if module.startswith("streamcal.kernels.")}
+    used = {name for module, name, _ in foreign() if module.startswith("streamcal.kernels.")}
     assert used <= {"numpy", "cython", "math", "heapq", "struct", "types"}
 
 
@@ -199,7 +210,7 @@ LAZY_PACKAGES = [
 def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
     """The imports under TYPE_CHECKING and the names that `__getattr__` knows are two lists of the same."""
     module = importlib.import_module(package)
-    tree = dict(modules())[package]
+    tree = modules()[package]
     block = next(node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     seen = {alias.name: statement.module for statement in block.body for alias in statement.names}
     here = {name for name in module.__all__ if name in vars(sys.modules[package])} - set(seen)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from laws import trying
 
 import streamcal
 from streamcal import fusion, multiclass, regression
@@ -86,13 +87,15 @@ EVERYWHERE = ("strided, read-only", "float32")
 TRIED = ("venn-abers", "platt", "bernstein", "ops", "auto", "gaussian", "cross-venn-abers")
 
 
-def pairs(methods: dict[str, Any], tried: tuple[str, ...]) -> list[Any]:
-    """Every method with every form."""
-    return [
-        pytest.param(name, form, marks=[] if name in tried or form in EVERYWHERE else [pytest.mark.full])
-        for name in methods
-        for form in ALL_FORMS
-    ]
+def methods_and_forms(methods: dict[str, Any], tried: tuple[str, ...]) -> Any:
+    """Every method with every form: those of a plain `pytest` in one test, the others in another."""
+    rows = []
+    for name in methods:
+        forms = [form for form in ALL_FORMS if name in tried or form in EVERYWHERE]
+        rows.append(pytest.param(name, forms, id=name))
+        rest = [form for form in ALL_FORMS if form not in forms]
+        rows += [pytest.param(name, rest, id=f"{name}-other forms", marks=pytest.mark.full)] if rest else []
+    return pytest.mark.parametrize(("name", "forms"), rows)
 
 
 def made(methods: dict[str, Any], name: str) -> Any:
@@ -152,24 +155,34 @@ def assert_form_does_not_matter(build: Callable[[], Any], form: str, columns: li
     assert given.state_dict() == plain.state_dict()
 
 
-@pytest.mark.parametrize(("name", "form"), pairs(streamcal.REGISTRY, TRIED))
-def test_binary_methods(name, form):
-    columns = [values(form, ROWS), labels(ROWS), weights(form, ROWS)]
-    assert_form_does_not_matter(lambda: made(streamcal.REGISTRY, name), form, columns)
-    # Without weights: what stands for them then is itself a read-only view, of a single number.
-    assert_form_does_not_matter(lambda: made(streamcal.REGISTRY, name), form, columns[:2])
+@methods_and_forms(streamcal.REGISTRY, TRIED)
+def test_binary_methods(name, forms):
+    build = lambda: made(streamcal.REGISTRY, name)  # noqa: E731 (a name for a line that is too long)
+    for form in forms:
+        with trying(form):
+            columns = [values(form, ROWS), labels(ROWS), weights(form, ROWS)]
+            assert_form_does_not_matter(build, form, columns)
+            # Without weights: what stands for them then is itself a read-only view, of a single number.
+            assert_form_does_not_matter(build, form, columns[:2])
 
 
-@pytest.mark.parametrize(("name", "form"), pairs(fusion.METHODS, ("bernstein-fusion", "logistic-fusion")))
-def test_fusion_methods(name, form):
-    build = lambda: made(fusion.METHODS, name)  # noqa: E731 (a name for a line that is too long)
-    columns = [values(form, ROWS, build().n_scores), labels(ROWS), weights(form, ROWS)]
-    assert_form_does_not_matter(build, form, columns)
+@methods_and_forms(fusion.METHODS, ("bernstein-fusion", "logistic-fusion"))
+def test_fusion_methods(name, forms):
+    build = lambda: made(fusion.METHODS, name)  # noqa: E731
+    for form in forms:
+        with trying(form):
+            columns = [values(form, ROWS, build().n_scores), labels(ROWS), weights(form, ROWS)]
+            assert_form_does_not_matter(build, form, columns)
 
 
-@pytest.mark.parametrize("form", ALL_FORMS)
-@pytest.mark.parametrize("name", multiclass.METHODS)
-def test_multiclass_methods(name, form):
+@methods_and_forms(multiclass.METHODS, ("temperature", "online-vector"))
+def test_multiclass_methods(name, forms):
+    for form in forms:
+        with trying(form):
+            assert_multiclass(name, form)
+
+
+def assert_multiclass(name: str, form: str) -> None:
     classes = ["cat", "dog", "fox"]
     place = np.random.default_rng(8).integers(0, 3, ROWS)
     rows = np.eye(3)[place]
@@ -180,9 +193,14 @@ def test_multiclass_methods(name, form):
     assert_form_does_not_matter(build, form, [rows, y, weights(form, ROWS)], labels=classes)
 
 
-@pytest.mark.parametrize("form", ALL_FORMS)
-@pytest.mark.parametrize("name", regression.METHODS)
-def test_regression_methods(name, form):
+@methods_and_forms(regression.METHODS, ("quantile-recalibration", "empirical-density"))
+def test_regression_methods(name, forms):
+    for form in forms:
+        with trying(form):
+            assert_regression(name, form)
+
+
+def assert_regression(name: str, form: str) -> None:
     """Distributions are objects; outcomes, weights, and what an ensemble or quantiles are made of, are arrays."""
     y, w = 2.0 * values(form, ROWS), weights(form, ROWS)
     samples = 2.0 * values(form, ROWS, 5) - (0.0 if form in WHOLE_FORMS else 0.5)

@@ -133,7 +133,7 @@ class Down(base.Classifier):
 
 @pytest.mark.parametrize("fusion", [None, BernsteinFusion(3, refresh_every=10)], ids=["default", "bernstein"])
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("start", [200, 500, 800])
+@pytest.mark.parametrize("start", [200, *(pytest.param(k, marks=pytest.mark.full) for k in (500, 800))])
 def test_with_a_base_down_it_is_not_worse_than_the_one_that_answers(fusion, which, start):
     """300 rows of Phishing: mean Brier scores of the rows in which one base returns {}."""
     stop = start + 300

@@ -126,7 +126,14 @@ def rare_stream(rate, rows, seed):
     return z, centre, rng.random(rows) < expit(centre + z)
 
 
-@pytest.mark.parametrize(("rate", "rows"), [(0.05, 100_000), (0.02, 200_000), (0.005, 400_000)])
+@pytest.mark.parametrize(
+    ("rate", "rows"),
+    [
+        pytest.param(0.05, 100_000, marks=pytest.mark.full),
+        (0.02, 200_000),
+        pytest.param(0.005, 400_000, marks=pytest.mark.full),
+    ],
+)
 def test_the_total_is_right_and_nothing_is_impossible(rate, rows):
     """2,000 to 5,000 events, each forecast before it was learned, cold start included. The total is compared with that
     of the rate of events so far, which has no bias and the same sampling error: the quotient scatters by .3 % at most,

@@ -61,9 +61,14 @@ def fitted(estimator, calibrator, **options):
     ("estimator", "calibrator", "expected_failures"),
     [
         (GaussianNB(), VennAbers(), [DENSE]),
-        (GaussianNB(), OnlinePlatt(), [DENSE]),
+        pytest.param(GaussianNB(), OnlinePlatt(), [DENSE], marks=pytest.mark.full),
         (SGD, Isotonic(), [DENSE, SPARSE]),
-        (SGDClassifier(random_state=0), Platt(scale=Interval(-50, 50)), [DENSE, SPARSE]),
+        pytest.param(
+            SGDClassifier(random_state=0),
+            Platt(scale=Interval(-50, 50)),
+            [DENSE, SPARSE],
+            marks=pytest.mark.full,
+        ),
         # Cross-fitting an additive calibrator does not depend on the order: these pass every check.
         pytest.param(LogisticRegression(), Platt(), [], marks=pytest.mark.full),
         (SVC, Bernstein(scale=Interval(-3, 3)), []),
@@ -202,7 +207,10 @@ def test_a_frozen_base_only_scores():
         (GaussianNB(), CrossVennAbers(folds=3), [DENSE]),
         # On grids: weights and repeated rows give solutions that differ in last digits, and exact ties do not survive.
         (LogisticRegression(), CrossVennAbers(folds=3, resolution=256), []),
-        (SVC, CrossVennAbers("self-consistent", 3, scale=Interval(-3, 3), resolution=256), []),
+        pytest.param(
+            *(SVC, CrossVennAbers("self-consistent", 3, scale=Interval(-3, 3), resolution=256), []),
+            marks=pytest.mark.full,
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

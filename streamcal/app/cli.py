@@ -1,10 +1,12 @@
-"""The command line: `streamcal run`, `compare`, `methods`, `doctor` and `demo`."""
+"""The command line: `streamcal run`, `compare`, `report`, `methods`, `doctor` and `demo`."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -20,12 +22,14 @@ from rich.table import Table
 
 from streamcal.app.compare_report import live_table, methods_table, sentences, wide_console
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
-from streamcal.app.oddities import oddities, reads_time, times_in_no_order
+from streamcal.app.oddities import oddities, overall, reads_time, times_in_no_order
 from streamcal.app.report import conclusions, scores_table
 from streamcal.app.serve import serve
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.live.levels import Field, check_fields
+from streamcal.live.segmented import Segmented
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -52,6 +56,7 @@ TALLIES = {
     "clamped": "scores beyond the scale, moved to its end",
     "late": "rows too old to be learned",
     "missed": "retractions of what was forgotten already",
+    "evicted": "levels of segments dropped for lack of space",
 }
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -67,6 +72,9 @@ NONE_BETTER = 1
 SMALL_FILE = 1 << 23
 MOST_PROCESSES = 4
 
+
+#: The value of `--methods` where it is not given.
+DEFAULT_METHODS = ",".join(METHODS)
 
 #: The choices of `--on-error`.
 STOP, SKIP = "stop", "skip"
@@ -172,6 +180,7 @@ class Choice:
 
     method: str | None
     parameters: dict[str, Any]
+    segments: tuple[Field, ...] = ()
 
 
 StreamArgument = Annotated[
@@ -202,6 +211,36 @@ DelimiterOption = Annotated[
         metavar="CHAR",
         parser=_delimiter,
         help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+    ),
+]
+
+
+MethodsOption = Annotated[
+    str,
+    typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
+]
+DelayOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
+]
+BaseOption = Annotated[
+    str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="[percent|logit]",
+        parser=_one_of(*PARSED_AS_PROBABILITY),
+        help="Scores that are no probabilities.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
+        f"{MOST_PROCESSES}]",
     ),
 ]
 
@@ -254,6 +293,14 @@ def run(
         typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
     ] = None,
     weight: WeightOption = None,
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN]",
+            help="Column of segments, such as campaigns, whose levels are corrected besides; two with a comma: their "
+            "pairs. Repeatable, the coarsest first.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -313,7 +360,7 @@ def run(
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    choice = _choice(method, set_ or [], window, half_life, timed=time_column is not None)
+    choice = _choice(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
         if "scale" in choice.parameters:
@@ -326,7 +373,8 @@ def run(
             calibrator, before = _calibrator(choice, state)
             if time_column is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
-            columns = Columns(score, label, time_column, weight, positive)
+            fields = calibrator.fields if isinstance(calibrator, Segmented) else ()
+            columns = Columns(score, label, time_column, weight, positive, fields)
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
             job.checkpoint, job.again = before, again
             if state is not None:
@@ -351,36 +399,17 @@ def compare(
     stream: StreamArgument,
     score: ScoreOption,
     label: LabelOption,
-    methods: Annotated[
-        str,
-        typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
-    ] = ",".join(METHODS),
-    delay: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
-    ] = 0,
-    base: Annotated[
-        str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
-    ] = RAW,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
     positive: PositiveOption = None,
     weight: WeightOption = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[percent|logit]",
-            parser=_one_of(*PARSED_AS_PROBABILITY),
-            help="Scores that are no probabilities.",
-        ),
-    ] = None,
+    scale: UnitOption = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
-            f"{MOST_PROCESSES}]",
-        ),
+    processes: ProcessesOption = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -398,8 +427,14 @@ def compare(
     Example:
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
-    columns = Columns(score, label, None, weight, positive)
-    job = _compared(stream, columns, methods, delay, base, scale, format_, delimiter, processes)
+    if html is not None:
+        _check_report(html, stream)
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    if html is not None:
+        _save_report(job, asked, html)
     if as_json:
         typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
     else:
@@ -408,6 +443,47 @@ def compare(
         for line in sentences(job.comparison):
             console.print(line)
     job.exit()
+
+
+@app.command()
+def report(
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write.  [default: NAME of the stream.html]")
+    ] = None,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
+    positive: PositiveOption = None,
+    weight: WeightOption = None,
+    scale: UnitOption = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    processes: ProcessesOption = None,
+) -> None:
+    """Write a report on the calibration of a stream as one HTML file.
+
+    It is that of `streamcal compare --html`: reliability diagrams with consistency bands, calibration maps, rates,
+    losses and evidence over time with alarms, the table of methods with its verdicts, and the command that makes it
+    again. The file needs no network. The exit code is 0, 2 for an error, and 130 after an interrupt, whose report is
+    that of the rows so far. docs/compare.md has more.
+
+    \b
+    Example:
+      streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
+    """
+    place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
+    _check_report(place, stream)
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    _save_report(job, asked, place)
+    typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
+    if job.interrupted:
+        job.exit()
 
 
 @app.command("methods")
@@ -577,29 +653,62 @@ class Compared:
             raise typer.Exit(NONE_BETTER)
 
 
-def _compared(
-    stream: str,
-    columns: Columns,
-    methods: str,
-    delay: int,
-    base: str,
-    scale: str | None,
-    format: str | None,
-    delimiter: str | None,
-    processes: int | None,
-) -> Compared:
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison was asked for."""
+
+    stream: str
+    columns: Columns
+    methods: str
+    delay: int
+    base: str
+    scale: str | None
+    format: str | None
+    delimiter: str | None
+
+    @property
+    def command(self) -> str:
+        """The command that makes its report."""
+        columns = self.columns
+        options = {
+            "score": columns.score,
+            "label": columns.label,
+            "positive": columns.positive,
+            "weight": columns.weight,
+            "methods": self.methods,
+            "delay": str(self.delay or ""),
+            "base": self.base if self.base != RAW else None,
+            "scale": self.scale,
+            "format": self.format,
+            "delimiter": self.delimiter,
+        }
+        given = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+        return shlex.join(["streamcal", "report", self.stream, *given])
+
+
+def _compared(asked: Asked, processes: int | None) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
+    stream = asked.stream
     with failing():
-        names = [name.strip() for name in methods.split(",") if name.strip()]
-        comparison, interrupted = Comparison(names, delay=delay, base=base), False
+        names = [name.strip() for name in asked.methods.split(",") if name.strip()]
+        comparison, interrupted = Comparison(names, delay=asked.delay, base=asked.base), False
         number = _processes(stream) if processes is None else processes
         with live_table(_title(stream), quiet=_shares_terminal(stream)) as tell:
             try:
-                with opened(stream, columns, unit=scale, format=format, delimiter=delimiter) as source:
+                reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
+                with opened(stream, asked.columns, **reading) as source:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
     return Compared(comparison, interrupted)
+
+
+def _save_report(job: Compared, asked: Asked, path: Path) -> None:
+    """Write the HTML report."""
+    from streamcal.app.html_report import save_report  # not at the top, since `run` does not need it
+
+    with failing():
+        save_report(job.comparison, path, command=asked.command)
 
 
 def _processes(stream: str) -> int:
@@ -635,6 +744,13 @@ def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
         fail(f"{state}: --state would overwrite another file of this run; give another name")
 
 
+def _check_report(path: Path, stream: str) -> None:
+    """Fail now if the report could not be written, or would replace the stream."""
+    _check_place(path, "report")
+    if same_file(path, stream):
+        fail(f"{path}: the report would overwrite the stream; give another name")
+
+
 def _check_place(path: Path, what: str) -> None:
     """Fail now if a file that is written at the end of the run cannot be written."""
     folder = Path(os.path.realpath(path)).parent
@@ -643,7 +759,13 @@ def _check_place(path: Path, what: str) -> None:
 
 
 def _choice(
-    method: str | None, settings: list[str], window: Span | None, half_life: Span | None, *, timed: bool
+    method: str | None,
+    settings: list[str],
+    window: Span | None,
+    half_life: Span | None,
+    segments: list[str],
+    *,
+    timed: bool,
 ) -> Choice:
     """The chosen method and its parameters."""
     if method is not None and method not in REGISTRY:
@@ -667,7 +789,23 @@ def _choice(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    return Choice(method, parameters)
+    return Choice(method, parameters, _segments(segments))
+
+
+def _segments(given: list[str]) -> tuple[Field, ...]:
+    """The fields given by `--segment`.
+
+    Examples
+    --------
+    >>> _segments(["campaign", "campaign, placement"])
+    ('campaign', ('campaign', 'placement'))
+    """
+    fields = [tuple(part.strip() for part in one.split(",")) for one in given]
+    try:
+        return check_fields([one if len(one) > 1 else one[0] for one in fields]) if fields else ()
+    except InputError:
+        named = ", ".join(f"--segment {shown(one)}" for one in given)
+        fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:
@@ -686,20 +824,22 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator, Checkpoint]:
+def _calibrator(choice: Choice, state: Path | None) -> tuple[Calibrator | Segmented, Checkpoint]:
     """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
     saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
-    name = choice.method or (saved.name if saved is not None else DEFAULT_METHOD)
+    known = None if saved is None else overall(saved)
+    name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = _new(REGISTRY[name], choice.parameters)
     if saved is None:
-        return wanted, before
-    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(saved, key, None)]
-    if type(saved) is not type(wanted) or differing:
+        return (Segmented(wanted, choice.segments) if choice.segments else wanted), before
+    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
+    others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
+    if type(known) is not type(wanted) or differing or others:
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
 
 
-def _saved_in(state: Path) -> tuple[Calibrator | None, Checkpoint]:
+def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
     """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
     try:
         saved, before = checkpoints.load(state)
@@ -707,8 +847,9 @@ def _saved_in(state: Path) -> tuple[Calibrator | None, Checkpoint]:
         return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
-    if not isinstance(saved, Calibrator) or type(saved).__name__ not in REGISTRY.by_class:
-        what = f"{type(saved).__name__}, which `streamcal run` does not offer"
+    method = overall(saved)
+    if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
+        what = f"{type(method).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
     return saved, before
 
@@ -738,7 +879,7 @@ def _having(parameter: str) -> str:
     return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
-def _held(calibrator: Calibrator, state: Path | None) -> str:
+def _held(calibrator: Calibrator | Segmented, state: Path | None) -> str:
     """A note on the weight that the state already holds."""
     return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""
 
@@ -765,8 +906,21 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
     console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    for line in _segments_found(job.calibrator):
+        console.print(line)
     for what, count in job.calibrator.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         console.print(f"warning: {line}")
+
+
+def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
+    """How much the levels of each field differ, a line each."""
+    if not isinstance(calibrator, Segmented):
+        return
+    for field in calibrator.by:
+        name = field if isinstance(field, str) else ",".join(field)
+        deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
+        differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
+        yield f"segments by {name}: {len(calibrator.levels(field)):,}, {differ}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from streamcal.calibrators.base import Calibrator
+from streamcal.live.segmented import Segmented
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
 
@@ -46,10 +47,15 @@ def times_in_no_order(job: Run) -> bool:
     return 2 * job.late > job.evaluation.rows
 
 
-def reads_time(calibrator: Calibrator) -> bool:
+def reads_time(calibrator: Calibrator | Segmented) -> bool:
     """Whether its forgetting policy reads the time."""
-    forgetting = getattr(calibrator, "forgetting", None)
+    forgetting = getattr(overall(calibrator), "forgetting", None)
     return forgetting is not None and bool(forgetting.timed)
+
+
+def overall(calibrator: Calibrator | Segmented) -> Calibrator:
+    """The method itself, without its segments."""
+    return calibrator.overall if isinstance(calibrator, Segmented) else calibrator
 
 
 def _odd_ratio(job: Run) -> str | None:
@@ -83,7 +89,7 @@ def _surprise(board: Scoreboard, rows: int) -> float:
 def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     if not reads_time(job.calibrator) or job.latest is None or job.latest <= LARGEST_SECONDS:
         return None
-    forgetting = job.calibrator.forgetting  # type: ignore[attr-defined]
+    forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
         return None
@@ -106,7 +112,7 @@ def _odd_order(job: Run) -> str | None:
 def _unread_times(job: Run) -> str | None:
     if job.columns.time is None or reads_time(job.calibrator):
         return None
-    name = job.calibrator.name
-    if not hasattr(job.calibrator, "forgetting"):
+    name = overall(job.calibrator).name
+    if not hasattr(overall(job.calibrator), "forgetting"):
         return f"--time has no effect: method {name} does not forget by time; platt, isotonic and others do"
     return f"--time has no effect without a span of time: give method {name} --window 24h or --half-life 7d"

@@ -4,6 +4,9 @@
 |---|---|
 | `plot_reliability` | name → `EqualMassECE.reliability()` |
 | `save_reliability_picture` | a path, and title → name → `EqualMassECE.reliability()` |
+| `plot_corp` | name → `CORP.reliability()` |
+| `plot_maps` | name → scores and calibrated probabilities, as `Standing.mapped` of a comparison |
+| `plot_evidence` | `compare(…).history` |
 | `plot_rates` | the ends of the parts of a stream, and name → mean probability, or share of positives, of each part |
 | `plot_weights` | `weights_over_time(steps, [cal.weights(), …])` of an `Auto` |
 | `text_reliability` | name → `EqualMassECE.reliability()`; makes text, without matplotlib |
@@ -13,14 +16,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
+from streamcal.app.prepared import (
+    MARGIN,
+    Axis,
+    Spacing,
+    corp_limits,
+    fit_line,
+    heavy,
+    histogram,
+    limits,
+    spacing_of,
+    sqrt_ticks,
+)
 from streamcal.app.text_plot import text_reliability
 from streamcal.errors import InputError, StreamcalError
-from streamcal.metrics import ReliabilityData
+from streamcal.metrics import CORPReliability, ReliabilityData
 from streamcal.parameters.types import FloatArray
+from streamcal.stream.history import RUN_LENGTH, History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Spacing",
     "WeightsOverTime",
+    "plot_corp",
+    "plot_evidence",
+    "plot_maps",
     "plot_rates",
     "plot_reliability",
     "plot_weights",
@@ -37,25 +56,16 @@ __all__ = [
     "weights_over_time",
 ]
 
-#: Scales of the axes: `sqrt` expands small probabilities and includes 0; `log` is for rates far below one percent.
-Spacing = Literal["linear", "sqrt", "log"]
 #: Okabe and Ito's colours, which colour-blind readers can distinguish; the first, a grey, is for the raw scores.
 COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 #: The same for areas, with yellow instead of black; the grey is for "others".
 AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
-HISTOGRAM_BINS = 50
-#: Margin around the points, as a factor of the largest value (linear axes) or of both ends (logarithmic axes).
-MARGIN = 1.06
-LOG_MARGIN = 1.5
-#: Lower limit of logarithmic axes; smaller probabilities are drawn at the edge. Overconfident models predict 1e-100.
-LOG_RANGE = 1e5
-SQRT_TICKS = (0.0, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+#: Larger evidence is drawn at the top.
+HIGHEST_EVIDENCE = 1e12
 #: The spacing of an axis by square roots, and its inverse.
 SQUARE_ROOT = (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)
-#: Fraction of the weight that may lie outside the axes on each side; it is counted in the outermost histogram bin.
-TAIL = 0.002
 
 
 def plot_reliability(
@@ -110,9 +120,150 @@ def plot_reliability(
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}, {len(one.bins)} bins")
         _draw_histogram(below, one, colour, low, high, spacing)
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    _finish(ax, title)
+    return ax
+
+
+def plot_corp(
+    data: Mapping[str, CORPReliability],
+    ax: Axes | None = None,
+    *,
+    spacing: Spacing | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw CORP reliability diagrams over one another, and the density of their forecasts below.
+
+    The line is the isotonic fit of the labels, a dot a block of it, with an area that grows with the weight. The band
+    is where the fit of calibrated forecasts lies with the confidence of the data, at each place.
+
+    Parameters
+    ----------
+    data
+        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline.
+    ax, title
+        As for `plot_reliability`.
+    spacing
+        Of both axes, as for `plot_reliability`; by default "log" where forecasts are rare, "sqrt" where most are
+        below ½, else "linear".
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    if not data:
+        raise InputError("there is nothing to draw: give at least one name with its CORPReliability")
+    first = next(iter(data.values()))
+    spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
+    if spacing not in get_args(Spacing):
+        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    low, high = corp_limits(data.values(), spacing)
+    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
+    _draw_frame(ax, below, low, high, spacing)
+    for i, (name, one) in enumerate(data.items()):
+        colour, parts = COLOURS[i % len(COLOURS)], one.decomposition
+        label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
+        _draw_fit(ax, one, colour, MARKERS[i % len(MARKERS)], low, label)
+        _draw_histogram(below, one, colour, low, high, spacing)
+    _finish(ax, title)
+    return ax
+
+
+def plot_maps(
+    data: Mapping[str, Sequence[tuple[float, float]]],
+    ax: Axes | None = None,
+    *,
+    spacing: Spacing = "linear",
+    title: str | None = None,
+) -> Axes:
+    """Draw calibration maps over one another: the calibrated probability over the score, and the diagonal.
+
+    Parameters
+    ----------
+    data
+        Name → pairs of a score and its calibrated probability, in ascending order.
+    ax, spacing, title
+        As for `plot_reliability`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    drawn = {name: pairs for name, pairs in data.items() if pairs}
+    if not drawn:
+        raise InputError("there is nothing to draw: give at least one name with its scores and probabilities")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    low, high = limits([value for pairs in drawn.values() for pair in pairs for value in pair], [], spacing)
+    _draw_square(ax, low, high, spacing)
+    ax.set_xlabel("score", color=INK)
+    ax.set_ylabel("calibrated probability", color=INK)
+    _draw_plain_frame(ax)
+    for i, (name, pairs) in enumerate(drawn.items()):
+        x, y = zip(*pairs, strict=True)
+        ax.plot(np.maximum(x, low), np.maximum(y, low), color=COLOURS[(i + 1) % len(COLOURS)], label=name)
+    _finish(ax, title)
+    return ax
+
+
+def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw the evidence against forecasts over time, on a logarithmic axis, and alarms as marks at the top.
+
+    Parameters
+    ----------
+    history
+        Of a comparison. Values beyond 10¹², infinite ones among them, are drawn at the top.
+    ax, title
+        As for `plot_reliability`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    ends = np.cumsum([part.rows for part in history.parts(history.names[0])])
+    if not len(ends):
+        raise InputError("there is nothing to draw: the history holds no observation")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    middles = (np.append(0, ends[:-1]) + ends) / 2.0
+    for i, name in enumerate(history.names):
+        colour = COLOURS[i % len(COLOURS)]
+        values = np.clip([part.evidence for part in history.parts(name)], 1.0, HIGHEST_EVIDENCE)
+        ax.plot(middles, values, color=colour, linewidth=1.3, label=f"{name}   alarms: {history.alarms_in_all[name]:,}")
+        at = [alarm.n for alarm in history.alarms[name]]
+        ax.plot(at, [HIGHEST_EVIDENCE / 3.0**i] * len(at), color=colour, marker="|", linestyle="none")
+    ax.axhline(RUN_LENGTH, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
+    ax.set(yscale="log", ylim=(1.0, 3.0 * HIGHEST_EVIDENCE), xlim=(0.0, ends[-1]))
+    ax.set_box_aspect(1)
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("observations", color=INK)
+    ax.set_ylabel("evidence against the forecasts", color=INK)
+    ax.grid(color=FAINT, linewidth=0.6)
+    _draw_plain_frame(ax)
+    _finish(ax, title)
     return ax
 
 
@@ -182,7 +333,7 @@ def plot_rates(
         ax.plot(middles, values, color=colour, marker=marker, markersize=5.5, linewidth=1.3, label=name, clip_on=False)
     high = MARGIN * max(max(values) for values in rates.values()) or 1.0
     ax.set_yscale("function", functions=SQUARE_ROOT)
-    ticks = _sqrt_ticks(high)
+    ticks = sqrt_ticks(high)
     ax.set(xlim=(0.0, ends[-1]), ylim=(0.0, high), yticks=ticks, yticklabels=ticks)
     ax.set_box_aspect(1)
     ax.locator_params(axis="x", nbins=5)
@@ -191,9 +342,7 @@ def plot_rates(
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.grid(color=FAINT, linewidth=0.6)
     _draw_plain_frame(ax)
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    _finish(ax, title)
     return ax
 
 
@@ -281,35 +430,15 @@ def _new_figure(columns: int) -> Any:
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
     """The range of both axes: all mean probabilities and frequencies, and nearly all single probabilities."""
-    values = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
-    for one in data.values():
-        reached = np.cumsum(one.weights) / one.n
-        values += [one.scores[np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL)]
-    high = (max(values) or 1.0) * (LOG_MARGIN if spacing == "log" else MARGIN)
-    high = 1.0 if high > 0.9 else high
-    if spacing != "log":
-        return 0.0, high
-    low = min((value for value in values if value > 0.0), default=high / LOG_RANGE)
-    return max(low / LOG_MARGIN, high / LOG_RANGE), high
+    points = [value for one in data.values() for b in one.bins for value in (b.prediction, b.frequency)]
+    return limits(points, [(one.scores, one.weights) for one in data.values()], spacing)
 
 
 def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
     """Diagonal, limits, spacing and labels."""
-    if spacing == "log":
-        ax.set(xscale="log", yscale="log")
-    elif spacing == "linear":
-        ax.locator_params(nbins=6)
-    else:
-        ax.set_xscale("function", functions=SQUARE_ROOT)
-        ax.set_yscale("function", functions=SQUARE_ROOT)
-        ticks = _sqrt_ticks(high)
-        ax.set(xticks=ticks, yticks=ticks, xticklabels=ticks, yticklabels=ticks)
-    ax.set(xlim=(low, high), ylim=(low, high))
-    ax.set_box_aspect(1)
-    ax.plot([low, high], [low, high], color=INK, linewidth=0.9, linestyle=(0, (5, 4)), zorder=1)
+    _draw_square(ax, low, high, spacing)
     ax.set_ylabel("frequency of positive labels", color=INK)
     ax.tick_params(labelbottom=False)
-    ax.grid(color=FAINT, linewidth=0.6)
     below.set_xlabel("predicted probability", color=INK)
     below.set_ylabel("share of\npredictions", color=INK)
     below.yaxis.set_major_formatter("{x:.0%}")
@@ -318,9 +447,49 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
         _draw_plain_frame(axes)
 
 
-def _sqrt_ticks(high: float) -> list[float]:
-    """Ticks of an axis from 0 to `high` that is spaced by square roots, not crowded at 0."""
-    return [tick for tick in SQRT_TICKS if tick == 0.0 or high / 100.0 <= tick <= high]
+def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
+    """Two equal axes, lines and the diagonal."""
+    if spacing == "log":
+        ax.set(xscale="log", yscale="log")
+    elif spacing == "linear":
+        ax.locator_params(nbins=6)
+    else:
+        ax.set_xscale("function", functions=SQUARE_ROOT)
+        ax.set_yscale("function", functions=SQUARE_ROOT)
+        ticks = sqrt_ticks(high)
+        ax.set(xticks=ticks, yticks=ticks, xticklabels=ticks, yticklabels=ticks)
+    ax.set(xlim=(low, high), ylim=(low, high))
+    ax.set_box_aspect(1)
+    ax.plot([low, high], [low, high], color=INK, linewidth=0.9, linestyle=(0, (5, 4)), zorder=1)
+    ax.grid(color=FAINT, linewidth=0.6)
+
+
+def _finish(ax: Axes, title: str | None) -> None:
+    """Legend and title."""
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+
+
+def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
+    """The band, the line of the isotonic fit, and its blocks."""
+    ax.fill_between(one.places, np.maximum(one.lower, low), one.upper, color=colour, alpha=0.18, linewidth=0)
+    x, y = np.maximum(np.array(fit_line(one)), low).T
+    ax.plot(x, y, color=colour, linewidth=1.4, zorder=2)
+    blocks = heavy(one)
+    heaviest = max(block.weight for block in blocks)
+    ax.scatter(
+        [max(block.prediction, low) for block in blocks],
+        [max(block.frequency, low) for block in blocks],
+        s=[6.0 + 26.0 * block.weight / heaviest for block in blocks],
+        marker=marker,
+        color=colour,
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=3,
+        clip_on=False,
+    )
+    ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4, label=label)  # for the legend
 
 
 def _draw_plain_frame(ax: Axes) -> None:
@@ -354,13 +523,10 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
     ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.0, label=label)  # for the legend
 
 
-def _draw_histogram(below: Axes, one: ReliabilityData, colour: str, low: float, high: float, spacing: Spacing) -> None:
+def _draw_histogram(
+    below: Axes, one: ReliabilityData | CORPReliability, colour: str, low: float, high: float, spacing: Spacing
+) -> None:
     """The outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
-    steps = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
-    curved = low * (high / low) ** steps if spacing == "log" else high * steps**2
-    edges = high * steps if spacing == "linear" else curved
-    # The last edge may differ from `high` by a rounding error: clip to the edges themselves.
-    inside = np.clip(one.scores, edges[0], edges[-1])
-    shares, _ = np.histogram(inside, edges, weights=np.asarray(one.weights) / one.n)
+    shares, edges = histogram(one.scores, one.weights, Axis(low, high, spacing))
     below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)
     below.stairs(shares, edges, color=colour, fill=True, alpha=0.08)

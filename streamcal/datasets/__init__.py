@@ -1,4 +1,4 @@
-"""Public data sets, shipped or downloaded; origin, licence and changes are in the README of this folder."""
+"""Public data sets, whose origin, licence and changes are in the README of this folder; and simulated ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ import gzip
 from collections.abc import Iterator
 from importlib.resources import files
 
+from streamcal.datasets.ads import AdClicks, ad_click_chunks, ad_clicks
 from streamcal.datasets.fetching import fetch
 
-__all__ = ["BANK_CATEGORICAL", "BANK_NUMERIC", "BANK_ROWS", "bank", "fetch"]
+__all__ = [
+    "BANK_CATEGORICAL",
+    "BANK_NUMERIC",
+    "BANK_ROWS",
+    "AdClicks",
+    "ad_click_chunks",
+    "ad_clicks",
+    "bank",
+    "fetch",
+]
 
 #: Numeric columns of `bank`; the others are categorical.
 BANK_NUMERIC = (

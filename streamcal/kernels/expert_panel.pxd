@@ -18,6 +18,9 @@ cdef class Panel:
     cdef double[::1] _phi
     cdef double[:, ::1] _at_knots  # the features of the score at each knot
     cdef const double[::1] _rates
+    cdef const double[::1] _log_kept  # log(1 − rate)
+    cdef double[::1] _moved  # by which share each mean moves in a step
+    cdef double[::1] _scores  # at the knots
     cdef double[::1] _means  # of all labels learned
     cdef double[::1] _then  # of those that were known `delay` observations ago
     cdef double[:, ::1] _waiting  # (label, weight) of the last `delay` observations, in a ring
@@ -34,6 +37,9 @@ cdef class Panel:
 
     cpdef forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out)
     cpdef learn(self, double x, double y, double w)
+    cpdef record(self, double[::1] out)
+    cpdef repeat(self, double x, double y, double w, const double[::1] recorded)
+    cdef _learn_others(self, double x, double y, double w)
     cdef void _fill(self, double x, const double[::1] means) noexcept nogil
     cdef void _forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out) noexcept nogil
     cdef void _follow(self, double[::1] means, double y, double w) noexcept nogil

@@ -14,13 +14,13 @@ if not cython.compiled:
     import math
 
     from streamcal.kernels.implicit_regression import RegressionBank, clamped
-    from streamcal.kernels.logistic import sigmoid
+    from streamcal.kernels.logistic import logit, sigmoid
 
     exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
 else:
     from cython.cimports.libc.math import exp, expm1, log, log1p
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
-    from cython.cimports.streamcal.kernels.logistic import sigmoid
+    from cython.cimports.streamcal.kernels.logistic import logit, sigmoid
 
 import numpy as np
 
@@ -142,6 +142,8 @@ class Panel:
             raise ValueError(f"the anchor {anchor} is no expert")
         self._anchored = anchored
         self._rates = np.array(label_rates, dtype=np.float64)
+        self._log_kept = np.log1p(-np.array(label_rates, dtype=np.float64))
+        self._moved = np.zeros(len(label_rates))
         self._phi = np.zeros(len(FEATURES) + len(label_rates))
         self._widths = np.array([width for width, _ in smoothers.values()], dtype=np.float64)
         self._fades = np.array([memory / (memory - 1.0) for _, memory in smoothers.values()], dtype=np.float64)
@@ -157,8 +159,9 @@ class Panel:
         self._units = np.ones(len(smoothers))
         self._sums = np.zeros((len(smoothers), 2, size))
         self._curves = np.tile(np.linspace(-LARGEST, LARGEST, size), (len(curves), 1))
-        self._at_knots = np.zeros((size, len(FEATURES)))
+        self._at_knots, self._scores = np.zeros((size, len(FEATURES))), np.zeros(size)
         for knot in range(size):
+            self._scores[knot] = sigmoid(knot * self._step - LARGEST)
             self._fill(knot * self._step - LARGEST, self._means)
             np.asarray(self._at_knots)[knot] = np.asarray(self._phi)[: len(FEATURES)]
 
@@ -166,6 +169,20 @@ class Panel:
         """Set the curve at this index of the forecasts: log-odds at all knots."""
         curve = np.asarray(self._curve_places).tolist().index(place)
         np.clip(z, -LARGEST, LARGEST, out=np.asarray(self._curves)[curve])
+
+    def draw_beside_the_score(self, place, p: cython.const[cython.double][::1], n: cython.double):
+        """Set the curve to the mean of n observations of p, at all knots, and one of the score: a fit to few may be 0.
+
+        p is taken as within [0, 1]; `ValueError` if it is of another shape than the knots.
+        """
+        knot: cython.Py_ssize_t
+        curve: cython.Py_ssize_t = np.asarray(self._curve_places).tolist().index(place)
+        if p.shape[0] != self._curves.shape[1]:
+            raise ValueError(f"expected {self._curves.shape[1]} probabilities, not {p.shape[0]}")
+        for knot in range(p.shape[0]):
+            self._curves[curve, knot] = clamped(
+                logit((n * min(max(p[knot], 0.0), 1.0) + self._scores[knot]) / (n + 1.0))
+            )
 
     def _fill(self, x, means):
         """Set φ to the features at the log-odds x, with these means of labels."""
@@ -220,9 +237,27 @@ class Panel:
 
     def learn(self, x, y, w):
         """Update all experts with the label y at the log-odds x, with weight w."""
-        place: cython.Py_ssize_t
         self._fill(x, self._then if self._delay > 0 else self._means)
         self._bank.learn(self._phi, y, w)
+        self._learn_others(x, y, w)
+
+    @property
+    def recorded(self):
+        """Length of a record of the regressions."""
+        return self._bank.recorded
+
+    def record(self, out):
+        """Write to `out` what the regressions did in the step just made."""
+        self._bank.record(out)
+
+    def repeat(self, x, y, w, recorded):
+        """`learn`, from the state and with the arguments from which another panel has, as it was recorded."""
+        self._fill(x, self._then if self._delay > 0 else self._means)
+        self._bank.repeat(self._phi, recorded)
+        self._learn_others(x, y, w)
+
+    def _learn_others(self, x, y, w):
+        place: cython.Py_ssize_t
         self._smooth(x, y, w)
         self._follow(self._means, y, w)
         if self._delay > 0:
@@ -250,7 +285,9 @@ class Panel:
         """Update the means of labels; weight w is equivalent to w steps."""
         k: cython.Py_ssize_t
         for k in range(self._rates.shape[0]):
-            means[k] -= expm1(w * log1p(-self._rates[k])) * (2.0 * y - 1.0 - means[k])
+            self._moved[k] = -self._rates[k] if w == 1.0 else expm1(w * self._log_kept[k])
+        for k in range(self._rates.shape[0]):
+            means[k] -= self._moved[k] * (2.0 * y - 1.0 - means[k])
 
     def _smooth(self, x, y, w):
         """Decay the sums of the smoothers, by increasing their unit, and add the observation."""

@@ -28,7 +28,10 @@ cdef class Jumper(FixedShare):
     cdef const double[::1] _offsets
     cdef double[::1] _z  # of the calibrators where it has looked last
     cdef double[::1] _e
+    cdef double[:, ::1] _table  # their probabilities where it was told to be quick
 
+    cpdef double predict_at(self, Py_ssize_t i) noexcept nogil
+    cdef double _probability(self, Py_ssize_t k) noexcept nogil
     cpdef double predict(self, double x) noexcept nogil
     cpdef void step(self, double x, double y, double w) noexcept nogil
     cdef void _look(self, double x) noexcept nogil

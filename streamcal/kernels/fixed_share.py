@@ -82,10 +82,10 @@ class FixedShare:
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            p = 1.0 / (1.0 + e[k])
-            positive += self._weights[k] * p
-            negative += self._weights[k] * (e[k] * p)
-        return log(positive) - log(negative)
+            p = self._weights[k] / (1.0 + e[k])
+            positive += p
+            negative += e[k] * p
+        return log(positive / negative)
 
     def assess(self, gains, of_rows):
         """Set `of_rows`, shape (rows,), to the log-probability of an outcome under the mean of each row.
@@ -208,6 +208,7 @@ class Jumper(FixedShare):
         self._slopes = np.array(slopes, dtype=np.float64)
         self._offsets = np.array(offsets, dtype=np.float64)
         self._z, self._e = np.zeros(self.size), np.zeros(self.size)
+        self._table = np.zeros((0, self.size))
         start = np.zeros((self.rows, self.size))
         start[:, 0] = 1.0
         self.load(start, np.zeros(self.rows), 0.0)
@@ -216,6 +217,26 @@ class Jumper(FixedShare):
         """Σ weightₖ fₖ(x)."""
         self._look(x)
         return self._mean()
+
+    def tabulate(self, x):
+        """Prepare `predict_at` for an array of log-odds."""
+        self._table = np.zeros((len(x), self.size))
+        for i in range(len(x)):
+            self._look(x[i])
+            for k in range(self.size):
+                self._table[i, k] = self._probability(k)
+
+    def predict_at(self, i):
+        """`predict` at the log-odds at index i of those that were tabulated."""
+        k: cython.Py_ssize_t
+        p: cython.double = 0.0
+        for k in range(self.size):
+            p += self._weights[k] * self._table[i, k]
+        return p if p < 1.0 else 1.0
+
+    def _probability(self, k):
+        """That of a calibrator where `_look` has looked."""
+        return (1.0 if self._z[k] >= 0.0 else self._e[k]) / (1.0 + self._e[k])
 
     def _look(self, x):
         """Set the log-odds of each calibrator at x, and exp of minus their size: the one exponential of each."""
@@ -229,7 +250,7 @@ class Jumper(FixedShare):
         k: cython.Py_ssize_t
         p: cython.double = 0.0
         for k in range(self.size):
-            p += self._weights[k] * ((1.0 if self._z[k] >= 0.0 else self._e[k]) / (1.0 + self._e[k]))
+            p += self._weights[k] * self._probability(k)
         return p if p < 1.0 else 1.0
 
     def _log_of(self, k, y):

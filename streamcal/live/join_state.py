@@ -25,7 +25,6 @@ class Learned(NamedTuple):
     number: int
     versions: list[tuple[Id | None, VersionLearner]]
     newest: Id | None
-    named: bool
     waiting: int
     held: list[tuple[Any, ...]]
     aside: list[tuple[Any, ...]]
@@ -44,7 +43,6 @@ def state_of(join: LabelJoin) -> dict[str, Any]:
         "number": join._number,
         "versions": [[version, learner.state()] for version, learner in join._versions.items()],
         "newest": join._newest,
-        "named": join._named,
         "waiting": len(join._waiting),
         "held": [_row(one, join._outcomes.get(one.id)) for one in (*join._learned, *join._waiting)],
         "aside": [[id, *outcome] for id, outcome in join._aside.items()],
@@ -80,7 +78,6 @@ def read(state: Any, factor: float) -> Learned:
         "number": whole(),
         "versions": listed(row(version, lambda value: VersionLearner.loaded(value, factor))),
         "newest": version,
-        "named": flag,
         "waiting": whole(),
         "held": listed(one),
         "aside": listed(row(check_id, flag, flag, time)),
@@ -99,7 +96,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
     """Load the fields of a state into a new join; `StateError` if one contradicts another."""
     held = [Issued(*one[:-1]) for one in found.held]
     join._clock = -math.inf if found.clock is None else found.clock
-    join._number, join._newest, join._named = found.number, found.newest, found.named
+    join._number, join._newest = found.number, found.newest
     join._versions = dict(found.versions)
     ensure(len(join._versions) == len(found.versions), "a version is there twice")
     ensure(found.waiting <= len(held) <= join.max_held, "there are too many forecasts")

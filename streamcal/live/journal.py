@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import struct
@@ -206,13 +205,13 @@ class Journal:
                 "to be written by the next acknowledge()"
             ) from None
 
-    def snapshot(self, state: dict[str, Any], upto: int | None = None) -> None:
+    def snapshot(self, state: bytes, upto: int | None = None) -> None:
         """Write a state in place of the events that led to it, and give their room on the disk back.
 
         Parameters
         ----------
-        state : dict
-            Plain data that `json` can write.
+        state : bytes
+            Such as of `to_bytes`. It is compressed.
         upto : int, optional
             The number of events that led to it; all so far by default.
 
@@ -222,7 +221,7 @@ class Journal:
             If it cannot be written; the journal is then as it was.
         """
         upto = self.n if upto is None else upto
-        blob = zlib.compress(json.dumps(state, allow_nan=False, separators=(",", ":")).encode(), 1)
+        blob = zlib.compress(state, 1)
         with self._writing:
             if not self.durable <= upto <= self.n:
                 raise InputError(f"upto={upto!r} is not possible; give a number from {self.durable} to {self.n}")
@@ -243,7 +242,7 @@ class Journal:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> bytes | None:
         """The state of the last snapshot; None if there is none.
 
         Raises
@@ -254,8 +253,7 @@ class Journal:
         found = self._read("SELECT crc, state FROM snapshot")
         for crc, blob in found:
             self._require(zlib.crc32(blob) == crc, "its snapshot does not match its checksum")
-            state: dict[str, Any] = json.loads(zlib.decompress(blob))
-            return state
+            return zlib.decompress(blob)
         return None
 
     def events(self) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
-from streamcal.live.versions import VersionLearner
+from streamcal.live.versions import VersionLearner, reads_keys
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.saved import Saved
@@ -79,8 +79,9 @@ class LabelJoin(Saved):
 
     Parameters
     ----------
-    calibrator : Calibrator
-        The method; its own copy is not made, so that `join.calibrator` is this object, until versions change.
+    calibrator : Calibrator or Segmented
+        The method. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
+        journal is resumed from.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
@@ -146,7 +147,7 @@ class LabelJoin(Saved):
 
     def __init__(
         self,
-        calibrator: Calibrator,
+        calibrator: Any,
         horizon: float | timedelta,
         early: float | timedelta | None = None,
         journal: Journal | None = None,
@@ -157,7 +158,7 @@ class LabelJoin(Saved):
         max_unknown: int = 10_000,
         max_jump: float | timedelta | None = None,
     ) -> None:
-        if not isinstance(calibrator, Calibrator):
+        if not isinstance(calibrator, Calibrator) and not reads_keys(calibrator):
             raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
         span = seconds(horizon, "horizon")
         self.spans = Spans(
@@ -178,14 +179,13 @@ class LabelJoin(Saved):
         if journal is not None:
             self._resume(journal)
 
-    def _set_out(self, calibrator: Calibrator) -> None:
+    def _set_out(self, calibrator: Any) -> None:
         """The state of a join that has issued nothing."""
         horizon, early, expected, late = self.spans
         self._hold = horizon if early is None else early
         self._keep = horizon + late
         factor = 1.0 if early is None else expected
         self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator, None, factor)}
-        self._named = False  # whether an impression has named its version; the first one to do so is the first version
         self._newest: Id | None = None
         self._first, self._last = calibrator.scale.domain
         self._clock = -math.inf
@@ -205,7 +205,7 @@ class LabelJoin(Saved):
     # -- what it says ----------------------------------------------------------------------------------------------
 
     @property
-    def calibrator(self) -> Calibrator:
+    def calibrator(self) -> Any:
         """That of the newest version."""
         return self._versions[self._newest].calibrator
 
@@ -283,7 +283,7 @@ class LabelJoin(Saved):
         keys : mapping, optional
             Field → level, a text or a whole number.
         version : str, int or None
-            The version of the model.
+            The version of the model; the newest by default.
         w : float
             The weight of the observation.
 
@@ -327,10 +327,11 @@ class LabelJoin(Saved):
         else:
             self._clock = t
             self._settle()
+        version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
-        p, said = learner.forecast(score, t)
+        p, said = learner.forecast(score, keys, t)
         if self._curve is not None:
-            p = max(p, min(p * self._curve.inverse, HIGHEST))
+            p = self._of_horizon(p)
         number = self._number
         self._number = number + 1
         self._counts["issued"] += 1
@@ -347,6 +348,37 @@ class LabelJoin(Saved):
         else:
             self._counts["unheld"] += 1
         return one
+
+    def predict_one(
+        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+    ) -> float:
+        """The probability that `issue` would give now, of which no label will be learned. Nothing changes.
+
+        Parameters
+        ----------
+        score, keys
+            As in `issue`.
+        t : float or datetime, optional
+            As in `issue`; the clock by default. Labels whose time comes only then are not learned.
+        version : str, int or None
+            As in `issue`; one that has issued nothing yet is taken to be the newest.
+
+        Raises
+        ------
+        InputError
+            For a bad value.
+        """
+        checked, levels = self._check_score(score), check_keys(keys)
+        time = (0.0 if self._clock == -math.inf else self._clock) if t is None else check_time(t)
+        named = self._newest if version is None else version
+        learner = self._versions.get(named) or self._versions[self._newest]
+        p = learner.forecast(checked, levels, time)[0]
+        return p if self._curve is None else self._of_horizon(p)
+
+    def _of_horizon(self, p: float) -> float:
+        """The probability of a click within the horizon, of one of an early click."""
+        assert self._curve is not None
+        return max(p, min(p * self._curve.inverse, HIGHEST))
 
     def resolve(self, id: Id, y: Label, t: Time) -> bool:
         """Tell the outcome of an impression.
@@ -562,13 +594,9 @@ class LabelJoin(Saved):
 
     def _begin(self, version: Id | None) -> VersionLearner:
         """The calibration of a version seen for the first time."""
-        if version is not None and not self._named:  # the calibrator that was given is that of the first version
-            self._named = True
-            if not self._number:
-                self._versions[version] = self._versions.pop(None)
-                self._newest = version
-                return self._versions[version]
-        self._versions[version] = begun = self._versions[self._newest].successor()
+        first = not self._number  # the calibrator that was given is that of the first version
+        newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
+        self._versions[version] = begun = newest if first else newest.successor()
         self._newest = version
         if len(self._versions) > MOST_VERSIONS:
             del self._versions[next(iter(self._versions))]
@@ -617,7 +645,7 @@ class LabelJoin(Saved):
         Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
         O(size of the state).
         """
-        self._with_journal().snapshot(self.state_dict())
+        self._with_journal().snapshot(self.to_bytes())
 
     def _with_journal(self) -> Journal:
         if self._journal is None:
@@ -628,7 +656,7 @@ class LabelJoin(Saved):
         """Take over the state that a journal holds, and write to it from now on."""
         state = journal.state()
         if state is not None:
-            saved = type(self).from_state(state)
+            saved = type(self).from_bytes(state)
             if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
                 raise StateError(
                     f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
@@ -662,9 +690,9 @@ class LabelJoin(Saved):
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
-        read = join_state.read(learned, 1.0 if params["early"] is None else params["early_share"])
-        join = cls(dict(read.versions)[read.newest].calibrator, **params)
-        join_state.restore(join, read)
+        found = join_state.read(learned, 1.0 if params["early"] is None else params["early_share"])
+        join = cls(dict(found.versions)[found.newest].calibrator, **params)
+        join_state.restore(join, found)
         return join
 
     def __repr__(self) -> str:

@@ -12,8 +12,9 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
 from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
-from streamcal.live.issued import Issued
+from streamcal.live.issued import Issued, Keys
 from streamcal.parameters.scales import LOGIT_LIMIT
+from streamcal.parameters.types import FloatArray
 from streamcal.states import Reader, ensure, maybe, number, numbers, record, unread
 
 #: Knots in a unit of the log-odds of the score, between which the log-odds of a map are linear.
@@ -26,12 +27,86 @@ PRIOR, SHARE = 0.9, 1e-4
 CERTAIN = 1e-7
 
 
+class ByScore:
+    """How a calibrator of one score is asked and taught."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+        self._timed = bool(getattr(calibrator, "_timed", False))
+        self._judged = type(calibrator)._issue is not Calibrator._issue
+
+    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+        """The probability at a score as of time t, and what has to be remembered of it."""
+        calibrator = self.calibrator
+        p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
+        if not self._judged:
+            return p, None
+        said = calibrator._issue(calibrator.scale.coordinate(score))
+        return p, None if said is None else array("d", said)
+
+    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
+        """Learn the label of an issued forecast."""
+        calibrator = self.calibrator
+        if said is not None:
+            x, label, w, t, noted = calibrator._checked(score, y, one.w, one.t)
+            if w > 0.0:
+                calibrator._learn_issued(x, label, w, t, said)
+                calibrator._note(noted)
+        elif self._timed:
+            calibrator.learn_one(score, y, one.w, one.t)
+        else:
+            calibrator.learn_one(score, y, one.w)
+
+    def turn(self, score: float, one: Issued) -> None:
+        """Unlearn a negative label, and learn a positive one."""
+        self.calibrator.unlearn_one(score, False, one.w, one.t)
+        self.calibrator.learn_one(score, True, one.w, one.t)
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Those at an array of scores, now."""
+        return np.asarray(self.calibrator.predict_many(scores))
+
+
+class ByKeys:
+    """How a calibrator that reads keys is asked and taught, such as `Segmented`."""
+
+    def __init__(self, calibrator: Any) -> None:
+        self.calibrator = calibrator
+        self._timed = bool(getattr(calibrator.overall, "_timed", False))
+
+    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+        """The probability at a score as of time t, and what has to be remembered of it."""
+        levels, time = keys or {}, t if self._timed else None
+        p = self.calibrator.predict_one(score, levels, time)
+        return p, array("d", self.calibrator.issue_parts(score, levels, time))
+
+    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
+        """Learn the label of an issued forecast."""
+        self.calibrator.learn_issued(score, one.keys or {}, y, said, one.w, one.t if self._timed else None)
+
+    def turn(self, score: float, one: Issued) -> None:
+        """Unlearn a negative label, and learn a positive one."""
+        given = one.w, one.t if self._timed else None
+        self.calibrator.unlearn_one(score, one.keys or {}, False, *given)
+        self.calibrator.learn_one(score, one.keys or {}, True, *given)
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Those of the calibrator of all observations, whatever their keys."""
+        return np.asarray(self.calibrator.overall.predict_many(scores))
+
+
+def reads_keys(calibrator: Any) -> bool:
+    """Whether a calibrator is asked with keys, and remembers parts of its forecasts."""
+    return isinstance(calibrator, Learner) and hasattr(calibrator, "issue_parts")
+
+
 class VersionLearner:
     """A calibrator for the scores of one version, mixed with the map of the version before, if there is one.
 
     The forecast is the mean of both, weighted by fixed share: an outcome multiplies each weight by the probability that
     was issued for it, and then a share of 1e-4 goes back to the prior, 0.9 for the map. The map stays as it was, and
-    the calibrator learns only scores of its own version, so that it takes over as it earns it.
+    the calibrator learns only scores of its own version, so that it takes over as it earns it. Of a `Segmented` the map
+    is that of the calibrator of all observations.
 
     Parameters
     ----------
@@ -49,41 +124,29 @@ class VersionLearner:
     every label in both cases. With late labels that holds for forecasts as issued.
     """
 
-    def __init__(self, calibrator: Calibrator, before: list[float] | None = None, factor: float = 1.0) -> None:
+    def __init__(self, calibrator: Any, before: list[float] | None = None, factor: float = 1.0) -> None:
         self.calibrator = calibrator
         self.before = before
         self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
-        self._timed = bool(getattr(calibrator, "_timed", False))
-        self._judged = type(calibrator)._issue is not Calibrator._issue
+        self._own: ByScore | ByKeys = ByKeys(calibrator) if reads_keys(calibrator) else ByScore(calibrator)
 
-    def forecast(self, score: float, t: float) -> tuple[float, array[float] | None]:
+    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
         score *= self.factor
-        p = self.calibrator.predict_one(score, t) if self._timed else self.calibrator.predict_one(score)
-        said = self.calibrator._issue(self.calibrator.scale.coordinate(score)) if self._judged else None
         if self.before is None:
-            return p, None if said is None else array("d", said)
+            return self._own.forecast(score, keys, t)
+        p, said = self._own.forecast(score, keys, t)
         first = table_at(self.before, score)
-        mean = self.weight * first + (1.0 - self.weight) * p
-        return mean, array("d", (first, p, *(said or ())))
+        return self.weight * first + (1.0 - self.weight) * p, array("d", (first, p, *(said or ())))
 
     def learn(self, one: Issued, y: bool) -> None:
         """Learn the label of an issued forecast."""
         said = one.said
         if self.before is not None and said is not None:
             self._reweigh(said[0], said[1], y, one.w)
-            said = said[2:] if self._judged else None
-        calibrator, score = self.calibrator, one.score * self.factor
-        if said is not None:
-            x, label, w, t, noted = calibrator._checked(score, y, one.w, one.t)
-            if w > 0.0:
-                calibrator._learn_issued(x, label, w, t, said)
-                calibrator._note(noted)
-        elif self._timed:
-            calibrator.learn_one(score, y, one.w, one.t)
-        else:
-            calibrator.learn_one(score, y, one.w)
+            said = said[2:] or None
+        self._own.learn(one.score * self.factor, y, one, said)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
         """One step of fixed share; `first` is what the map of the version before said."""
@@ -97,14 +160,12 @@ class VersionLearner:
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
         map of the version before stays as it is.
         """
-        calibrator, score = self.calibrator, one.score * self.factor
-        if not (calibrator.unlearns and calibrator.merges):
+        if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
         try:
-            calibrator.unlearn_one(score, False, one.w, one.t)
+            self._own.turn(one.score * self.factor, one)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
-        calibrator.learn_one(score, True, one.w, one.t)
         return True
 
     def table(self) -> list[float] | None:
@@ -112,7 +173,7 @@ class VersionLearner:
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
-        p = np.asarray(self.calibrator.predict_many(scores))
+        p = self._own.probabilities(scores)
         if self.before is not None:
             p = self.weight * sigmoids(np.array(self.before)) + (1.0 - self.weight) * p
         return list(np.clip(logits(p), -LOGIT_LIMIT, LOGIT_LIMIT).tolist())
@@ -138,13 +199,11 @@ class VersionLearner:
         return learner
 
 
-def calibrator_of(state: Any) -> Calibrator:
-    """The calibrator of a state inside another one; `StateError` unless it is one of one score."""
-    ensure(isinstance(state, dict) and isinstance(state.get("class"), str), "there is no calibrator")
-    kind = Learner.class_named(state["class"])
-    ensure(issubclass(kind, Calibrator), f"{state['class']} is no calibrator of one score")
-    found = kind._from_written(state)
-    return found  # type: ignore[return-value]
+def calibrator_of(state: Any) -> Any:
+    """The calibrator of a state inside another one; `StateError` unless a join can use it."""
+    found = Learner._from_written(record(dict.fromkeys(("streamcal", "class", "params", "learned"), unread))(state))
+    ensure(isinstance(found, Calibrator) or reads_keys(found), f"{type(found).__name__} is no calibrator of one score")
+    return found
 
 
 def table_at(before: list[float], score: float) -> float:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StateError
+from streamcal.learners.learner import Learner
 from streamcal.states import listed, record, row, signed, text, whole
 from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, remove_left_over
@@ -122,7 +122,7 @@ class Checkpoint:
         return cls(tuple(Position(*one) for one in found[files]), outputs)
 
 
-def save(calibrator: Calibrator, path: Path, checkpoint: Checkpoint) -> None:
+def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
     """Write calibrator and checkpoint to a state file, which `streamcal.load` reads too.
 
     Raises

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoids
+from streamcal.live.levels import column_of, level_of
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
@@ -46,10 +48,13 @@ class Columns:
     weight: str | None = None
     #: The label that is positive, where the words for it are others than those of `parse_label`.
     positive: str | None = None
+    #: Columns with the levels of segments.
+    segments: tuple[str, ...] = ()
 
     def used(self) -> list[str]:
-        """The names given."""
-        return [name for name in (self.score, self.label, self.time, self.weight) if name is not None]
+        """The names given, each once."""
+        given = (self.score, self.label, self.time, self.weight, *self.segments)
+        return list(dict.fromkeys(name for name in given if name is not None))
 
 
 class Observation(NamedTuple):
@@ -133,6 +138,24 @@ class FieldReader:
         times = None if t[0] is None else np.array(t)
         return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
 
+    def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
+        """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""
+        try:
+            columns = {name: _plain(batch.column(name)) for name in self._columns.segments}
+            return {name: column_of(name, values, len(batch)) for name, values in columns.items()}
+        except (*ERRORS, InputError):
+            return None
+
+    def levels_of(self, row: Row) -> dict[str, str | int | None]:
+        """The levels of a row by column; its `RecordError` names the column."""
+        found: dict[str, str | int | None] = {}
+        for name in self._columns.segments:
+            try:
+                found[name] = level_of(name, _or_missing(row.get(name)))
+            except InputError as error:
+                raise RecordError(str(error), column=name) from None
+        return found
+
     def advise(self, error: RecordError, rows: list[Row]) -> None:
         """Add to the error of a label that is no known word which labels there are, and what to give."""
         columns = self._columns
@@ -211,6 +234,15 @@ def _labels(column: Any, read: LabelReader) -> npt.NDArray[np.bool_] | None:
         read.negative = before
         return None
     return labels[places]
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column as Python has them; no text is a missing level, since CSV has no other way to say so."""
+    return [_or_missing(_as_read(value)) for value in column.to_pylist()]
+
+
+def _or_missing(value: Any) -> Any:
+    return None if value == "" else value
 
 
 def _as_read(value: Any) -> Any:

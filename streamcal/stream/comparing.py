@@ -19,6 +19,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.showing import html_table
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Group, Step, group
 from streamcal.stream.history import History
@@ -31,6 +32,8 @@ METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 RAW, IDENTITY = "raw", "identity"
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
+#: Bins of equal mass at whose mean scores the last map is kept.
+MAPPED = 100
 #: What methods given by name have that would otherwise grow with the stream, or solve for milliseconds at every row.
 RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
@@ -76,6 +79,8 @@ class Standing:
         Size of its saved state at the end; None before, and for the score itself.
     failure : str or None
         The error that ended it; it is not compared from then on.
+    mapped : tuple of (float, float)
+        Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
     """
 
     name: str
@@ -88,6 +93,7 @@ class Standing:
     seconds: float = 0.0
     bytes: int | None = None
     failure: str | None = None
+    mapped: tuple[tuple[float, float], ...] = ()
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
@@ -167,11 +173,21 @@ class Comparison:
                 self._take(piece, said)
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
-            for name, size in entrants.sizes().items():
-                self.standings[name].bytes = size
+            self._end(entrants)
         finally:
             self.seconds = time.perf_counter() - begun
             entrants.close()
+
+    def _end(self, entrants: Group) -> None:
+        """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
+        if not self.names:
+            return
+        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
+        scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+        for name, left in entrants.end(scores).items():
+            if left is not None:
+                self.standings[name].bytes = left.bytes
+                self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
@@ -315,6 +331,15 @@ class Comparison:
         found = self.difference(name, other)
         return found._asdict() | {"verdict": found.verdict}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the recommendation, and for each method its log loss and the verdict on it."""
+        advice = self.recommendation
+        rows = {"recommended": f"{advice.method}: {advice.reason}"} if advice is not None else {}
+        for name in self.names:
+            verdict = "" if name == self.base else f", {self.difference(name, self.base).verdict} against {self.base}"
+            rows[name] = f"log loss {self.standings[name].log_loss.value:.6g}{verdict}"
+        return html_table(f"Comparison over {self.rows:,} rows", rows)
+
     def __repr__(self) -> str:
         return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
 
@@ -406,7 +431,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
         given = {str(name): method(one, delay) for name, one in methods.items()}
     else:
         given = {}
-        for one in methods:
+        for one in (one for one in methods if one != RAW):
             calibrator = method(one, delay)
             if calibrator.name in given:
                 raise InputError(
@@ -415,7 +440,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
             given[calibrator.name] = calibrator
     if RAW in given:
         raise InputError(f"{RAW!r} is the name of the score itself; give another name")
-    given.pop(IDENTITY, None)  # which is the score itself
+    given.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
     if not given:
         raise InputError("there is nothing to compare with the score: give at least one method")
     return given

@@ -31,6 +31,13 @@ class Step(NamedTuple):
     seconds: float
 
 
+class Ended(NamedTuple):
+    """What is left of a method: bytes of the state that `streamcal.save` writes, and its last map at some scores."""
+
+    bytes: int
+    mapped: FloatArray
+
+
 class Entrant:
     """A method that predicts each observation and learns it `delay` observations later.
 
@@ -62,9 +69,15 @@ class Entrant:
         self._seconds += time.process_time() - begun
         return Step(predicted, self._failure, self._seconds)
 
-    def size(self) -> int:
-        """Bytes of the state that `streamcal.save` writes."""
-        return len(json.dumps(self.calibrator.state_dict()))
+    def end(self, scores: FloatArray) -> Ended | None:
+        """What is left at the end; None of a method that has failed, or whose last solve does."""
+        if self._failure is not None:
+            return None
+        try:
+            mapped = np.asarray(self.calibrator.predict_many(scores))
+            return Ended(len(json.dumps(self.calibrator.state_dict())), mapped)
+        except StreamcalError:
+            return None
 
     def _at_once(self, piece: Observations) -> FloatArray:
         return np.asarray(self.calibrator.predict_learn_many(*piece))
@@ -82,13 +95,13 @@ class Entrant:
 
 
 class Group(Protocol):
-    """Some entrants: `send` them a piece, `receive` what they say to it, and at the end ask for the sizes."""
+    """Some entrants: `send` them a piece, `receive` what they say to it, and at the end ask what is left."""
 
     def send(self, piece: Observations) -> None: ...
 
     def receive(self) -> dict[str, Step]: ...
 
-    def sizes(self) -> dict[str, int]: ...
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]: ...
 
     def close(self) -> None: ...
 
@@ -106,8 +119,8 @@ class Here:
     def receive(self) -> dict[str, Step]:
         return self._said
 
-    def sizes(self) -> dict[str, int]:
-        return {name: one.size() for name, one in self._entrants.items()}
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
+        return {name: one.end(scores) for name, one in self._entrants.items()}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -145,8 +158,8 @@ class Processes:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
         return said
 
-    def sizes(self) -> dict[str, int]:
-        self._tell(None)
+    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
+        self._tell(scores)
         return self.receive()
 
     def close(self) -> None:
@@ -156,7 +169,7 @@ class Processes:
             process.terminate()
             process.join(PATIENCE)
 
-    def _tell(self, what: Observations | None) -> None:
+    def _tell(self, what: Observations | FloatArray) -> None:
         for end in self._ends:
             try:
                 end.send(what)
@@ -165,17 +178,17 @@ class Processes:
 
 
 def work(end: Connection, calibrators: Mapping[str, Calibrator], delay: int) -> None:
-    """The loop of a process: pieces come, steps go; for None the sizes."""
+    """The loop of a process: pieces come, steps go; for an array of scores what is left at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
     group = Here(calibrators, delay)
     while True:
         try:
-            piece = end.recv()
-            if piece is None:
-                end.send(group.sizes())
-            else:
-                group.send(piece)
+            given = end.recv()
+            if isinstance(given, Observations):
+                group.send(given)
                 end.send(group.receive())
+            else:
+                end.send(group.end(given))
         except (EOFError, OSError):  # the other end is closed
             return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import StreamcalError
 from streamcal.learners.choosing import chosen
+from streamcal.live.segmented import Columns, Keys, Segmented
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_weight
@@ -23,7 +24,7 @@ from streamcal.parameters.types import FloatArray, Label, Time
 ADDED = ("calibrated", "lower", "upper")
 
 
-def added_columns(calibrator: Calibrator) -> tuple[str, ...]:
+def added_columns(calibrator: Calibrator | Segmented) -> tuple[str, ...]:
     """The names of the columns that hold the predictions of a calibrator."""
     return ADDED if calibrator.has_interval else ADDED[:1]
 
@@ -74,8 +75,8 @@ class Prequential:
 
     Parameters
     ----------
-    calibrator : str or Calibrator
-        It learns itself, not a clone; a name, as in "auto", makes a new one.
+    calibrator : str, Calibrator or Segmented
+        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
 
     Attributes
     ----------
@@ -97,25 +98,33 @@ class Prequential:
     0.8
     """
 
-    def __init__(self, calibrator: str | Calibrator) -> None:
-        self.calibrator = calibrator = chosen(calibrator, Calibrator, REGISTRY)
-        reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
+    def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
+        given: Any = calibrator
+        self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
+        reads_probabilities = isinstance(getattr(self.calibrator, "scale", None), (Probability, Logit))
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()
         self.difference = LogLossDifference(adaptive=True)
         self.weighted = False
         self.rows = 0
         self.positives = 0
-        self._predict = _predictor(calibrator)
+        if not isinstance(self.calibrator, Segmented):
+            self._predict = _predictor(self.calibrator)
 
     def boards(self) -> dict[str, Scoreboard]:
         """The scoreboards by name; without "raw" where scores are not probabilities."""
         return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
 
-    def step(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> Prediction:
+    def step(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
+    ) -> Prediction:
         """Predict, learn and measure one observation; on an error nothing changes."""
-        prediction = self._predict(score, t)
-        self.calibrator.learn_one(score, y, w, t)
+        if isinstance(self.calibrator, Segmented):
+            prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
+            self.calibrator.learn_one(score, keys or {}, y, w, t)
+        else:
+            prediction = self._predict(score, t)
+            self.calibrator.learn_one(score, y, w, t)
         # `learn_one` has checked the arguments: what follows cannot fail.
         label, weight = (1.0 if y else 0.0), float(w)
         self.rows += 1
@@ -135,6 +144,7 @@ class Prequential:
         y: npt.NDArray[np.bool_],
         w: FloatArray | None = None,
         t: FloatArray | None = None,
+        keys: Columns | None = None,
     ) -> FloatArray:
         """A loop of `step` over arrays that have been checked; sums of measures differ by rounding.
 
@@ -144,7 +154,7 @@ class Prequential:
             The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
             those before the first that cannot be predicted or learned: `step` of that one says why.
         """
-        found = self._predict_and_learn(scores, y, w, t)
+        found = self._predict_and_learn(scores, y, w, t, keys)
         count = len(found)
         labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
         self.rows += count
@@ -159,11 +169,18 @@ class Prequential:
         return found
 
     def _predict_and_learn(
-        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray | None,
+        t: FloatArray | None,
+        keys: Columns | None,
     ) -> FloatArray:
         """The predictions of the observations before the first that raises an error; these are learned."""
         calibrator = self.calibrator
         try:  # compiled loops, which learn all or nothing
+            if isinstance(calibrator, Segmented):
+                return calibrator.predict_learn_many(scores, keys or {}, y, w, t)[:, np.newaxis]
             if calibrator.has_interval:
                 return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
             predictions = calibrator._streamed(scores, y, w, t)
@@ -193,7 +210,7 @@ class _WithInterval(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
-def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
+def _predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
     """The prediction function of a calibrator, with intervals where it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)

@@ -18,6 +18,7 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
+from streamcal.live.segmented import Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
@@ -48,7 +49,7 @@ class Run:
 
     Parameters
     ----------
-    calibrator : Calibrator
+    calibrator : Calibrator or Segmented
         Continues to learn from its current state.
     source, format : str
         A file that `RecordReader` can read.
@@ -96,7 +97,7 @@ class Run:
         The signal that ended the run, if one did.
     """
 
-    calibrator: Calibrator
+    calibrator: Calibrator | Segmented
     source: str
     columns: Columns
     format: str | None = None
@@ -300,13 +301,15 @@ class Run:
     def _take(self, part: Batch) -> None:
         """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
         found = self._fields.many(part) if self._keys_fit(part) else None
+        levels = None if found is None else self._fields.levels_of_many(part)
+        found = None if levels is None else found
         if found is None and len(part) > PIECE:  # with few bad rows most pieces have none
             for begin in range(0, len(part), PIECE):
                 if not self._interrupted:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
         if found is not None:
-            values = self.evaluation.step_many(*found)
+            values = self.evaluation.step_many(*found, levels)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
                 self._note_time(float(found.times[: len(done)].max()))
@@ -350,11 +353,11 @@ class Run:
         """Predict and learn one row; what the output adds to it."""
         if self._known is not None:
             self._check_keys(row)
-        observation = self._fields.one(row)
+        observation, levels = self._fields.one(row), self._fields.levels_of(row)
         if observation.t is not None:
             self._note_time(observation.t)
         try:
-            return _values(self.evaluation.step(*observation))
+            return _values(self.evaluation.step(*observation, levels))
         except InputError as error:
             column = self.columns.time if isinstance(error, ClockError) else self.columns.score
             raise RecordError(str(error), column=column) from None

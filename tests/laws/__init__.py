@@ -6,13 +6,14 @@ of `Case`: how an observation is drawn, learned in bulk, predicted and compared.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
 import math
 import pickle
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,7 +42,9 @@ ADDING = ("forever", "time-window", "time-decay")
 UNLEARNING = ("forever", "window", "time-window", "time-decay")
 TIMED = ("time-window", "time-decay")
 #: A policy acts on the statistic alone. In a plain `pytest` the first method of each statistic meets every policy, and
-#: the other methods these two; with `-m full` every method meets every policy.
+#: the other methods one: decay by time, where observations merge, are retracted and have times. A law that depends on
+#: the method as much as on the policy says `EVERYWHERE`. With `-m full` every method meets every policy.
+ONCE = ("time-decay",)
 EVERYWHERE = ("forever", "time-decay")
 #: Fewer observations than decay by count, of half-life 1, takes to prune the first.
 LONGEST = 24
@@ -62,8 +65,21 @@ class Observation(NamedTuple):
     t: float = 0.0
 
 
-exact_weights = st.sampled_from([1.0, 1.0, 2.0, 3.0])
-exact_times = st.integers(0, 8).map(lambda k: k * HALF_LIFE)
+EXACT_WEIGHTS = [1.0, 1.0, 2.0, 3.0]
+EXACT_TIMES = [k * HALF_LIFE for k in range(9)]
+
+
+def one_of_each(*choices: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """One number is drawn for all of it: streams are drawn so often that five draws for one observation count."""
+
+    def chosen(number: int) -> tuple[Any, ...]:
+        found = []
+        for values in choices:
+            number, place = divmod(number, len(values))
+            found.append(values[place])
+        return tuple(found)
+
+    return st.integers(0, math.prod(map(len, choices)) - 1).map(chosen)
 
 
 def learned(cal: Any, stream: list[Any]) -> Any:
@@ -227,14 +243,15 @@ class Case:
     def unlearns(self) -> bool:
         return self.policy in UNLEARNING
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a plain `pytest` leaves it out."""
-        return not (self.policy is None or self.policy in EVERYWHERE or self.first)
+    def is_tried(self, under: tuple[str, ...]) -> bool:
+        """Whether a plain `pytest` tries it where other methods than the first meet these policies."""
+        return self.policy is None or self.policy in under or self.first
 
     def settings(self) -> hypothesis.settings:
-        """Those of the profile, with as many examples as the room has time for."""
-        return hypothesis.settings(max_examples=max(hypothesis.settings.default.max_examples // self.divisor, 2))
+        """Those of the profile, with as many examples as the room has time for, and fewer where another method has
+        tried the same statistic."""
+        divisor = self.divisor + (self.policy is not None and not self.first)
+        return hypothesis.settings(max_examples=max(hypothesis.settings.default.max_examples // divisor, 2))
 
     def build(self) -> Any:
         return self.makers[0]()
@@ -399,26 +416,27 @@ class Case:
 # -- how a law is tried --------------------------------------------------------------------------------------------
 
 
-def each(cases: Any, costly: bool = False) -> Any:
-    """Parametrize a test over cases, or over (case, one more).
-
-    If `costly`, a plain `pytest` tries methods that are not the first of their statistic under time decay alone, where
-    observations merge, are retracted and have times.
-    """
-    found = [case if isinstance(case, tuple) else (case,) for case in cases]
-
-    def marks(case: Any) -> list[Any]:
-        left_out = costly and not case.first and case.policy not in (None, "time-decay")
-        return [pytest.mark.full] if case.is_full or left_out else []
-
-    rows = [pytest.param(*row, id="-".join(map(str, reversed(row))), marks=marks(row[0])) for row in found]
-    return pytest.mark.parametrize(("case", "kind") if len(found[0]) == 2 else "case", rows)
+def each(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
+    """Parametrize a test over cases; a plain `pytest` tries methods that are not the first of their statistic `under`
+    these policies only."""
+    rows = [pytest.param(case, id=str(case), marks=[pytest.mark.full] * (not case.is_tried(under))) for case in cases]
+    return pytest.mark.parametrize("case", rows)
 
 
-def law(cases: list[Any], costly: bool = False) -> Any:
+@contextlib.contextmanager
+def trying(what: Any) -> Iterator[None]:
+    """Name what was tried in the message of a failure, where one test tries many things."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"tried: {what}")
+        raise
+
+
+def law(cases: Any, under: tuple[str, ...] = ONCE) -> Any:
     """Try a law on cases, each with as many examples as the profile and the room say: `test(case, draw)`.
 
-    Each case has examples of its own, derandomised by the names of the law and of the case. For `costly` see `each`.
+    Each case has examples of its own, derandomised by the names of the law and of the case. For `under` see `each`.
     """
 
     def decorate(test: Callable[[Any, Any], None]) -> Any:
@@ -432,7 +450,7 @@ def law(cases: list[Any], costly: bool = False) -> Any:
             tried()
 
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
-        return each(cases, costly)(run)
+        return each(cases, under)(run)
 
     return decorate
 

@@ -16,6 +16,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from laws import (
+    EXACT_TIMES,
+    EXACT_WEIGHTS,
     HALF_LIFE,
     LONGEST,
     POLICIES,
@@ -23,8 +25,7 @@ from laws import (
     Case,
     Observation,
     changed,
-    exact_times,
-    exact_weights,
+    one_of_each,
     read_only,
     under_policies,
 )
@@ -153,11 +154,11 @@ def keeps_scores(cal: Any) -> bool:
 #: Where predictions are compared: learned scores, places between them, and the ends.
 PROBES = np.array([-0.0, 0.0, 5e-324, 1e-9, *(np.arange(1, 64) / 64), 1.0 - 1e-9, 1.0])
 
-exact_scores = st.sampled_from([*(k / 16 for k in range(17)), -0.0])
-labels = st.integers(0, 1)
-observations = st.builds(Observation, exact_scores, labels, exact_weights, exact_times)
+EXACT_SCORES = [*(k / 16 for k in range(17)), -0.0]
+LABELS = [0, 1]
+observations = one_of_each(EXACT_SCORES, LABELS, EXACT_WEIGHTS, EXACT_TIMES).map(lambda drawn: Observation(*drawn))
 rough_observations = st.builds(
-    Observation, st.floats(0.0, 1.0), labels, st.floats(0.01, 100.0), st.floats(0.0, 10 * HALF_LIFE)
+    Observation, st.floats(0.0, 1.0), st.sampled_from(LABELS), st.floats(0.01, 100.0), st.floats(0.0, 10 * HALF_LIFE)
 )
 GOOD = [Observation(0.25, 0, 1.0, 0.0), Observation(0.75, 1, 2.0, 4.0), Observation(0.5, 1, 1.0, 8.0)]
 EDGES = [0.0, -0.0, 5e-324, 1e-323, 2.2e-308, 1e-300, 1e-16, 1.0 - 2.0**-53, 1.0]

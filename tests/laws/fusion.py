@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from hypothesis import strategies as st
 
-from laws import TIMED, Case, Observation, exact_times, exact_weights
-from laws.binary import MONOTONE_TO, RIDGED, SOLVED, ScoreCase, cases_of, labels, variants
+from laws import EXACT_TIMES, EXACT_WEIGHTS, TIMED, Case, Observation, one_of_each
+from laws.binary import LABELS, MONOTONE_TO, RIDGED, SOLVED, ScoreCase, cases_of, variants
 from streamcal import Interval, Logit
 from streamcal.fusion import METHODS, BernsteinFusion
 
@@ -25,18 +25,22 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "bernstein-fusion": [{"degrees": (2, 4)}, {"n_scores": 3, "degrees": 2}, {"n_scores": 1}],
 }
 SCALES = [{"scale": (Logit(), Interval(-1.0, 2.0))}]
-EXACT_SCORES = st.integers(0, 8).map(lambda k: k / 8)
-observations = st.builds(Observation, st.tuples(*[EXACT_SCORES] * 3), labels, exact_weights, exact_times)
+EXACT_SCORES = [k / 8 for k in range(9)]
+observations = one_of_each(*[EXACT_SCORES] * 3, LABELS, EXACT_WEIGHTS, EXACT_TIMES).map(
+    lambda drawn: Observation(drawn[:3], *drawn[3:])
+)
 #: The scores, and a number of which the bits say which of them are missing; in half of the observations none is.
 gappy_observations = st.builds(
-    Observation,
-    st.tuples(st.tuples(*[EXACT_SCORES] * 3), st.sampled_from([0, 0, 0, 0, 1, 2, 4, 6])),
-    labels,
-    exact_weights,
-    exact_times,
+    lambda observation, missing: observation._replace(x=(observation.x, missing)),
+    observations,
+    st.sampled_from([0, 0, 0, 0, 1, 2, 4, 6]),
 )
 rough_observations = st.builds(
-    Observation, st.tuples(*[st.floats(0.0, 1.0)] * 3), labels, st.floats(0.01, 100.0), exact_times
+    Observation,
+    st.tuples(*[st.floats(0.0, 1.0)] * 3),
+    st.sampled_from(LABELS),
+    st.floats(0.01, 100.0),
+    st.sampled_from(EXACT_TIMES),
 )
 EDGES = [0.0, 5e-324, 1e-300, 0.5, 1.0 - 2.0**-53, 1.0]
 HARD = {

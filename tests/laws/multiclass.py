@@ -13,7 +13,19 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from laws import HALF_LIFE, POLICIES, ROUNDED, TIMED, Case, Observation, changed, exact_times, exact_weights, read_only
+from laws import (
+    EXACT_TIMES,
+    EXACT_WEIGHTS,
+    HALF_LIFE,
+    POLICIES,
+    ROUNDED,
+    TIMED,
+    Case,
+    Observation,
+    changed,
+    one_of_each,
+    read_only,
+)
 from streamcal import Forever, Isotonic, Temperature
 from streamcal.multiclass import (
     Dirichlet,
@@ -55,21 +67,23 @@ SEQUENTIAL: dict[str, tuple[Callable[[], Any], ...]] = {
 LABELS = ["a", "b", 3]
 
 
-def vectors(labels: list[Any]) -> st.SearchStrategy[dict[Any, float]]:
-    """Scores in sixteenths, summing to one, zeros among them."""
-    cuts = st.lists(st.integers(0, 16), min_size=len(labels) - 1, max_size=len(labels) - 1).map(sorted)
-    return cuts.map(
-        lambda c: {label: (end - start) / 16 for label, start, end in zip(labels, [0, *c], [*c, 16], strict=True)}
-    )
+def observed(labels: list[Any], one: int, other: int, *rest: Any) -> Observation:
+    """Scores of up to three labels in sixteenths, summing to one, zeros among them."""
+    cuts = sorted([one, other][: len(labels) - 1])
+    ends = zip(labels, [0, *cuts], [*cuts, 16], strict=True)
+    return Observation({label: (end - start) / 16 for label, start, end in ends}, *rest)
+
+
+def observations_of(labels: list[list[Any]], outcomes: list[Any]) -> st.SearchStrategy[Observation]:
+    places = range(17)
+    drawn = one_of_each(labels, places, places, outcomes, EXACT_WEIGHTS, EXACT_TIMES)
+    return drawn.map(lambda one: observed(*one))
 
 
 #: All three labels in one order or another, two of them, or one alone; the label that comes may be none of them.
-some_scores = st.one_of(vectors(LABELS), vectors([3, "b", "a"]), vectors(["b", "a"]), vectors([3, "a"]), vectors(["b"]))
-observations = st.builds(Observation, some_scores, st.sampled_from(LABELS), exact_weights, exact_times)
+observations = observations_of([LABELS, [3, "b", "a"], ["b", "a"], [3, "a"], ["b"]], LABELS)
 #: What `learn_many` takes together, with outcomes that have no column.
-alike_observations = st.builds(
-    Observation, vectors(LABELS), st.sampled_from([*LABELS, *LABELS, "z", 7]), exact_weights, exact_times
-)
+alike_observations = observations_of([LABELS], [*LABELS, *LABELS, "z", 7])
 GOOD = [
     Observation({"a": 0.25, "b": 0.75}, "a", 1.0, 0.0),
     Observation({"a": 0.5, "b": 0.25, 3: 0.25}, 3, 2.0, 4.0),

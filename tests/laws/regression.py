@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from hypothesis import strategies as st
 
-from laws import POLICIES, ROUNDED, Case, Observation, changed, exact_times, exact_weights, read_only
+from laws import EXACT_TIMES, EXACT_WEIGHTS, POLICIES, ROUNDED, Case, Observation, changed, one_of_each, read_only
 from streamcal import Beta, Decay, Forever, HistogramBinning, Isotonic, OnlinePlatt, Platt, VennAbers
 from streamcal.regression import (
     RBF,
@@ -104,9 +104,8 @@ FORECASTS = [
 ]
 PROBES = [FORECASTS[1], FORECASTS[4], Normal(0.3, 1.0), Quantiles([0.25, 0.5], [-1.0, 3.0])]
 PLACES = np.linspace(-6.0, 6.0, 49)
-observations = st.builds(
-    Observation, st.sampled_from(FORECASTS), st.integers(-10, 10).map(lambda k: k / 2), exact_weights, exact_times
-)
+OUTCOMES = [k / 2 for k in range(-10, 11)]
+observations = one_of_each(FORECASTS, OUTCOMES, EXACT_WEIGHTS, EXACT_TIMES).map(lambda drawn: Observation(*drawn))
 GOOD = [
     Observation(FORECASTS[0], 3.0, 1.0, 0.0),
     Observation(FORECASTS[1], 3.0, 2.0, 4.0),

@@ -21,12 +21,11 @@ from streamcal.calibrators.auto.experts import (
 )
 from streamcal.calibrators.protected import jumper_state, new_jumper
 from streamcal.kernels.bernstein import evaluate_many
-from streamcal.kernels.cubic import slopes
+from streamcal.kernels.cubic import slopes, values_at
 from streamcal.kernels.ensemble import Experts, FadingMoments, RecentScores
 from streamcal.kernels.expert_panel import Panel
-from streamcal.kernels.logistic import logits, sigmoids
+from streamcal.kernels.logistic import sigmoids
 from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
-from streamcal.maps.knots import CubicMap
 from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
@@ -103,12 +102,12 @@ class ExpertPanel:
     def _draw(self) -> None:
         """Fit the curves of the smooth isotonic and of the Bernstein expert again."""
         _, _, centre, value = self._tree.centred_blocks()
-        smooth = CubicMap(Logit(), centre, value, *slopes(centre, value)).at_many(KNOTS)
-        self._panel.draw(PLACES["smooth-isotonic"], _beside_the_score(smooth, self._tree.n))
+        smooth = values_at(KNOTS, centre, value, *slopes(centre, value))
+        self._panel.draw_beside_the_score(PLACES["smooth-isotonic"], smooth, self._tree.n)
         sums = self._sums.sums
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays
-            polynomial = np.clip(evaluate_many(self._qp.coefficients, SCORES), 0.0, 1.0)
-            self._panel.draw(PLACES["bernstein"], _beside_the_score(polynomial, self._moments.n))
+            polynomial = evaluate_many(self._qp.coefficients, SCORES)
+            self._panel.draw_beside_the_score(PLACES["bernstein"], polynomial, self._moments.n)
 
     def _sum_anew(self) -> None:
         """Make the tree of the recent scores anew, without the rounding errors of what has left it."""
@@ -219,8 +218,3 @@ def _panel(delay: int) -> Panel:
         knots_a_unit=KNOTS_A_UNIT,
         delay=delay,
     )
-
-
-def _beside_the_score(p: FloatArray, n: float) -> FloatArray:
-    """Log-odds at the knots of the mean of n observations of p and one of the score: a fit to few may say 0 or 1."""
-    return logits((n * p + SCORES) / (n + 1.0))

@@ -1,0 +1,136 @@
+"""The HTML report: one file with the table, what follows from it, and pictures; it loads nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from html import escape
+
+from streamcal.app.figures import Figure, colour, figures
+from streamcal.app.html_style import SCRIPT, STYLE
+from streamcal.app.report_data import LISTED, ReportData, Series, prepared
+from streamcal.errors import InputError
+from streamcal.stream.atomic import atomic_write
+from streamcal.stream.comparing import Comparison
+
+
+def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command: str = "") -> None:
+    """Write the report on a comparison as one HTML file, which needs no network.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `streamcal.compare` returns.
+    path : str or path
+        The file to write or to replace.
+    command : str
+        What makes it again, to be shown.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, or nothing was compared.
+
+    Examples
+    --------
+    >>> import tempfile, streamcal
+    >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+    >>> save_report(streamcal.compare(([0.2, 0.7] * 50, [0, 1] * 50), methods=["ops"]), path)
+    >>> os.path.getsize(path) < 200_000
+    True
+    """
+    if not comparison.names:
+        raise InputError("there is no report on nothing: no row was compared")
+    data = prepared(comparison, command=command, made=datetime.now(UTC).date().isoformat())
+    try:
+        atomic_write(path, page(data).encode())
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: the report cannot be written: {error.strerror or error}") from None
+
+
+def page(data: ReportData) -> str:
+    """The report as HTML."""
+    title = escape(f"Calibration of {data.source}")
+    lead, *others = data.sentences
+    drawn = figures(data)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f"<title>{title}</title><style>{STYLE}</style></head><body>",
+            f"<header><h1>{title}</h1>",
+            f'<p class="soft">{data.rows:,} rows, {data.positives:,} positive. {escape(data.made)}</p></header>',
+            f'<main><p class="lead">{escape(lead)}</p>',
+            *(f"<p>{escape(text)}</p>" for text in others),
+            "<h2>Methods</h2>",
+            _table(data),
+            "<h2>Pictures</h2>",
+            _legend(data.series),
+            '<div class="grid-of-figures">',
+            *(_figure(one, i) for i, one in enumerate(drawn)),
+            "</div>",
+            *_alarms(data.series),
+            "<h2>To repeat it</h2>",
+            f'<pre tabindex="0"><code>{escape(data.command)}</code></pre>' if data.command else "",
+            "<dl>",
+            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in data.settings),
+            f"</dl></main><script>{SCRIPT}</script></body></html>",
+        ]
+    )
+
+
+def _table(data: ReportData) -> str:
+    """The table of methods; on a narrow screen it scrolls by itself."""
+    words = {i for i, heading in enumerate(data.headings) if heading.startswith("against")}
+
+    def css(i: int) -> str:
+        return ' class="words"' if i in words else ""
+
+    heads = "".join(f'<th scope="col"{css(i)}>{escape(text)}</th>' for i, text in enumerate(data.headings))
+    rows = [
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(f"<td{css(i)}>{escape(text)}</td>" for i, text in enumerate(cells, 1))
+        + "</tr>"
+        for name, *cells in data.table
+    ]
+    return (
+        '<div class="scroll" role="region" aria-label="Methods and their measures" tabindex="0">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _legend(series: tuple[Series, ...]) -> str:
+    """Which line is whose; the score itself is dotted."""
+    items = [
+        f'<li><svg viewBox="0 0 40 12" aria-hidden="true"><path class="line {colour(i)}" d="M1 6H39"/></svg>'
+        f"{escape(one.name)}</li>"
+        for i, one in enumerate(series)
+    ]
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _figure(one: Figure, number: int) -> str:
+    """A picture with its heading, its slider, which the script shows, and its caption."""
+    stops = escape(json.dumps(one.stops))
+    heading = escape(one.heading)
+    return (
+        f'<figure data-stops="{stops}"><h3 id="figure-{number}">{heading}</h3>{one.svg}'
+        f'<input type="range" min="0" max="0" value="0" step="1" aria-labelledby="figure-{number}" hidden>'
+        f"<output hidden>Move the slider, or point at the picture, to read it.</output>"
+        f"<figcaption>{escape(one.caption)}</figcaption></figure>"
+    )
+
+
+def _alarms(series: tuple[Series, ...]) -> list[str]:
+    """The first alarms of each series."""
+    found = ["<h2>Alarms</h2>"]
+    for one in series:
+        listed = "".join(f"<li>{escape(str(alarm))}</li>" for alarm in one.alarms[:LISTED])
+        more = one.alarms_in_all - len(one.alarms[:LISTED])
+        found.append(f"<h3>{escape(one.name)}</h3>")
+        found.append(f"<ul>{listed}</ul>" if listed else "<p>No alarm.</p>")
+        if more:
+            found.append(f'<p class="soft">and {more:,} more</p>')
+    return found

@@ -1,0 +1,120 @@
+"""A small canvas for SVG inside a page: axes, lines, areas and points; colours are classes of its style sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from streamcal.app.prepared import Axis
+
+Point = tuple[float, float]
+#: The size of a canvas, in units of a CSS pixel on a telephone, where it fills the width.
+WIDTH, HEIGHT = 360, 290
+LEFT, RIGHT, TOP, BOTTOM = 60, 12, 10, 38
+#: Space between two ticks of the y axis.
+APART = 26
+
+
+class Canvas:
+    """A picture with two axes, in the rectangle of the canvas between `top` and `bottom`.
+
+    Examples
+    --------
+    >>> canvas = Canvas(Axis(0.0, 1.0), Axis(0.0, 1.0))
+    >>> canvas.line([(0.0, 0.0), (1.0, 1.0)], "diagonal")
+    >>> canvas.parts
+    ['<path class="diagonal" d="M60 252L348 10"/>']
+    """
+
+    def __init__(self, x: Axis, y: Axis, *, top: float = TOP, bottom: float = HEIGHT - BOTTOM) -> None:
+        self.x, self.y = x, y
+        self._top, self._bottom = top, bottom
+        self.parts: list[str] = []
+
+    def across(self, value: float) -> float:
+        """The place of a value on the x axis."""
+        return LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
+
+    def up(self, value: float) -> float:
+        """The place of a value on the y axis."""
+        return self._bottom - self.y.place(value) * (self._bottom - self._top)
+
+    def axes(self, below: str, beside: str, *, lines: bool = True) -> None:
+        """Ticks with their values, faint lines, and what the axes are."""
+        for tick in self.x.ticks():
+            place = _number(self.across(tick))
+            if lines:
+                self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
+            if below:
+                self._text(tick_text(tick), self.across(tick), self._bottom + 14, "tick", "middle")
+        for tick in self.y.ticks(max(int((self._bottom - self._top) / APART), 1)):
+            place = _number(self.up(tick))
+            self.parts.append(f'<path class="grid" d="M{LEFT} {place}H{WIDTH - RIGHT}"/>')
+            self._text(tick_text(tick), LEFT - 5, self.up(tick) + 4, "tick", "end")
+        if below:
+            self._text(below, (LEFT + WIDTH - RIGHT) / 2, self._bottom + 31, "label", "middle")
+        middle = _number((self._top + self._bottom) / 2)
+        self.parts.append(
+            f'<text class="label" text-anchor="middle" transform="translate(11 {middle})rotate(-90)">'
+            f"{escape(beside)}</text>"
+        )
+
+    def line(self, points: Sequence[Point], css: str) -> None:
+        """A line through points."""
+        if points:
+            self.parts.append(f'<path class="{css}" d="{self._path(points)}"/>')
+
+    def area(self, upper: Sequence[Point], lower: Sequence[Point], css: str) -> None:
+        """What is between two lines."""
+        if upper and lower:
+            self.parts.append(f'<path class="{css}" d="{self._path([*upper, *reversed(lower)])}Z"/>')
+
+    def steps(self, edges: Sequence[float], values: Sequence[float], css: str) -> None:
+        """A histogram as an area."""
+        points = [(edge, value) for i, value in enumerate(values) for edge in edges[i : i + 2]]
+        base = self.y.low
+        self.area(points, [(points[0][0], base), (points[-1][0], base)] if points else [], css)
+
+    def dots(self, points: Iterable[tuple[float, float, float]], css: str) -> None:
+        """Circles: x, y and the radius."""
+        for x, y, radius in points:
+            place = f'cx="{_number(self.across(x))}" cy="{_number(self.up(y))}"'
+            self.parts.append(f'<circle class="{css}" {place} r="{_number(radius)}"/>')
+
+    def marks(self, places: Iterable[float], row: int, css: str) -> None:
+        """Short vertical marks at the top, in one of several rows."""
+        top = self._top + 7 * row
+        for place in places:
+            self.parts.append(f'<path class="{css}" d="M{_number(self.across(place))} {_number(top)}v6"/>')
+
+    def _text(self, text: str, x: float, y: float, css: str, anchor: str) -> None:
+        place = f'x="{_number(x)}" y="{_number(y)}"'
+        self.parts.append(f'<text class="{css}" {place} text-anchor="{anchor}">{escape(text)}</text>')
+
+    def _path(self, points: Iterable[Point]) -> str:
+        return "M" + "L".join(f"{_number(self.across(x))} {_number(self.up(y))}" for x, y in points)
+
+
+def drawing(canvases: Sequence[Canvas], description: str) -> str:
+    """The picture, with its description for those who do not see it."""
+    body = "".join(part for canvas in canvases for part in canvas.parts)
+    cursor = f'<path class="cursor" d="M0 {TOP}V{HEIGHT - BOTTOM}" hidden="hidden"/>'
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}{cursor}</svg>'
+
+
+def tick_text(value: float) -> str:
+    """A tick in few characters.
+
+    >>> [tick_text(value) for value in (0.0, 0.05, 1e-5, 40000.0, 2500.0, 1.5e6)]
+    ['0', '0.05', '1e-5', '40k', '2500', '1.5M']
+    """
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:g}k"
+    return f"{value:g}".replace("e-0", "e-")
+
+
+def _number(value: float) -> str:
+    """A coordinate with a tenth of a pixel."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,95 @@
+"""`LabelJoin` with the methods that are judged by what their parts said: `Auto` and `Segmented`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamcal import Auto, HistogramBinning
+from streamcal.live import LabelJoin, Segmented
+
+HORIZON = 50.0
+
+
+def traffic(n, seed=0):
+    """Scores that are too high where the campaign is 1, and labels."""
+    rng = np.random.default_rng(seed)
+    z, campaign = rng.normal(-2.0, 1.0, n), rng.integers(0, 3, n)
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-(z - 1.5 * (campaign == 1))))
+    return (1.0 / (1.0 + np.exp(-z))).tolist(), campaign.tolist(), y.tolist()
+
+
+def joined(cal, n, early=None, save_at=None):
+    """The join after n impressions, one a second, and the forecasts."""
+    join, forecasts = LabelJoin(cal, HORIZON, early=early), []
+    for k, (score, campaign, y) in enumerate(zip(*traffic(n), strict=True)):
+        if k == save_at:
+            join = LabelJoin.from_bytes(join.to_bytes())
+        forecasts.append(join.issue(k, score, float(k), {"campaign": campaign}, "v1" if k < n // 2 else "v2").p)
+        join.resolve(k, y, float(k))
+    return join, forecasts
+
+
+def test_auto_is_judged_by_what_its_parts_said_when_issued():
+    """Against the hooks, called by hand on a queue."""
+    n = 400
+    join, told, queue = LabelJoin(Auto(), HORIZON), Auto(), []
+    for k, (score, _, y) in enumerate(zip(*traffic(n), strict=True)):
+        if k >= HORIZON:
+            x, said, label = queue.pop(0)
+            told._learn_issued(x, float(label), 1.0, 0.0, said)
+        x = told.scale.coordinate(score)
+        queue.append((x, told._issue(x), y))
+        assert join.issue(k, score, float(k)).p == told.predict_one(score)
+        join.resolve(k, y, float(k))
+    assert json.dumps(join.calibrator.state_dict()) == json.dumps(told.state_dict())
+    hindsight = Auto()
+    for score, _, y in list(zip(*traffic(n), strict=True))[: n - int(HORIZON)]:
+        hindsight.learn_one(score, y)
+    assert hindsight.predict_one(0.3) != told.predict_one(0.3)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Segmented("ops", by=["campaign"]), Auto, lambda: Segmented("auto", by=["campaign"])]
+)
+@pytest.mark.parametrize("early", [None, 20.0])
+def test_what_was_saved_goes_on_to_the_last_bit(make, early):
+    straight, again = joined(make(), 300, early), joined(make(), 300, early, save_at=170)
+    assert straight[1] == again[1]
+    assert json.dumps(straight[0].state_dict()) == json.dumps(again[0].state_dict())
+
+
+def test_a_segmented_calibrator_gets_the_keys():
+    join = LabelJoin(Segmented("ops", by=["campaign"]), HORIZON)
+    told, queue = Segmented("ops", by=["campaign"]), []
+    for k, (score, campaign, y) in enumerate(zip(*traffic(3_000), strict=True)):
+        if k >= HORIZON:
+            told.learn_issued(*queue.pop(0))
+        keys = {"campaign": campaign}
+        queue.append((score, keys, y, told.issue_parts(score, keys)))
+        assert join.issue(k, score, float(k), keys).p == told.predict_one(score, keys)
+        join.resolve(k, y, float(k))
+    assert join.calibrator.effect("campaign", 1)[0] < join.calibrator.effect("campaign", 0)[0] - 0.5
+    assert join.issue("none", 0.3, 3_000.0).p != join.issue("one", 0.3, 3_000.0, {"campaign": 1}).p
+
+
+def test_a_late_click_is_relearned_by_a_segmented_calibrator_that_unlearns():
+    join = LabelJoin(Segmented(HistogramBinning(4), by=["campaign"]), HORIZON)
+    join.issue("a", 0.3, 0.0, {"campaign": 1})
+    join.advance(60.0)
+    before = join.calibrator.effect("campaign", 1)[0]
+    join.resolve("a", True, 55.0)
+    assert join.tally()["corrected"] == 1
+    assert join.calibrator.n == 1.0
+    assert join.calibrator.effect("campaign", 1)[0] > before
+
+
+def test_a_learner_of_another_kind_is_refused_in_a_state():
+    from streamcal import StateError
+    from streamcal.regression import QuantileRecalibration
+    from streamcal.states import signed
+
+    state = LabelJoin(HistogramBinning(4), HORIZON).state_dict()
+    state["learned"]["versions"][0][1]["calibrator"] = QuantileRecalibration()._written()
+    with pytest.raises(StateError, match="no calibrator of one score"):
+        LabelJoin.from_state(signed(state))
