@@ -25,7 +25,7 @@ cdef class RegressionBank:
         self, const double[::1] phi, double ahead, const Py_ssize_t[::1] places, double[::1] out
     ) noexcept nogil
     cpdef void learn(self, const double[::1] phi, double y, double w) noexcept nogil
-    cdef void _prepare(self, Py_ssize_t i, double w) noexcept nogil
+    cdef void _prepare(self, Py_ssize_t i) noexcept nogil
     cdef void _finish(self, Py_ssize_t i, double step) noexcept nogil
     cdef void _show(self, const double[::1] phi) noexcept nogil
     cpdef void record(self, double[::1] out) noexcept nogil

@@ -42,15 +42,10 @@ ROUNDING = cython.declare(cython.double, 1e-15)
 CURVED = cython.declare(cython.double, 0.05)
 """Half of the largest second derivative of σ, rounded up: .0963/2."""
 
-# The rows of the numbers of steps: z, v, c = v·w, m; σ(m); the bracket of m; the length of the last Newton step.
+# The rows of the numbers of steps: z, v, and the log-odds m.
 Z = cython.declare(cython.Py_ssize_t, 0)
 V = cython.declare(cython.Py_ssize_t, 1)
-C = cython.declare(cython.Py_ssize_t, 2)
-M = cython.declare(cython.Py_ssize_t, 3)
-P = cython.declare(cython.Py_ssize_t, 4)
-LOW = cython.declare(cython.Py_ssize_t, 5)
-HIGH = cython.declare(cython.Py_ssize_t, 6)
-LAST = cython.declare(cython.Py_ssize_t, 7)
+M = cython.declare(cython.Py_ssize_t, 2)
 
 # What is known of each regression in a bank: where its vectors and its A begin; the sizes of θ, of a row of A and of φ;
 # how many coordinates of θ move.
@@ -67,59 +62,33 @@ def clamped(z):
     return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _begin_steps(work: cython.double[:, ::1], y: cython.double) -> cython.void:
-    """Set the brackets of the roots m = z + c·(y − σ(m)) for the z and c in `work`, and m to z."""
-    i: cython.Py_ssize_t
-    p: cython.double
-    for i in range(work.shape[1]):
-        work[M, i] = work[Z, i]
-        p = work[P, i] = sigmoid(work[Z, i])
-        work[LOW, i] = work[Z, i] if y > 0.0 else work[Z, i] - work[C, i] * p
-        work[HIGH, i] = work[Z, i] + work[C, i] * (1.0 - p) if y > 0.0 else work[Z, i]
-        work[LAST, i] = 2.0 * (work[HIGH, i] - work[LOW, i])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _take_steps(work: cython.double[:, ::1], y: cython.double) -> cython.void:
-    """Set M in `work` to the m with m = z + c·(y − σ(m)) for every Z and C there: implicit steps, without overshooting.
-
-    One Newton step of each in turn, since the processor overlaps what does not depend on one another. LAST is −1 for a
-    root that is found.
-    """
-    i: cython.Py_ssize_t
-    p: cython.double
+def implicit(z, c, y):
+    """The m with m = z + c·(y − σ(m)): the implicit step, which never overshoots."""
+    m: cython.double = z
+    p: cython.double = sigmoid(z)
+    low: cython.double = z if y > 0.0 else z - c * p
+    high: cython.double = z + c * (1.0 - p) if y > 0.0 else z
     excess: cython.double
     step: cython.double
     left: cython.double  # a bound on the distance from the root
-    unfinished: cython.Py_ssize_t
-    _begin_steps(work, y)
+    last: cython.double = 2.0 * (high - low)
     for _ in range(STEPS):
-        unfinished = 0
-        for i in range(work.shape[1]):
-            if work[LAST, i] < 0.0:
-                continue
-            p = work[P, i]
-            excess = work[M, i] - work[Z, i] - work[C, i] * (y - p)
-            work[HIGH if excess > 0.0 else LOW, i] = work[M, i]
-            step = -excess / (1.0 + work[C, i] * p * (1.0 - p))
-            left = CURVED * work[C, i] * step * step  # by Taylor: the derivative is at least 1
-            if not work[LOW, i] <= work[M, i] + step <= work[HIGH, i] or abs(step) > 0.5 * work[LAST, i]:
-                step = 0.5 * (work[LOW, i] + work[HIGH, i]) - work[M, i]
-                left = abs(step)
-            work[M, i] += step
-            work[LAST, i] = abs(step)
-            if left <= ROUNDING * max(1.0, abs(work[M, i])):
-                work[LAST, i] = -1.0
-            else:
-                work[P, i] = sigmoid(work[M, i])
-                unfinished += 1
-        if unfinished == 0:
+        excess = m - z - c * (y - p)
+        if excess > 0.0:
+            high = m
+        else:
+            low = m
+        step = -excess / (1.0 + c * p * (1.0 - p))
+        left = CURVED * c * step * step  # by Taylor: the derivative is at least 1
+        if not low <= m + step <= high or abs(step) > 0.5 * last:
+            step = 0.5 * (low + high) - m
+            left = abs(step)
+        m += step
+        last = abs(step)
+        if left <= ROUNDING * max(1.0, abs(m)):
             break
+        p = sigmoid(m)
+    return m
 
 
 @cython.cfunc
@@ -375,7 +344,7 @@ class RegressionBank:
         self._h = np.zeros(self.size)
         self._a, self._kept, self._renewed = np.zeros((3, at + 2))
         self._l = np.zeros(max((size * (width + 4) for _, _, size, width, _, _ in table), default=0))
-        self._work = np.zeros((8, len(regressions)))
+        self._work = np.zeros((3, len(regressions)))
         self._moved = False  # whether a step was taken
         for place, regression in enumerate(regressions):
             regression.move_to(self, place)
@@ -430,8 +399,9 @@ class RegressionBank:
         w = min(w, HEAVIEST)
         self._show(phi)
         for i in range(self.size):
-            self._prepare(i, w)
-        _take_steps(self._work, y)
+            self._prepare(i)
+        for i in range(self.size):  # in a loop of their own, so that the processor begins one before it ends another
+            self._work[M, i] = implicit(self._work[Z, i], self._work[V, i] * w, y)
         for i in range(self.size):
             m, v = self._work[M, i], self._work[V, i]
             step: cython.double = (m - self._work[Z, i]) / v if v > 0.0 else 0.0
@@ -478,8 +448,8 @@ class RegressionBank:
         for i in range(self._theta.shape[0]):
             self._theta[i] = recorded[i]
 
-    def _prepare(self, i, w):
-        """Decay and move a regression, set g to A⁻¹φ, and z, v and c of its step in `_work`."""
+    def _prepare(self, i):
+        """Decay and move a regression, set g to A⁻¹φ, and z and v of its step in `_work`."""
         k: cython.Py_ssize_t
         start: cython.Py_ssize_t = self._table[i, START]
         z: cython.double = 0.0
@@ -492,7 +462,7 @@ class RegressionBank:
             z += self._theta[k] * self._f[k]
             v += self._f[k] * self._g[k]
         v = max(v, 0.0)  # 0 only if every feature is 0
-        self._work[Z, i], self._work[V, i], self._work[C, i] = z, v, v * w
+        self._work[Z, i], self._work[V, i] = z, v
 
 
 @cython.final
@@ -617,7 +587,6 @@ class Correction:
         self._curve = np.zeros(size)
         self._curvature = np.full(size, float(firm))
         self._parts = np.zeros(size)
-        self._work = np.zeros((8, 1))
 
     def _knot(self, x):
         """The knot at or below the log-odds x, not the last; the first one below it."""
@@ -642,6 +611,7 @@ class Correction:
         first: cython.Py_ssize_t = max(0, self._knot(max(x - self._width, -LARGEST)))
         last: cython.Py_ssize_t = min(self._last, self._knot(min(x + self._width, LARGEST)) + 1)
         v: cython.double
+        m: cython.double
         h: cython.double
         step: cython.double
         w = min(w, HEAVIEST)
@@ -650,10 +620,10 @@ class Correction:
             self._curvature[k] -= self._forget * self._parts[k] * (self._curvature[k] - self._firm)
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
-        self._work[Z, 0], self._work[C, 0] = z + self.at(x), v * w
-        _take_steps(self._work, y)
-        h = w * _variance(self._work[M, 0])
-        step = (self._work[M, 0] - self._work[Z, 0]) / v
+        z += self.at(x)
+        m = implicit(z, v * w, y)
+        h = w * _variance(m)
+        step = (m - z) / v
         for k in range(first, last + 1):
             self._curve[k] += self._parts[k] / self._curvature[k] * step
             self._curvature[k] += self._parts[k] * h

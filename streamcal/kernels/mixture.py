@@ -12,12 +12,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import clamped
+    from streamcal.kernels.fixed_share import FixedShare
+    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
 
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
-    from cython.cimports.streamcal.kernels.implicit_regression import clamped
+    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
+    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
 
 import numpy as np
 
