@@ -427,7 +427,7 @@ def compare(
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
     if html is not None:
-        _check_place(html, "report")
+        _check_report(html, stream)
     asked = Asked(
         stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
     )
@@ -474,7 +474,7 @@ def report(
       streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
     """
     place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
-    _check_place(place, "report")
+    _check_report(place, stream)
     asked = Asked(
         stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
     )
@@ -740,6 +740,13 @@ def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
         fail(f"{state}: --state would overwrite another file of this run; give another name")
 
 
+def _check_report(path: Path, stream: str) -> None:
+    """Fail now if the report could not be written, or would replace the stream."""
+    _check_place(path, "report")
+    if same_file(path, stream):
+        fail(f"{path}: the report would overwrite the stream; give another name")
+
+
 def _check_place(path: Path, what: str) -> None:
     """Fail now if a file that is written at the end of the run cannot be written."""
     folder = Path(os.path.realpath(path)).parent
@@ -906,7 +913,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
 
 def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
     """How much the levels of each field differ, a line each."""
-    for field in calibrator.by if isinstance(calibrator, Segmented) else ():
+    if not isinstance(calibrator, Segmented):
+        return
+    for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
         deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
