@@ -913,7 +913,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
 
 def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
     """How much the levels of each field differ, a line each."""
-    for field in calibrator.by if isinstance(calibrator, Segmented) else ():
+    if not isinstance(calibrator, Segmented):
+        return
+    for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
         deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"

@@ -201,7 +201,7 @@ def _move(
     group: cython.const[cython.Py_ssize_t][::1],
     pace: cython.double,
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S; and move the first coordinates by their velocities, which come after d others, and A with them."""
+    """A ← ΛAΛ + SA₀S; and move the first coordinates by their velocities, after d others, and A with them."""
     row = cython.declare(cython.double[132])
     start: cython.Py_ssize_t = group[START]
     at: cython.Py_ssize_t = group[AT]
@@ -420,7 +420,7 @@ class RegressionBank:
         return np.asarray(self._theta)[vector], a, np.asarray(self._renewed)[matrix]
 
     def write(self, group, lane, places, root, theta, a, renewed):
-        """Replace the numbers of a regression; `places` are those of its features among the features shown, `root` √λ."""
+        """Replace the numbers of a regression; `places` are those of its features among those shown, `root` √λ."""
         vector, matrix, features = self._entries(group, lane)
         np.asarray(self._theta)[vector] = theta
         np.asarray(self._places)[vector[:features]] = places

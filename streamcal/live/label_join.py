@@ -681,6 +681,7 @@ class LabelJoin(Saved):
         take[kind](*given)
 
     def _plain_params(self) -> dict[str, Any]:
+        """The journal is no part of a state."""
         limits = {"max_held": self.max_held, "max_unknown": self.max_unknown, "max_jump": self.max_jump}
         return {**self.spans._asdict(), **limits}
 
