@@ -365,8 +365,9 @@ def assert_bounded_or_growing(case, variants):
         cal = case.make(**params, **policy)
         if not cal.bounded_memory and case.policy != "forever":
             continue  # what forgets need not grow
+        some = first if cal.bounded_memory else first[::16]
         sizes = []
-        for scores in (first, 0.99 * first):
+        for scores in (some, 0.99 * some):
             cal.learn_many(scores, np.arange(len(scores)) % 2, None, np.zeros(len(scores)))
             sizes.append(size_of(held(cal)))
         if not cal.bounded_memory:

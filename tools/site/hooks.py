@@ -69,8 +69,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files outside of docs/ become their names; pages in the repository keep the links."""
+    """Put the advice of the README into its page. Links to files outside of docs/ become their names."""
+    if "WHERE_TO_START" in markdown:
+        markdown = markdown.replace("WHERE_TO_START", _where_to_start())
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?!papers|race)[A-Z][^)]*\)", r"\1", markdown)
+
+
+def _where_to_start() -> str:
+    """The table that tools/readme_tables.py keeps in the README."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return readme.partition("<!-- methods: where to start -->")[2].partition("<!-- end of methods -->")[0].strip()
 
 
 def _title(path: Path) -> str:

@@ -77,8 +77,8 @@ NOTES = {
     "venn-abers": (
         "Where probabilities must be valid without assumptions on the score: exchangeable data, and an interval that "
         "says how much is known. It never says 0 or 1.",
-        "As an interval of confidence for the probability at a score, which it is not; for rare events, where its "
-        "point is drawn towards ½ (`docs/rare_events.md`).",
+        "Where a confidence interval for the probability at a score is wanted, which this is not; for rare events, "
+        'unless with `point="score-prior"`: the other points are drawn towards ½.',
     ),
     "cross-venn-abers": (
         "As `venn-abers`, where training data are too few to set some aside: K folds calibrate one another.",
