@@ -143,7 +143,7 @@ class Auto(SequentialCalibrator):
             rows = slice(start, start + PIECE)
             self._steps.stream(x[rows], y[rows], w[rows], predictions[rows])
 
-    # For a caller that keeps what was said until the label comes, whenever that is, `delay` may be 0: the forecasts that
+    # For a caller that keeps what was said until the label comes, whenever that is, `delay` may be 0: forecasts that
     # were issued are judged, without a second ensemble. Two things are then not as with a delay that is told: means of
     # labels, as the regressions learn from them, include those that were not known when the score came; and all rows of
     # the mixtures have learning rate 1.
