@@ -137,7 +137,7 @@ def _calibrator(method: str, given: list[str]) -> Calibrator:
     """A new calibrator of the method, with the parameters given by `--set`."""
     from streamcal.app import cli
 
-    choice = cli._choice(method, given, None, None, timed=True)
+    choice = cli._choice(method, given, None, None, [], timed=True)
     return cli._new(REGISTRY[method], choice.parameters)
 
 

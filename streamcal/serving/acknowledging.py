@@ -73,7 +73,7 @@ class Acknowledging:
         """The state is taken on the loop, between two requests, and is written by the thread."""
         assert self._journal is not None
         journal, upto = self._journal, self._journal.n
-        state = self._join.state_dict()
+        state = self._join.to_bytes()
         await self._run(lambda: journal.snapshot(state, upto))
         self._last = upto
         self.snapshots += 1
