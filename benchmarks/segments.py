@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from river import compose, linear_model, preprocessing
+from river import linear_model, preprocessing
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -138,13 +138,13 @@ def split(stream: Stream) -> Array:
 
 def crossed(stream: Stream, base: Array) -> Array:
     """River's logistic regression, by stochastic gradients, on the log-odds of `Auto` and on all levels."""
-    model = compose.Select("z") | preprocessing.StandardScaler()
-    model += compose.Select(*stream.fields) | preprocessing.OneHotEncoder()
-    model |= linear_model.LogisticRegression()
+    scaler, model = preprocessing.StandardScaler(), linear_model.LogisticRegression()
     found = np.empty(len(base))
     columns = zip(np.clip(logit(base), -16.0, 16.0).tolist(), *stream.fields.values(), strict=True)
     for i, (values, y) in enumerate(zip(columns, stream.y.tolist(), strict=True)):
-        x = dict(zip(("z", *stream.fields), values, strict=True))
+        z, *levels = values
+        scaler.learn_one({"z": z})
+        x = {**scaler.transform_one({"z": z}), **dict.fromkeys(zip(stream.fields, levels, strict=True), 1.0)}
         found[i] = model.predict_proba_one(x)[True]
         model.learn_one(x, y)
     return found

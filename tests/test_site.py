@@ -13,7 +13,7 @@ from streamcal import REGISTRY
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 #: Pages whose blocks are one program each; the blocks of others show calls on things that the reader has.
-PROGRAMS = ("index.md", "tutorial.md", "states.md")
+PROGRAMS = ("ads.md", "index.md", "tutorial.md", "states.md")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

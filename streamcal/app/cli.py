@@ -255,7 +255,7 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes some 25 µs a row, ops a microsecond.  "
+            help=f"See `streamcal methods`; {DEFAULT_METHOD} takes some 10 µs a row, ops a microsecond.  "
             f"[default: {DEFAULT_METHOD}]",
         ),
     ] = None,
