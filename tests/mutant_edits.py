@@ -1,4 +1,4 @@
-"""The edits of `mutants.py`: sixty ways to be wrong, each a few characters of the package, and who should notice."""
+"""The edits of `mutants.py`: some sixty ways to be wrong, each a few characters of the package, and who should notice."""
 
 from __future__ import annotations
 
@@ -127,10 +127,10 @@ MUTANTS = [
         "test_oracles_bins",
     ),
     Mutant(
-        "tree-weights-without-unit",
-        "statistics/score_tree.py",
-        "np.asarray(weight) / self.unit",
-        "np.asarray(weight)",
+        "pit-weights-without-unit",
+        "statistics/pits.py",
+        "return x, weight / self.unit",
+        "return x, weight",
         "under decay, PIT methods see weights in the units of the landmark",
         "test_oracles_regression test_golden",
     ),
@@ -367,7 +367,7 @@ MUTANTS = [
         "np.array([self._live.at(x) for x",
         "np.array([self._then.at(x) for x",
         "with a delay, the map is that of the ensemble before it",
-        "test_oracles_auto test_laws",
+        "test_golden",
     ),
     # -- other rooms -----------------------------------------------------------------------------------------------
     Mutant(

@@ -1,4 +1,4 @@
-"""Whether the tests notice when the code is wrong: sixty edits of the package, one after the other.
+"""Whether the tests notice when the code is wrong: some sixty edits of the package, one after the other.
 
     python tests/mutants.py                      # every mutant against the files of the default run that concern it
     python tests/mutants.py --full --write       # survivors: wider, then with -m full; the table in docs/testing.md

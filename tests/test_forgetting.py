@@ -203,6 +203,21 @@ def test_a_window_of_floating_sums_does_not_drift(method, policy):
     assert cal.n == pytest.approx(fresh.n, rel=ROUNDED)
 
 
+@pytest.mark.parametrize("policy", [Window(50), Window(50.0, by="time")], ids=["count", "time"])
+@pytest.mark.parametrize("method", [Bernstein, Platt], ids=lambda method: method.name)
+def test_the_sums_of_a_window_are_made_anew_once_in_a_turnover(method, policy):
+    """Of the weights held: then they are those of a fresh fit to the last bit, which what has left would not allow."""
+    rng = np.random.default_rng(5)
+    rows = list(zip(rng.random(300), rng.random(300) < 0.4, 0.5 + rng.random(300), np.arange(300.0), strict=True))
+    cal = learned(method(forgetting=policy), rows[:240])
+    equal = []
+    for end in range(241, 301):
+        cal.learn_one(*rows[end - 1])
+        fresh = learned(method(), rows[end - 50 : end])
+        equal.append(cal._memory.statistic.state() == fresh._memory.statistic.state())
+    assert any(equal)
+
+
 # -- windows by time ---------------------------------------------------------------------------------------------
 
 

@@ -622,6 +622,15 @@ def test_an_impression_issued_again_is_the_same():
     assert join.state_dict() == before
 
 
+def test_an_id_may_come_again_when_it_is_forgotten():
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    join.issue("a", 0.5, 0.0)
+    with pytest.raises(InputError, match="of its own"):
+        join.issue("a", 0.7, 199.0)
+    assert join.issue("a", 0.7, 200.0).score == 0.7
+    assert (join.tally()["learned"], join.held) == (1, 1)
+
+
 def test_a_label_that_the_calibrator_refuses_is_counted(caplog):
     join = LabelJoin(Isotonic(forgetting=Window(1.0, by="time", max_jump=5.0)), HORIZON)
     join.issue("a", 0.5, 0.0)
@@ -783,8 +792,7 @@ class Model:
         self.events = [event for event in self.events if event[2] > self.clock - 2 * HORIZON]
 
     def issue(self, id, score, t):
-        known = [event for event in self.events if event[0] == id]
-        if known:
+        if any(event[0] == id and event[2] > t - 2 * HORIZON for event in self.events):
             return None
         self._move(t)
         p = self.calibrator.predict_one(score)
@@ -824,7 +832,7 @@ class Joining(RuleBasedStateMachine):
     @rule(id=ids, score=st.sampled_from([0.1, 0.3, 0.6, 0.9]), ahead=times)
     def issue(self, id, score, ahead):
         held = self.join._index.get(id)
-        score = held.score if held else score
+        score = held.score if held and held.at > self.now + ahead - 2 * HORIZON else score
         p = self.model.issue(id, score, self.now + ahead)
         issued = self.join.issue(id, score, self.now + ahead)
         assert p is None or issued.p == p

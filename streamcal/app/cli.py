@@ -24,6 +24,7 @@ from streamcal.app.compare_report import live_table, methods_table, sentences, w
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, overall, reads_time, times_in_no_order
 from streamcal.app.report import conclusions, scores_table
+from streamcal.app.serve import serve
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -559,6 +560,9 @@ def demo(
         demo_report.save_picture(result, picture, console)
     console.print("\nThe same on your own file:", soft_wrap=True)
     console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
+
+
+app.command()(serve)
 
 
 def main() -> None:
