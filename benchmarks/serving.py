@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import datetime
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -25,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -120,28 +120,22 @@ async def client(port: int, name: str, load: Load, until: float) -> list[float]:
     return taken
 
 
-def process_of_clients(port: int, name: str, load: Load, until: float, results: multiprocessing.Queue) -> None:
-    """What a process of clients does."""
+def process_of_clients(port: int, name: str, load: Load, until: float) -> list[float]:
+    """What a process of clients does; the seconds of each request."""
 
     async def all_of_them() -> list[float]:
         names = [f"{name}.{k}" for k in range(load.connections)]
         return list(chain(*await asyncio.gather(*(client(port, one, load, until) for one in names))))
 
-    results.put(asyncio.run(all_of_them()))
+    return asyncio.run(all_of_them())
 
 
 def asked_by_all(port: int, load: Load, seconds: float, name: str) -> list[float]:
     """The seconds of each request of all processes, whose ids begin with this name."""
-    results: multiprocessing.Queue = multiprocessing.Queue()
     until = time.perf_counter() + seconds
-    given = [(port, f"{name}{k}.", load, until, results) for k in range(PROCESSES)]
-    asking = [multiprocessing.Process(target=process_of_clients, args=one) for one in given]
-    for one in asking:
-        one.start()
-    taken = list(chain(*(results.get() for _ in asking)))
-    for one in asking:
-        one.join()
-    return taken
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        asking = [pool.submit(process_of_clients, port, f"{name}{k}", load, until) for k in range(PROCESSES)]
+        return list(chain(*(one.result() for one in asking)))
 
 
 def processor_seconds(pid: int) -> float:

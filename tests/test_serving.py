@@ -24,7 +24,7 @@ import serving_kills
 from starlette.testclient import TestClient
 
 from streamcal import InputError, OnlinePlatt, StateError, load_map
-from streamcal.live import Journal, LabelJoin
+from streamcal.live import Journal, LabelJoin, Segmented
 from streamcal.serving.app import application
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
@@ -322,6 +322,8 @@ def test_measures_and_segments():
         assert client.get("/v1/segments/c").status_code == 404
         issue(client, "later", t=100.0)
         assert metric(client, "streamcal_labels_total") == 90
+        assert metric(client, "streamcal_label_delay_seconds_count") == 30
+        assert 'streamcal_label_delay_seconds_bucket{le="1.0"} 30.0' in client.get("/metrics").text
         assert metric(client, "streamcal_calibration_ratio") == pytest.approx(0.75)  # 90 times ¼ for 30 clicks
         page = client.get("/metrics").text
         assert 'streamcal_segment_positives_total{field="c",level="c0"} 30.0' in page
@@ -329,6 +331,40 @@ def test_measures_and_segments():
         levels = {one["level"]: one for one in client.get("/v1/segments/c").json()["levels"]}
         assert (levels["c0"]["labels"], levels["c0"]["positives"]) == (30, 30)
         assert levels["c0"]["e_value"] > 1.0 > levels["c1"]["e_value"] or levels["c2"]["labels"] is None
+
+
+def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
+    path = tmp_path / "events.journal"
+    with Journal(path) as journal:
+        join = ServedJoin(Segmented(OnlinePlatt(), by=["c"]), HORIZON, journal=journal)
+        service = Service(join, journal, Settings(event_time=True))
+        with client_of(service) as client:
+            items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 2}", "d": 1}} for k in range(200)]
+            client.post("/v1/issue/batch", json=items)
+            client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 200, 2)])
+            issue(client, "later", t=100.0, keys={"c": "c0"})
+            effects = {one["level"]: one["effect"] for one in client.get("/v1/segments/c").json()["levels"]}
+            assert effects["c0"]["mean"] > 0.0 > effects["c1"]["mean"]
+            assert effects["c0"]["n"] == 100
+            assert "effect" not in client.get("/v1/segments/d").json()["levels"][0]
+            assert client.get("/v1/map").json()["exact"] is False
+
+
+def test_a_stop_that_cannot_write_says_so(tmp_path, monkeypatch):
+    service = service_of(tmp_path / "events.journal")
+
+    def full(journal):
+        raise StateError("the journal cannot be written: database or disk is full")
+
+    async def lived():
+        await service.start()
+        service.issue({"id": "a", "score": 0.5, "t": 0.0})
+        monkeypatch.setattr(Journal, "acknowledge", full)
+        await service.stop()
+
+    with pytest.raises(StateError, match="disk is full"):
+        asyncio.run(lived())
+    assert not service.stopped
 
 
 def test_an_alarm_is_logged_and_counted(caplog):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+from streamcal.calibrators.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from streamcal.calibrators.base import Calibrator
-    from streamcal.live import Journal
+    from streamcal.live import Journal, Segmented
     from streamcal.serving.joining import ServedJoin
 
 logger = logging.getLogger("streamcal.serve")
@@ -37,6 +37,14 @@ def serve(
     ] = DEFAULT_METHOD,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Parameter of the method. Repeatable.")
+    ] = None,
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Field of keys, such as campaigns, whose levels are corrected besides; two with a comma: their pairs. "
+            "Repeatable.",
+        ),
     ] = None,
     early: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
@@ -121,7 +129,7 @@ def serve(
             snapshot_every=snapshot_every,
             run_length=run_length,
         )
-        calibrator = _calibrator(method, set_ or [])
+        calibrator = _calibrator(method, set_ or [], segment or [])
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
             join = _joined(calibrator, spans, events, max_held, event_time)
@@ -133,12 +141,12 @@ def serve(
     raise typer.Exit(0 if whole else 1)
 
 
-def _calibrator(method: str, given: list[str]) -> Calibrator:
-    """A new calibrator of the method, with the parameters given by `--set`."""
+def _calibrator(method: str, given: list[str], segments: list[str]) -> Calibrator | Segmented:
+    """A new calibrator of the method, with the parameters given by `--set` and the fields given by `--segment`."""
     from streamcal.app import cli
 
-    choice = cli._choice(method, given, None, None, [], timed=True)
-    return cli._new(REGISTRY[method], choice.parameters)
+    choice = cli._choice(method, given, None, None, segments, timed=True)
+    return cli._calibrator(choice, None)[0]
 
 
 def _seconds(text: str | None, name: str) -> float | None:
@@ -155,18 +163,32 @@ def _opened(path: Path) -> Journal:
 
 
 def _joined(
-    calibrator: Calibrator, spans: dict[str, float | None], journal: Journal | None, max_held: int, event_time: bool
+    calibrator: Calibrator | Segmented,
+    spans: dict[str, float | None],
+    journal: Journal | None,
+    max_held: int,
+    event_time: bool,
 ) -> ServedJoin:
     """A new join, or the one that the journal holds."""
     from streamcal.serving.joining import ServedJoin
 
     jump = None if event_time else ANY_JUMP
     given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
-    before = 0 if journal is None else sum(1 for _ in journal.events())
     join = ServedJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
     if journal is not None:
-        told = {"event": "resumed", "events": journal.n, "replayed": before, "held": join.held, "waiting": join.waiting}
-        logger.info("%s: resumed, %d events replayed after the last snapshot", journal.path, before, extra=told)
+        told = {
+            "event": "resumed",
+            "events": journal.n,
+            "replayed": join.replayed,
+            "held": join.held,
+            "waiting": join.waiting,
+        }
+        logger.info(
+            "%s: resumed, %d events replayed after the last snapshot",
+            journal.path,
+            join.replayed,
+            extra={"event": "resumed", **told},
+        )
     return join
 
 

@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
+from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
 from streamcal.live.issued import Id, Issued
 from streamcal.live.label_join import LabelJoin
+from streamcal.live.segmented import Segmented
 
 
 class ConflictError(InputError):
@@ -23,6 +25,7 @@ class ServedJoin(LabelJoin):
     """
 
     on_label: Callable[[Issued, bool], object] | None = None
+    replayed = 0  #: events of the journal that were taken again, after its snapshot
 
     def watch(self, on_label: Callable[[Issued, bool], object]) -> None:
         """Call `on_label` from now on."""
@@ -44,9 +47,20 @@ class ServedJoin(LabelJoin):
         return self._newest
 
     @property
+    def overall(self) -> Calibrator:
+        """The calibrator of all levels, of the newest version."""
+        calibrator = self.calibrator
+        return calibrator.overall if isinstance(calibrator, Segmented) else calibrator
+
+    @property
     def served_by_map(self) -> bool:
-        """Whether forecasts of the newest version are the map of its calibrator and nothing else."""
-        return self.spans.early is None and self._versions[self._newest].before is None
+        """Whether forecasts of the newest version are the map of `overall` and nothing else."""
+        mixed = self.spans.early is not None or self._versions[self._newest].before is not None
+        return not (mixed or isinstance(self.calibrator, Segmented))
+
+    def _replay(self, event: bytes) -> None:
+        super()._replay(event)
+        self.replayed += 1
 
     def _settle(self) -> None:
         if self.on_label is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamcal.serving.quality import DELAYS
 from streamcal.serving.service import Service
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,6 +81,7 @@ class State(Collector):
         yield CounterMetricFamily("streamcal_labels", "Labels certain since the start.", quality.labels)
         yield CounterMetricFamily("streamcal_alarms", "Alarms of the calibration monitor.", quality.alarms)
         yield GaugeMetricFamily("streamcal_calibration_e_value", "Value of the e-detector.", quality.monitor.e_value)
+        yield self._delays()
         for name, text, value in (
             ("calibration_ratio", "Clicks forecast per click, since the start.", quality.ratio.value),
             ("log_loss", "Mean log loss, since the start.", quality.log_loss.value),
@@ -86,6 +89,13 @@ class State(Collector):
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"streamcal_{name}", text, value)
+
+    def _delays(self) -> Metric:
+        quality = self._service.quality
+        text = "Seconds from an impression to its positive outcome, since the start."
+        ends, counts = [*map(str, DELAYS), "+Inf"], list(accumulate(quality.delays))
+        buckets = list(zip(ends, counts, strict=True))
+        return HistogramMetricFamily("streamcal_label_delay_seconds", text, buckets=buckets, sum_value=quality.delay)
 
     def _segments(self) -> Iterator[Metric]:
         quality, names = self._service.quality, ("field", "level")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from typing import NamedTuple
 
 from streamcal.live.alarms import Alarm, Segment
@@ -14,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 #: Labels that are added at once: together they take a tenth of the time that they take one by one.
 AT_ONCE = 256
+#: Seconds from an impression to its positive outcome, for the metrics.
+DELAYS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
 #: The level of all segments that have no measures of their own.
 OTHER = "other"
 
@@ -42,6 +45,8 @@ class Quality:
         self.monitor = CalibrationMonitor(run_length=run_length, on_alarm=self._alarm)
         self.labels = self.alarms = 0
         self.segments: dict[Segment, Sums] = {}
+        self.delays = [0] * (len(DELAYS) + 1)  #: positive outcomes by delay, each up to one of `DELAYS`
+        self.delay = 0.0  #: the sum of the delays
         self._most = max_segments
         self._new: list[tuple[Issued, bool]] = []
 
@@ -50,6 +55,11 @@ class Quality:
         self._new.append((one, y))
         if len(self._new) >= AT_ONCE:
             self.settle()
+
+    def outcome(self, delay: float) -> None:
+        """Note how late a positive outcome came."""
+        self.delays[bisect_left(DELAYS, delay)] += 1
+        self.delay += max(delay, 0.0)
 
     def settle(self) -> None:
         """Add what was taken."""

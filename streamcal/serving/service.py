@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.errors import InputError, StateError
 from streamcal.live.issued import Id, Issued
 from streamcal.live.journal import Journal
 from streamcal.live.segmented import Segmented
@@ -82,8 +82,13 @@ class Service:
     def resolve(self, item: Any) -> tuple[Id, bool]:
         """Take an outcome; its id, and whether that is known. `RefusedError` for one that cannot be used."""
         given = checked(item, self._outcome_checks, ("id", "y"))
+        id, t = given["id"], self._time(given)
         try:
-            return given["id"], self.join.resolve(given["id"], given["y"], self._time(given))
+            known = self.join.resolve(id, given["y"], t)
+            one = self.join.known(id) if known and given["y"] else None
+            if one is not None:
+                self.quality.outcome(t - one.t)
+            return id, known
         except InputError as error:
             raise refused(error) from None
 
@@ -131,9 +136,9 @@ class Service:
     def _level(self, field: str, level: str | int, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
         found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
         found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
-        calibrator: object = self.join.calibrator
+        calibrator = self.join.calibrator
         if isinstance(calibrator, Segmented):
-            with suppress(StreamcalError):  # of no segment of its own
+            with suppress(InputError):  # of a field that is not one of its own
                 mean, deviation, n = calibrator.effect(field, level)
                 found["effect"] = {"mean": mean, "sd": deviation, "n": n}
         return found
@@ -142,13 +147,13 @@ class Service:
         """The calibration map as JSON, empty where it cannot be written; made by a thread, for all that ask meanwhile.
 
         `exact` is whether forecasts are this function of the score: not with an early window, whose share divides
-        them, nor while a new version of the model still leans on the map of the one before.
+        them, nor with segments, nor while a version of the model still leans on the map of the one before.
         """
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
             if learned != self._map.learned and now - self._map.at > self.settings.map_every:
                 head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
-                content = await asyncio.to_thread(_written, self.join.calibrator.map())
+                content = await asyncio.to_thread(_written, self.join.overall.map())
                 text = f'{json.dumps(head)[:-1]}, "map": {content}}}' if content else ""
                 self._map = Drawn(text.encode(), learned, now)
             return self._map.content
