@@ -20,13 +20,13 @@ from streamcal.errors import StateError
 MAGIC, VERSION = b"sCal", 1
 #: Magic, version, compression, CRC-32 of all that follows, and its length before compression.
 HEADER = struct.Struct("<4sBBIQ")
-PLAIN, ZSTANDARD = 0, 1
+PLAIN, DEFLATED = 0, 1
 #: Lists of at least so many numbers become arrays.
 SHORTEST = 4
 #: Numbers that arrays of one repeated number may have for each byte of all; and in any case.
 REPEATED, ANY_REPEATED = 64, 1 << 16
-#: The same for bytes that are compressed.
-COMPRESSED, ANY_COMPRESSED = 1_000, 1 << 20
+#: zlib never makes more of a byte.
+MOST_INFLATED = 1_032
 #: Lists and dicts within one another.
 DEEPEST = 64
 
@@ -46,7 +46,7 @@ _LONG = struct.Struct("<q")
 
 
 def pack(plain: Any, compress: bool = False) -> bytes:
-    """Plain data as bytes; compressed by Zstandard if `compress`.
+    """Plain data as bytes; compressed by zlib if `compress`.
 
     `TypeError` for what is no plain data.
 
@@ -57,7 +57,7 @@ def pack(plain: Any, compress: bool = False) -> bytes:
     _write(content, plain)
     raw, body, how = len(content), bytes(content), PLAIN
     if compress:
-        body, how = _zstandard().compress(body, asbytes=True), ZSTANDARD
+        body, how = zlib.compress(body), DEFLATED
     rest = struct.pack("<Q", raw) + body
     return HEADER.pack(MAGIC, VERSION, how, zlib.crc32(rest), raw) + body
 
@@ -81,23 +81,16 @@ def unpack(content: bytes | bytearray | memoryview) -> Any:
     if zlib.crc32(content[HEADER.size - 8 :]) != check:
         raise StateError("the bytes are truncated or damaged: their checksum is another one")
     body = content[HEADER.size :]
-    if how == ZSTANDARD:
-        _ensure(raw <= COMPRESSED * len(body) + ANY_COMPRESSED)
+    if how == DEFLATED:
         try:
-            body = _zstandard().decompress(body, decompressed_size=raw, asbytes=True)
-        except OSError:
-            _ensure(False)
-    _ensure(how in (PLAIN, ZSTANDARD) and len(body) == raw)
+            body = zlib.decompressobj().decompress(body, min(raw + 1, MOST_INFLATED * len(body)))
+        except zlib.error:
+            raise StateError("the bytes are damaged") from None
+    _ensure(how in (PLAIN, DEFLATED) and len(body) == raw)
     reader = _Reader(body)
     found = reader.value(0)
     _ensure(reader.at == len(body))
     return found
-
-
-def _zstandard() -> Any:
-    import pyarrow  # not at the top: importing it takes longer than most of what is done here
-
-    return pyarrow.Codec("zstd")
 
 
 def _ensure(condition: bool) -> None:

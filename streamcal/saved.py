@@ -66,7 +66,7 @@ class Saved(ABC):
         Parameters
         ----------
         compress : bool
-            By Zstandard. Small states become no smaller.
+            By zlib. Small states become no smaller.
 
         Returns
         -------

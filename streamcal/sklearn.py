@@ -43,7 +43,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     estimator : classifier
         The base classifier; it is cloned. The score is its `predict_proba` or, if it has none, `decision_function`.
     calibrator : str or Calibrator
-        The calibrator, which is cloned, or its name; default "auto", which takes some 25 µs a row. For a
+        The calibrator, which is cloned, or its name; default "auto", which takes some 10 µs a row. For a
         `decision_function` one whose scale accepts margins must be given, such as `Platt(scale=Interval(lo, hi))`. It
         cannot forget by time, since scikit-learn passes no times.
     chunk_size : int

@@ -65,11 +65,13 @@ def killed_child(path, seed):
         finally:
             os._exit(1)
     os.close(writing)
-    rng = random.Random(-seed)
-    time.sleep(rng.random() * (0.1 if rng.random() < 0.8 else 0.005))  # some die while they resume
+    rng, told = random.Random(-seed), b""
+    if rng.random() < 0.8:  # the others die while they resume
+        told = os.read(reading, NUMBER.size)
+    time.sleep(rng.random() * 0.06)
     os.kill(child, signal.SIGKILL)
     with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read()
+        told += pipe.read()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL, "the child ended before it was killed"
     last = len(told) // NUMBER.size * NUMBER.size
     return NUMBER.unpack(told[last - NUMBER.size : last])[0] if last else 0

@@ -153,6 +153,21 @@ def test_a_method_that_fails_is_left_out_and_the_others_go_on(monkeypatch):
     assert found.standings["ops"].log_loss.value == alone.standings["ops"].log_loss.value
 
 
+class FailingAtTheEnd(OnlinePlatt):
+    """A method whose last solve fails."""
+
+    def predict_many(self, scores, t=None):
+        raise SolverError("the solver failed")
+
+
+def test_a_method_whose_last_solve_fails_has_its_measures_and_no_map():
+    found = compare((SCORES, LABELS), methods={"bad": FailingAtTheEnd(), "ops": OnlinePlatt()})
+    bad, ops = found.standings["bad"], found.standings["ops"]
+    assert (bad.failure, bad.bytes, bad.mapped) == (None, None, ())
+    assert bad.log_loss.value == ops.log_loss.value
+    assert ops.bytes > 0
+
+
 def test_memory_does_not_grow_with_the_stream():
     def peak(pieces):
         rng = np.random.default_rng(0)
@@ -240,6 +255,7 @@ def test_the_base_may_be_a_method():
         (["ops", "ops"], "given twice"),
         ("ops", "give a list"),
         (["identity"], "at least one method"),
+        (["raw"], "at least one method"),
         ([], "at least one method"),
         ({"raw": Platt()}, "the name of the score itself"),
         ([3], "methods=3 is not a streamcal calibrator"),

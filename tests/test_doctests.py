@@ -9,7 +9,13 @@ import pytest
 import streamcal
 
 #: Modules whose host library is an extra.
-OPTIONAL = {"streamcal.sklearn": "sklearn", "streamcal.app.plot": "matplotlib"}
+OPTIONAL = {
+    "streamcal.sklearn": "sklearn",
+    "streamcal.app.plot": "matplotlib",
+    "streamcal.serving.app": "starlette",
+    "streamcal.serving.metrics": "prometheus_client",
+    "streamcal.serving.running": "uvicorn",
+}
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 
 

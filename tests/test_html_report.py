@@ -312,6 +312,9 @@ def test_a_report_that_cannot_be_written_is_said_before_the_stream_is_read(file,
             command[0], file, "--score", "score", "--label", "click", command[1], tmp_path / "no" / "r.html"
         )
         assert "the report cannot be written" in the_line(result)
+        result = program(command[0], file, "--score", "score", "--label", "click", command[1], file)
+        assert "the report would overwrite the stream" in the_line(result)
+    assert file.read_text().startswith("score,click\n")
 
 
 # -- a real browser ----------------------------------------------------------------------------------------------------

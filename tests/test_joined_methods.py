@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamcal import Auto, HistogramBinning
-from streamcal.live import LabelJoin, Segmented
+from streamcal.live import Journal, LabelJoin, Segmented
 
 HORIZON = 50.0
 
@@ -57,6 +57,27 @@ def test_what_was_saved_goes_on_to_the_last_bit(make, early):
     straight, again = joined(make(), 300, early), joined(make(), 300, early, save_at=170)
     assert straight[1] == again[1]
     assert json.dumps(straight[0].state_dict()) == json.dumps(again[0].state_dict())
+
+
+@pytest.mark.parametrize("make", [Auto, lambda: Segmented("auto", by=["campaign"])])
+def test_a_journal_holds_keys_versions_and_weights(make, tmp_path):
+    """All that a mixture with keys needs to be resumed, to the last bit: without a snapshot, and after one."""
+    events = list(zip(*traffic(200), strict=True))
+    states = []
+    for stops in ((200,), (70, 140, 200)):
+        path, done = tmp_path / f"{len(stops)}.journal", 0
+        for stop in stops:
+            with Journal(path) as journal:
+                join = LabelJoin(make(), HORIZON, early=20.0, journal=journal)
+                for k, (score, campaign, y) in enumerate(events[done:stop], done):
+                    keys = {"campaign": campaign, "placement": f"p{k % 3}"}
+                    join.issue(f"i{k}", score, float(k), keys, "v1" if k < 100 else 2, w=1.0 + k % 2)
+                    join.resolve(f"i{k}", y, float(k))
+                if stop == 140:
+                    join.snapshot()
+            done = stop
+        states.append(json.dumps(join.state_dict()))
+    assert states[0] == states[1]
 
 
 def test_a_segmented_calibrator_gets_the_keys():

@@ -300,6 +300,44 @@ def test_events_that_are_not_acknowledged_are_bounded(path, monkeypatch):
         assert journal.n == number + 1
 
 
+class Interrupting:
+    """A database whose user presses Ctrl-C at one statement, before it is run or after."""
+
+    def __init__(self, database, statement, after):
+        self._database, self._statement, self._after = database, statement, after
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+    def execute(self, statement, *values):
+        if statement.startswith(self._statement):
+            self._statement = "never again"
+            if self._after:
+                self._database.execute(statement, *values)
+            raise KeyboardInterrupt
+        return self._database.execute(statement, *values)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT", "COMMIT"])
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_an_interrupt_neither_loses_nor_repeats_events(path, statement, after, snapshot):
+    with Journal(path) as journal:
+        journal.append(b"first")
+        journal.acknowledge()
+        journal.append(b"second")
+        journal._database = Interrupting(journal._database, statement, after)
+        with pytest.raises(KeyboardInterrupt):
+            journal.snapshot(b"state") if snapshot else journal.acknowledge()
+        journal.append(b"third")
+        assert journal.acknowledge() == 3
+    with Journal(path) as journal:
+        taken = snapshot and (statement, after) == ("COMMIT", True)
+        assert journal.state() == (b"state" if taken else None)
+        assert list(journal.events()) == ([b"third"] if taken else [b"first", b"second", b"third"])
+        assert journal.n == 3
+
+
 def test_a_closed_journal_takes_nothing(path):
     journal = Journal(path)
     journal.close()

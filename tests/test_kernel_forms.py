@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import deque
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -674,6 +675,74 @@ def test_experts_load_the_state_of_their_twins():
     slow[0].load(fast[0].state())
     slow[1].load(fast[1].state())
     assert repr(learned(*fast, 0.5, 1.0, 2.0)) == repr(learned(*slow, 0.5, 1.0, 2.0))
+
+
+def ensembles(delay):
+    """Both forms of the steps of a small `Auto`, with windows of 7 observations; and what is fitted again, counted."""
+    names = ("ensemble", "fixed_share", "hull_tree", "bernstein")
+    made = []
+    for ensemble, shares, trees, sums in zip(*map(twins, names), strict=True):
+        form = len(made)
+        drawn = []
+
+        def one(ensemble=ensemble, shares=shares, trees=trees, sums=sums, form=form, drawn=drawn):
+            panel, mixture = mixtures()[form]
+            recent = ensemble.RecentScores(trees.HullTree(None), 7, 1e6, 1e10)
+
+            def sum_anew():
+                rows = recent.held()
+                recent.tree.rebuild([], [], [], [])
+                for x, y, w in rows.tolist():
+                    recent.tree.update_one(x, y, w)
+                recent.summed_anew()
+                drawn.append(len(rows))
+
+            experts = ensemble.Experts(
+                panel=panel,
+                jumper=shares.Jumper((1.0, 0.5), (0.0, 1.0), (0.25,), 0.5),
+                scores=recent,
+                moments=ensemble.FadingMoments(sums.BernsteinSums(3), 2.0, 4.0),
+                knots_a_unit=8,
+                every=5,
+                draw=lambda: drawn.append(0),
+                sum_anew=sum_anew,
+            )
+            return ensemble.Ensemble(experts=experts, mixture=mixture, size=8, knots=257, knots_a_unit=8)
+
+        live = one()
+        made.append((ensemble.AutoSteps(live, live if delay == 0 else one(), delay, deque()), live, drawn))
+    return made
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+@given(steps=steps)
+def test_auto_steps(delay, steps):
+    """With and without hooks; scores that are clamped, of any type, and weights of any size."""
+    (fast, live, drawn), (slow, slow_live, slow_drawn) = ensembles(delay)
+    for x, y, w in steps:
+        score = 1.0 / (1.0 + math.exp(-x))
+        assert bits(fast.predict(x)) == bits(slow.predict(x))
+        assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
+        assert math.isnan(fast.predict_fast(1))
+        assert math.isnan(slow.predict_fast(1))
+        said = live.issue(x)
+        assert repr(said) == repr(slow_live.issue(x))
+        assert fast.learn_fast(score, y > 0.0, w) == slow.learn_fast(score, y > 0.0, w)
+        fast.step(x, y, w)
+        slow.step(x, y, w)
+        fast.step_issued(x, y, w, said)
+        slow.step_issued(x, y, w, said)
+    columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3
+    found = [np.empty(len(steps)) for _ in range(2)]
+    for form, out in zip((fast, slow), found, strict=True):
+        form.stream(*columns, out)
+        with pytest.raises(ValueError, match="lengths"):
+            form.stream(*columns, np.empty(len(steps) + 1))
+    assert bits(found[0]) == bits(found[1])
+    assert repr([(*row[:3], row[3].state()) for row in fast.late]) == repr(
+        [(*row[:3], row[3].state()) for row in slow.late]
+    )
+    assert repr((fast.n, drawn)) == repr((slow.n, slow_drawn))
 
 
 def test_an_assessment_is_read_as_it_was_written():

@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamcal import compare
 from streamcal.app import plot
 from streamcal.app.plot import (
+    plot_corp,
+    plot_evidence,
+    plot_maps,
     plot_rates,
     plot_reliability,
     plot_weights,
@@ -19,9 +23,10 @@ from streamcal.app.plot import (
     text_reliability,
     weights_over_time,
 )
-from streamcal.app.prepared import HISTOGRAM_BINS
+from streamcal.app.prepared import HISTOGRAM_BINS, fit_line, heavy
 from streamcal.errors import InputError, StreamcalError
 from streamcal.metrics import EqualMassECE, ReliabilityData
+from streamcal.stream.history import History
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -232,3 +237,71 @@ def test_weights_are_drawn_as_areas_that_fill_the_axes() -> None:
 def test_weights_that_do_not_fit_together_are_refused(steps: list[int], history: list[dict[str, float]]) -> None:
     with pytest.raises(InputError, match="as many steps"):
         weights_over_time(steps, history)
+
+
+# -- pictures of a comparison --------------------------------------------------------------------------------------
+
+
+def comparison(rate: float = 1.0):
+    rng = np.random.default_rng(1)
+    scores = rate * rng.random(4_000)
+    return compare((scores, rng.random(4_000) < scores**1.5), methods=["ops", "isotonic"])
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.04])
+def test_corp_diagrams_show_fit_band_blocks_and_density(rate: float) -> None:
+    found = comparison(rate)
+    data = {name: found.standings[name].corp.reliability() for name in ("raw", "ops")}
+    ax = plot_corp(data, title="clicks")
+    assert ax.get_xscale() == ("log" if rate < 0.05 else "linear")
+    low, high = ax.get_xlim()
+    bands, blocks = ax.collections[::2], ax.collections[1::2]
+    lines = [line for line in ax.lines[1:] if len(line.get_xdata())]
+    for one, band, dots, line in zip(data.values(), bands, blocks, lines, strict=True):
+        corners = band.get_paths()[0].vertices
+        for place, lower, upper in zip(one.places, one.lower, one.upper, strict=True):
+            at = corners[corners[:, 0] == place, 1]
+            assert {max(lower, low), upper} <= set(at.tolist())
+        wanted = [(max(b.prediction, low), max(b.frequency, low)) for b in heavy(one)]
+        np.testing.assert_array_equal(dots.get_offsets(), wanted)
+        np.testing.assert_array_equal(line.get_xydata(), np.maximum(fit_line(one), low))
+    (below,) = ax.child_axes
+    shares, edges, _ = below.patches[0].get_data()
+    assert shares.sum() == pytest.approx(1.0, rel=1e-12)  # a sum of 50 floats
+    assert (edges[0], edges[-1]) == pytest.approx((low, high), rel=1e-12)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[0].startswith(f"raw   MCB {data['raw'].decomposition.miscalibration:.2g}, DSC ")
+    assert ax.get_title(loc="left") == "clicks"
+    assert plot_corp(data, spacing="sqrt").get_ylabel() == "frequency of positive labels"
+    with pytest.raises(InputError, match="linear, sqrt, log"):
+        plot_corp(data, spacing="cube")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_corp({})
+
+
+@pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
+def test_maps_are_lines_through_their_points(spacing: str) -> None:
+    found = comparison()
+    data = {name: one.mapped for name, one in found.standings.items()}
+    ax = plot_maps(data, spacing=spacing)
+    low, _ = ax.get_xlim()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["ops", "isotonic"]  # the score has no map
+    for name, line in zip(("ops", "isotonic"), ax.lines[1:], strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), np.maximum(data[name], low))
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_maps({"raw": ()})
+
+
+def test_evidence_and_alarms_over_time() -> None:
+    history = comparison().history
+    ax = plot_evidence(history, title="evidence")
+    assert history.alarms_in_all["raw"] > 0
+    for i, name in enumerate(history.names):
+        over_time, alarms = ax.lines[2 * i : 2 * i + 2]
+        wanted = np.clip([part.evidence for part in history.parts(name)], 1.0, 1e12)
+        np.testing.assert_array_equal(over_time.get_ydata(), wanted)
+        assert list(alarms.get_xdata()) == [alarm.n for alarm in history.alarms[name]]
+        assert over_time.get_label() == f"{name}   alarms: {history.alarms_in_all[name]:,}"
+    assert ax.get_yscale() == "log"
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_evidence(History(["raw"]))

@@ -241,13 +241,30 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         other.stream(scores[:50], [column[25:75] for column in columns], y[:50].astype(float), w, np.empty(0)[:0])
         chain.merge(other)
         parts = chain.parts(0.3, [columns[0][0], columns[1][0]])
-        chain.learn_issued(0.3, [columns[0][0], columns[1][0]], parts[1], 1.0, 1.0)
+        chain.learn_issued(0.3, [columns[0][0], columns[1][0]], parts[1], 1.0, 1.0, 0.5)
         chain.unlearn(0.3, [columns[0][0], columns[1][0]], 1.0, 1.0)
         again = module.SegmentChain(2, most)
         for j in range(2):
             again.load(j, *chain.state(j))
         found.append((out.tolist(), parts, chain.effect(0, "c1"), [again.state(j) for j in range(2)]))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "levels"),
+    [
+        ({"a": "x", "b": 3, "c": []}, ["x", ("x", 3)]),
+        ({"a": None, "b": "y"}, [None, None]),
+        ({}, [None, None]),
+        ({"a": 1.0, "b": 3}, None),
+        ({"a": True, "b": 3}, None),
+        ({"a": "xxxx", "b": 3}, None),
+        ({"a": None, "b": 2**53}, None),
+        ([], None),
+    ],
+)
+def test_levels_that_need_no_check(keys, levels):
+    assert [module.plain_levels(keys, ("a", ("a", "b")), 3) for module in twins("segment_chain")] == [levels] * 2
 
 
 def test_kernels_refuse_other_lengths():
@@ -257,7 +274,7 @@ def test_kernels_refuse_other_lengths():
     with pytest.raises(ValueError, match="expected 2 columns of 1 levels"):
         chain.predict_many(np.array([0.5]), [["a"], []], np.empty(1))
     with pytest.raises(ValueError, match="expected what 5 members said"):
-        chain.learn_issued(0.5, ["a", "b"], [[0.0], None], 1.0, 1.0)
+        chain.learn_issued(0.5, ["a", "b"], [[0.0], None], 1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="not one of 2"):
         chain.merge(twins("segment_chain")[0].SegmentChain(3, 10))
     with pytest.raises(ValueError, match="expected 5 weights"):
@@ -619,12 +636,27 @@ def test_late_labels_judge_members_by_what_they_said():
     assert losses(np.array(found), y).sum() < losses(scores, y).sum() - 50.0
 
 
+def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
+    scores, keys, y = stream(2000, seed=13)
+    moved = []
+    for between in (0, 10, 500):
+        cal = learned(Segmented("identity", ["campaign"]), scores, keys, y)
+        said = cal.issue_parts(0.3, {"campaign": "c1"})
+        cal.learn_many([0.5] * between, {}, [True] * between)
+        before = cal.weights("campaign")["nothing"]
+        cal.learn_issued(0.3, {"campaign": "c1"}, True, said)
+        moved.append(abs(cal.weights("campaign")["nothing"] - before))
+        again = Segmented.from_state(plain(cal))
+        assert again.issue_parts(0.3, {})[1] == 2001.0 + between
+    assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
+
+
 def test_the_parts_of_the_calibrator_are_given_back_to_it():
     cal, given = Segmented("ops", ["campaign"]), []
     cal.overall._issue = lambda x: [x, 7.0]
     cal.overall._learn_issued = lambda *arguments: given.append(arguments)
     said = cal.issue_parts(0.5, {"campaign": "c"})
-    assert len(said) == 1 + MEMBERS + 2
+    assert len(said) == 2 + MEMBERS + 2
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)
     assert given == [(0.0, 1.0, 2.0, 0.0, [0.0, 7.0])]
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 0.0)
@@ -632,7 +664,7 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it():
     assert cal.effect("campaign", "c")[2] == 2.0
 
 
-@pytest.mark.parametrize("said", [[], [0.5], [2.0, *5 * [0.0]], [0.5, math.nan, *4 * [0.0]]])
+@pytest.mark.parametrize("said", [[], [0.5, 0.0], [2.0, *6 * [0.0]], [0.5, 0.0, math.nan, *4 * [0.0]]])
 def test_what_was_never_said(said):
     cal = Segmented("ops", ["campaign"])
     before = cal.state_dict()

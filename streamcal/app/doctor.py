@@ -11,7 +11,14 @@ from streamcal.compiled import PACKAGE, in_source_tree, kernels
 NAME_AND_VERSION = f"streamcal {streamcal.__version__}"
 PACKAGES = ("numpy", "scipy", "river", "sortedcontainers", "osqp", "Cython", "pyarrow", "typer", "rich")
 #: Optional package → the extra that installs it.
-OPTIONAL = {"matplotlib": "plot", "scikit-learn": "sklearn", "clarabel": "conic"}
+OPTIONAL = {
+    "matplotlib": "plot",
+    "scikit-learn": "sklearn",
+    "clarabel": "conic",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "prometheus-client": "serve",
+}
 
 
 def kernel_form() -> str:

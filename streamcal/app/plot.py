@@ -4,6 +4,9 @@
 |---|---|
 | `plot_reliability` | name → `EqualMassECE.reliability()` |
 | `save_reliability_picture` | a path, and title → name → `EqualMassECE.reliability()` |
+| `plot_corp` | name → `CORP.reliability()` |
+| `plot_maps` | name → scores and calibrated probabilities, as `Standing.mapped` of a comparison |
+| `plot_evidence` | `compare(…).history` |
 | `plot_rates` | the ends of the parts of a stream, and name → mean probability, or share of positives, of each part |
 | `plot_weights` | `weights_over_time(steps, [cal.weights(), …])` of an `Auto` |
 | `text_reliability` | name → `EqualMassECE.reliability()`; makes text, without matplotlib |
@@ -17,11 +20,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from streamcal.app.prepared import MARGIN, Axis, Spacing, histogram, limits, sqrt_ticks
+from streamcal.app.prepared import (
+    MARGIN,
+    Axis,
+    Spacing,
+    corp_limits,
+    fit_line,
+    heavy,
+    histogram,
+    limits,
+    spacing_of,
+    sqrt_ticks,
+)
 from streamcal.app.text_plot import text_reliability
 from streamcal.errors import InputError, StreamcalError
-from streamcal.metrics import ReliabilityData
+from streamcal.metrics import CORPReliability, ReliabilityData
 from streamcal.parameters.types import FloatArray
+from streamcal.stream.history import RUN_LENGTH, History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Spacing",
     "WeightsOverTime",
+    "plot_corp",
+    "plot_evidence",
+    "plot_maps",
     "plot_rates",
     "plot_reliability",
     "plot_weights",
@@ -44,6 +62,8 @@ COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#333333", "#dddddd"
+#: Larger evidence is drawn at the top.
+HIGHEST_EVIDENCE = 1e12
 #: The spacing of an axis by square roots, and its inverse.
 SQUARE_ROOT = (lambda p: np.sqrt(np.maximum(p, 0.0)), np.square)
 
@@ -100,9 +120,150 @@ def plot_reliability(
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}, {len(one.bins)} bins")
         _draw_histogram(below, one, colour, low, high, spacing)
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    _finish(ax, title)
+    return ax
+
+
+def plot_corp(
+    data: Mapping[str, CORPReliability],
+    ax: Axes | None = None,
+    *,
+    spacing: Spacing | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw CORP reliability diagrams over one another, and the density of their forecasts below.
+
+    The line is the isotonic fit of the labels, a dot a block of it, with an area that grows with the weight. The band
+    is where the fit of calibrated forecasts lies with the confidence of the data, at each place.
+
+    Parameters
+    ----------
+    data
+        Name → data from `CORP.reliability`; the first is drawn in grey, as the baseline.
+    ax, title
+        As for `plot_reliability`.
+    spacing
+        Of both axes, as for `plot_reliability`; by default "log" where forecasts are rare, "sqrt" where most are
+        below ½, else "linear".
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    if not data:
+        raise InputError("there is nothing to draw: give at least one name with its CORPReliability")
+    first = next(iter(data.values()))
+    spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
+    if spacing not in get_args(Spacing):
+        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    low, high = corp_limits(data.values(), spacing)
+    below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
+    _draw_frame(ax, below, low, high, spacing)
+    for i, (name, one) in enumerate(data.items()):
+        colour, parts = COLOURS[i % len(COLOURS)], one.decomposition
+        label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
+        _draw_fit(ax, one, colour, MARKERS[i % len(MARKERS)], low, label)
+        _draw_histogram(below, one, colour, low, high, spacing)
+    _finish(ax, title)
+    return ax
+
+
+def plot_maps(
+    data: Mapping[str, Sequence[tuple[float, float]]],
+    ax: Axes | None = None,
+    *,
+    spacing: Spacing = "linear",
+    title: str | None = None,
+) -> Axes:
+    """Draw calibration maps over one another: the calibrated probability over the score, and the diagonal.
+
+    Parameters
+    ----------
+    data
+        Name → pairs of a score and its calibrated probability, in ascending order.
+    ax, spacing, title
+        As for `plot_reliability`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    drawn = {name: pairs for name, pairs in data.items() if pairs}
+    if not drawn:
+        raise InputError("there is nothing to draw: give at least one name with its scores and probabilities")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    low, high = limits([value for pairs in drawn.values() for pair in pairs for value in pair], [], spacing)
+    _draw_square(ax, low, high, spacing)
+    ax.set_xlabel("score", color=INK)
+    ax.set_ylabel("calibrated probability", color=INK)
+    _draw_plain_frame(ax)
+    for i, (name, pairs) in enumerate(drawn.items()):
+        x, y = zip(*pairs, strict=True)
+        ax.plot(np.maximum(x, low), np.maximum(y, low), color=COLOURS[(i + 1) % len(COLOURS)], label=name)
+    _finish(ax, title)
+    return ax
+
+
+def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw the evidence against forecasts over time, on a logarithmic axis, and alarms as marks at the top.
+
+    Parameters
+    ----------
+    history
+        Of a comparison. Values beyond 10¹², infinite ones among them, are drawn at the top.
+    ax, title
+        As for `plot_reliability`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    StreamcalError
+        Without matplotlib.
+    """
+    ends = np.cumsum([part.rows for part in history.parts(history.names[0])])
+    if not len(ends):
+        raise InputError("there is nothing to draw: the history holds no observation")
+    if ax is None:
+        ax = _new_figure(1).axes[0]
+    middles = (np.append(0, ends[:-1]) + ends) / 2.0
+    for i, name in enumerate(history.names):
+        colour = COLOURS[i % len(COLOURS)]
+        values = np.clip([part.evidence for part in history.parts(name)], 1.0, HIGHEST_EVIDENCE)
+        ax.plot(middles, values, color=colour, linewidth=1.3, label=f"{name}   alarms: {history.alarms_in_all[name]:,}")
+        at = [alarm.n for alarm in history.alarms[name]]
+        ax.plot(at, [HIGHEST_EVIDENCE / 3.0**i] * len(at), color=colour, marker="|", linestyle="none")
+    ax.axhline(RUN_LENGTH, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
+    ax.set(yscale="log", ylim=(1.0, 3.0 * HIGHEST_EVIDENCE), xlim=(0.0, ends[-1]))
+    ax.set_box_aspect(1)
+    ax.locator_params(axis="x", nbins=5)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("observations", color=INK)
+    ax.set_ylabel("evidence against the forecasts", color=INK)
+    ax.grid(color=FAINT, linewidth=0.6)
+    _draw_plain_frame(ax)
+    _finish(ax, title)
     return ax
 
 
@@ -181,9 +342,7 @@ def plot_rates(
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.grid(color=FAINT, linewidth=0.6)
     _draw_plain_frame(ax)
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    _finish(ax, title)
     return ax
 
 
@@ -277,6 +436,19 @@ def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[floa
 
 def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing) -> None:
     """Diagonal, limits, spacing and labels."""
+    _draw_square(ax, low, high, spacing)
+    ax.set_ylabel("frequency of positive labels", color=INK)
+    ax.tick_params(labelbottom=False)
+    below.set_xlabel("predicted probability", color=INK)
+    below.set_ylabel("share of\npredictions", color=INK)
+    below.yaxis.set_major_formatter("{x:.0%}")
+    for axes in (ax, below):
+        axes.set_axisbelow(True)
+        _draw_plain_frame(axes)
+
+
+def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
+    """Two equal axes, lines and the diagonal."""
     if spacing == "log":
         ax.set(xscale="log", yscale="log")
     elif spacing == "linear":
@@ -289,15 +461,35 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     ax.set(xlim=(low, high), ylim=(low, high))
     ax.set_box_aspect(1)
     ax.plot([low, high], [low, high], color=INK, linewidth=0.9, linestyle=(0, (5, 4)), zorder=1)
-    ax.set_ylabel("frequency of positive labels", color=INK)
-    ax.tick_params(labelbottom=False)
     ax.grid(color=FAINT, linewidth=0.6)
-    below.set_xlabel("predicted probability", color=INK)
-    below.set_ylabel("share of\npredictions", color=INK)
-    below.yaxis.set_major_formatter("{x:.0%}")
-    for axes in (ax, below):
-        axes.set_axisbelow(True)
-        _draw_plain_frame(axes)
+
+
+def _finish(ax: Axes, title: str | None) -> None:
+    """Legend and title."""
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+
+
+def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
+    """The band, the line of the isotonic fit, and its blocks."""
+    ax.fill_between(one.places, np.maximum(one.lower, low), one.upper, color=colour, alpha=0.18, linewidth=0)
+    x, y = np.maximum(np.array(fit_line(one)), low).T
+    ax.plot(x, y, color=colour, linewidth=1.4, zorder=2)
+    blocks = heavy(one)
+    heaviest = max(block.weight for block in blocks)
+    ax.scatter(
+        [max(block.prediction, low) for block in blocks],
+        [max(block.frequency, low) for block in blocks],
+        s=[6.0 + 26.0 * block.weight / heaviest for block in blocks],
+        marker=marker,
+        color=colour,
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=3,
+        clip_on=False,
+    )
+    ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4, label=label)  # for the legend
 
 
 def _draw_plain_frame(ax: Axes) -> None:
@@ -331,7 +523,9 @@ def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: fl
     ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.0, label=label)  # for the legend
 
 
-def _draw_histogram(below: Axes, one: ReliabilityData, colour: str, low: float, high: float, spacing: Spacing) -> None:
+def _draw_histogram(
+    below: Axes, one: ReliabilityData | CORPReliability, colour: str, low: float, high: float, spacing: Spacing
+) -> None:
     """The outline of a histogram of weights; weight outside the limits is counted in the outermost bins."""
     shares, edges = histogram(one.scores, one.weights, Axis(low, high, spacing))
     below.stairs(shares, edges, color=colour, linewidth=1.2, alpha=0.9)

@@ -19,7 +19,7 @@ cdef class RecentScores:
     cdef readonly long long evicted  # since the tree was last made anew
     cdef double _lightest  # a lower bound of the weights held
 
-    cdef bint learn(self, double x, double y, double w) except -1
+    cpdef bint add(self, double x, double y, double w) except -1
 
 
 @cython.final
@@ -30,12 +30,12 @@ cdef class FadingMoments:
     cdef readonly double clock  # number of observations learned
     cdef readonly long long halvings
 
-    cdef learn(self, double x, double y, double w)
+    cpdef add(self, double x, double y, double w)
 
 
 @cython.final
 cdef class Experts:
-    cdef Panel _panel
+    cdef readonly Panel panel
     cdef Jumper _jumper
     cdef RecentScores _scores
     cdef FadingMoments _moments
@@ -47,7 +47,7 @@ cdef class Experts:
     cdef public long long learned
 
     cpdef forecast(self, Py_ssize_t knot, double[::1] out)
-    cdef learn(self, double x, double y, double w)
+    cdef learn(self, double x, double y, double w, Assessment found)
 
 
 @cython.final
@@ -62,10 +62,11 @@ cdef class Ensemble:
 
     cdef double _show_beside(self, double x) except? -1
     cpdef double at(self, double x) except? -1
-    cdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
+    cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
     cdef Assessment assess_issued(self, double x, double y, double w, said)
     cdef learn(self, double x, double y, double w, Assessment found)
+    cdef record(self, Assessment found)
 
 
 @cython.final

@@ -49,7 +49,7 @@ class RecentScores:
     size : int
     outweighing, outweighing_one : float
         If what leaves is so many times heavier than all that is left, or than one observation that is left, rounding
-        errors of its size may be left too; see `learn`.
+        errors of its size may be left too; see `add`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RecentScores:
         self._held = np.zeros((size + 1, 3))
         self.load(np.zeros((0, 3)), 0)
 
-    def learn(self, x, y, w):
+    def add(self, x, y, w):
         """Add an observation, and remove the oldest beyond `size`; whether sums have to be made anew (`summed_anew`).
 
         They have if rounding errors are as large as what is left, and else once for each `size` that have left.
@@ -125,7 +125,7 @@ class FadingMoments:
         self._half_life, self._rescaled_after = half_life, rescaled_after
         self.clock, self.halvings = 0.0, 0
 
-    def learn(self, x, y, w):
+    def add(self, x, y, w):
         """Add an observation."""
         growth: cython.double
         self.clock += 1.0
@@ -178,7 +178,7 @@ class Experts:
         draw,
         sum_anew,
     ):
-        self._panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
+        self.panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
         jumper.tabulate(np.linspace(-LARGEST, LARGEST, round(2 * LARGEST * knots_a_unit) + 1))
         self._unit = knots_a_unit
         self._every = every
@@ -187,18 +187,21 @@ class Experts:
         self.learned = 0
 
     def forecast(self, knot, out):
-        """Write the log-odds of each expert at a knot to `out`; `ValueError` if there is none or `out` too short."""
+        """Write the log-odds of each expert at a knot to `out`; `ValueError` for another knot or size."""
         x: cython.double = knot / self._unit - LARGEST
         self._scores.tree.write_interval(x, 1.0, self._interval)
-        self._panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
+        self.panel.forecast(knot, self._interval[0], self._interval[1], self._jumper.predict_at(knot), out)
 
-    def learn(self, x, y, w):
-        """Learn the label y at the log-odds x, with weight w > 0."""
-        self._panel.learn(x, y, w)
+    def learn(self, x, y, w, found):
+        """Learn the label y at the log-odds x, with weight w > 0; the regressions as recorded in `found`, if so."""
+        if found.recorded:
+            self.panel.repeat(x, y, w, found.panel_steps)
+        else:
+            self.panel.learn(x, y, w)
         self._jumper.step(x, y, w)
-        if self._scores.learn(rint(x * self._unit) / self._unit + 0.0, y, w):
+        if self._scores.add(rint(x * self._unit) / self._unit + 0.0, y, w):
             self._sum_anew()
-        self._moments.learn(sigmoid(x), y, w)
+        self._moments.add(sigmoid(x), y, w)
         self.learned += 1
         if self.learned % self._every == 0:
             self._draw()
@@ -269,8 +272,17 @@ class Ensemble:
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
         self._mixture.learn(found)
-        self._experts.learn(x, y, w)
+        self._experts.learn(x, y, w, found)
         self._knot = -1
+
+    def record(self, found):
+        """Note in an assessment just learned what all regressions did, for `learn` of another ensemble."""
+        if found.steps.shape[0] == 0:
+            found.steps = np.zeros(self._mixture.stack_recorded)
+            found.panel_steps = np.zeros(self._experts.panel.recorded)
+        self._mixture.record(found)
+        self._experts.panel.record(found.panel_steps)
+        found.recorded = True
 
 
 @cython.final
@@ -321,6 +333,7 @@ class AutoSteps:
         self._spent = found
         if self._delay > 0:
             self._spent = None
+            self._live.record(found)
             self.late.append((x, y, w, found))
             if len(self.late) > self._delay:
                 oldest = self.late.popleft()

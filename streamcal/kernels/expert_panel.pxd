@@ -37,6 +37,9 @@ cdef class Panel:
 
     cpdef forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out)
     cpdef learn(self, double x, double y, double w)
+    cpdef record(self, double[::1] out)
+    cpdef repeat(self, double x, double y, double w, const double[::1] recorded)
+    cdef _learn_others(self, double x, double y, double w)
     cdef void _fill(self, double x, const double[::1] means) noexcept nogil
     cdef void _forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out) noexcept nogil
     cdef void _follow(self, double[::1] means, double y, double w) noexcept nogil

@@ -237,9 +237,27 @@ class Panel:
 
     def learn(self, x, y, w):
         """Update all experts with the label y at the log-odds x, with weight w."""
-        place: cython.Py_ssize_t
         self._fill(x, self._then if self._delay > 0 else self._means)
         self._bank.learn(self._phi, y, w)
+        self._learn_others(x, y, w)
+
+    @property
+    def recorded(self):
+        """Length of a record of the regressions."""
+        return self._bank.recorded
+
+    def record(self, out):
+        """Write to `out` what the regressions did in the step just made."""
+        self._bank.record(out)
+
+    def repeat(self, x, y, w, recorded):
+        """`learn`, from the state and with the arguments from which another panel has, as it was recorded."""
+        self._fill(x, self._then if self._delay > 0 else self._means)
+        self._bank.repeat(self._phi, recorded)
+        self._learn_others(x, y, w)
+
+    def _learn_others(self, x, y, w):
+        place: cython.Py_ssize_t
         self._smooth(x, y, w)
         self._follow(self._means, y, w)
         if self._delay > 0:

@@ -42,25 +42,19 @@ ROUNDING = cython.declare(cython.double, 1e-15)
 CURVED = cython.declare(cython.double, 0.05)
 """Half of the largest second derivative of σ, rounded up: .0963/2."""
 
-# The rows of the numbers of steps: z, v, c = v·w, m; σ(m); the bracket of m; the length of the last Newton step.
+# The rows of the numbers of steps: z, v, and the log-odds m.
 Z = cython.declare(cython.Py_ssize_t, 0)
 V = cython.declare(cython.Py_ssize_t, 1)
-C = cython.declare(cython.Py_ssize_t, 2)
-M = cython.declare(cython.Py_ssize_t, 3)
-P = cython.declare(cython.Py_ssize_t, 4)
-LOW = cython.declare(cython.Py_ssize_t, 5)
-HIGH = cython.declare(cython.Py_ssize_t, 6)
-LAST = cython.declare(cython.Py_ssize_t, 7)
+M = cython.declare(cython.Py_ssize_t, 2)
 
-# What is known of a group of regressions, see `RegressionBank`.
+# What is known of each regression in a bank: where its vectors and its A begin; the sizes of θ, of a row of A and of φ;
+# how many coordinates of θ move.
 START = cython.declare(cython.Py_ssize_t, 0)
 AT = cython.declare(cython.Py_ssize_t, 1)
 SIZE = cython.declare(cython.Py_ssize_t, 2)
-LANES = cython.declare(cython.Py_ssize_t, 3)
-WIDTH = cython.declare(cython.Py_ssize_t, 4)
-FEATURES = cython.declare(cython.Py_ssize_t, 5)
-TRENDS = cython.declare(cython.Py_ssize_t, 6)
-LANE = cython.declare(cython.Py_ssize_t, 7)  # the column of the first lane among the numbers of steps
+WIDTH = cython.declare(cython.Py_ssize_t, 3)
+FEATURES = cython.declare(cython.Py_ssize_t, 4)
+TRENDS = cython.declare(cython.Py_ssize_t, 5)
 
 
 def clamped(z):
@@ -79,7 +73,6 @@ def implicit(z, c, y):
     left: cython.double  # a bound on the distance from the root
     last: cython.double = 2.0 * (high - low)
     for _ in range(STEPS):
-        p = sigmoid(m)
         excess = m - z - c * (y - p)
         if excess > 0.0:
             high = m
@@ -94,62 +87,8 @@ def implicit(z, c, y):
         last = abs(step)
         if left <= ROUNDING * max(1.0, abs(m)):
             break
+        p = sigmoid(m)
     return m
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _begin_steps(work: cython.double[:, ::1], y: cython.double) -> cython.void:
-    """Set the brackets of the roots m = z + c·(y − σ(m)) for the z and c in `work`, and m to z."""
-    i: cython.Py_ssize_t
-    p: cython.double
-    for i in range(work.shape[1]):
-        work[M, i] = work[Z, i]
-        p = work[P, i] = sigmoid(work[Z, i])
-        work[LOW, i] = work[Z, i] if y > 0.0 else work[Z, i] - work[C, i] * p
-        work[HIGH, i] = work[Z, i] + work[C, i] * (1.0 - p) if y > 0.0 else work[Z, i]
-        work[LAST, i] = 2.0 * (work[HIGH, i] - work[LOW, i])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _take_steps(work: cython.double[:, ::1], y: cython.double) -> cython.void:
-    """Set M in `work` to the m with m = z + c·(y − σ(m)) for every Z and C there: implicit steps, without overshooting.
-
-    One Newton step of each in turn, since the processor overlaps what does not depend on one another. LAST is −1 for a
-    root that is found.
-    """
-    i: cython.Py_ssize_t
-    p: cython.double
-    excess: cython.double
-    step: cython.double
-    left: cython.double  # a bound on the distance from the root
-    unfinished: cython.Py_ssize_t
-    _begin_steps(work, y)
-    for _ in range(STEPS):
-        unfinished = 0
-        for i in range(work.shape[1]):
-            if work[LAST, i] < 0.0:
-                continue
-            p = work[P, i]
-            excess = work[M, i] - work[Z, i] - work[C, i] * (y - p)
-            work[HIGH if excess > 0.0 else LOW, i] = work[M, i]
-            step = -excess / (1.0 + work[C, i] * p * (1.0 - p))
-            left = CURVED * work[C, i] * step * step  # by Taylor: the derivative is at least 1
-            if not work[LOW, i] <= work[M, i] + step <= work[HIGH, i] or abs(step) > 0.5 * work[LAST, i]:
-                step = 0.5 * (work[LOW, i] + work[HIGH, i]) - work[M, i]
-                left = abs(step)
-            work[M, i] += step
-            work[LAST, i] = abs(step)
-            if left <= ROUNDING * max(1.0, abs(work[M, i])):
-                work[LAST, i] = -1.0
-            else:
-                work[P, i] = sigmoid(work[M, i])
-                unfinished += 1
-        if unfinished == 0:
-            break
 
 
 @cython.cfunc
@@ -166,68 +105,37 @@ def _variance(z: cython.double) -> cython.double:
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _decay_row(
-    row: cython.p_double,
-    a: cython.double[::1],
-    root: cython.const[cython.double][::1],
-    renewed: cython.const[cython.double][::1],
-    i: cython.Py_ssize_t,
-    group: cython.const[cython.Py_ssize_t][::1],
-) -> cython.void:
-    """A ← ΛAΛ + SA₀S in row i from the diagonal on, and from the third place on in `row`."""
-    j: cython.Py_ssize_t
-    start: cython.Py_ssize_t = group[START]
-    first: cython.Py_ssize_t = i * group[LANES]
-    at: cython.Py_ssize_t = group[AT] + i * group[WIDTH]
-    one: cython.double = root[start + first]
-    two: cython.double = root[start + first + group[LANES] - 1]
-    for j in range(first - first % 2, group[WIDTH], 2):
-        row[j + 2] = one * root[start + j] * a[at + j] + renewed[at + j]
-        row[j + 3] = two * root[start + j + 1] * a[at + j + 1] + renewed[at + j + 1]
-        a[at + j], a[at + j + 1] = row[j + 2], row[j + 3]
-
-
-@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _move(
     theta: cython.double[::1],
     a: cython.double[::1],
-    root: cython.const[cython.double][::1],
+    kept: cython.const[cython.double][::1],
     renewed: cython.const[cython.double][::1],
-    group: cython.const[cython.Py_ssize_t][::1],
+    one: cython.const[cython.Py_ssize_t][::1],
     pace: cython.double,
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S; and move the first coordinates by their velocities, which come after d others, and A with them."""
-    row = cython.declare(cython.double[132])
-    start: cython.Py_ssize_t = group[START]
-    at: cython.Py_ssize_t = group[AT]
-    lanes: cython.Py_ssize_t = group[LANES]
-    width: cython.Py_ssize_t = group[WIDTH]
-    d: cython.Py_ssize_t = group[FEATURES]
-    trends: cython.Py_ssize_t = group[TRENDS]
-    lane: cython.Py_ssize_t
+    """A ← ΛAΛ + SA₀S; move the first coordinates by their velocities, which come after d others, and A with them."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    to: cython.Py_ssize_t  # the columns of the velocities
-    for k in range(d + trends):
-        _decay_row(row, a, root, renewed, k, group)
-    for lane in range(lanes):
-        to = at + d * lanes + lane
-        for k in range(trends):
-            theta[start + k * lanes + lane] += pace * theta[start + (d + k) * lanes + lane]
-        for k in range(trends):
-            for j in range(k, trends):
-                a[to + (d + k) * width + j * lanes] -= pace * a[to + j * width + k * lanes]
-        for k in range(trends):
-            for j in range(d):
-                a[to + j * width + k * lanes] -= pace * a[at + min(j, k) * width + max(j, k) * lanes + lane]
-        for k in range(trends):
-            for j in range(k, trends):
-                a[to + (d + k) * width + j * lanes] -= pace * a[to + k * width + j * lanes]
+    d: cython.Py_ssize_t = one[FEATURES]
+    at: cython.Py_ssize_t = one[AT]
+    to: cython.Py_ssize_t = at + d  # the columns of the velocities
+    width: cython.Py_ssize_t = one[WIDTH]
+    trends: cython.Py_ssize_t = one[TRENDS]
+    for k in range(at, at + one[SIZE] * width):
+        a[k] = kept[k] * a[k] + renewed[k]
+    for k in range(trends):
+        theta[one[START] + k] += pace * theta[one[START] + d + k]
+    for k in range(trends):
+        for j in range(k, trends):
+            a[to + (d + k) * width + j] -= pace * a[to + j * width + k]
+    for k in range(trends):
+        for j in range(d):
+            a[to + j * width + k] -= pace * a[at + min(j, k) * width + max(j, k)]
+    for k in range(trends):
+        for j in range(k, trends):
+            a[to + (d + k) * width + j] -= pace * a[to + k * width + j]
 
 
 @cython.cfunc
@@ -236,137 +144,174 @@ def _move(
 @cython.exceptval(check=False)
 def _take_four(
     row: cython.p_double,
+    other: cython.p_double,
     l: cython.const[cython.double][::1],  # noqa: E741
     r0: cython.Py_ssize_t,
-    x: cython.Py_ssize_t,
-    y: cython.Py_ssize_t,
-    begin: cython.Py_ssize_t,
+    i: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.void:
-    """Subtract from a row what four rows before it give, which begin at `r0` in `l`; x and y are its diagonals."""
+    """Subtract from rows i and i + 1 what four rows before them give, which begin at `r0` in `l`."""
     j: cython.Py_ssize_t
     r1: cython.Py_ssize_t = r0 + size
     r2: cython.Py_ssize_t = r1 + size
     r3: cython.Py_ssize_t = r2 + size
-    p0: cython.double = l[r0 + x] * l[r0]
-    p1: cython.double = l[r1 + x] * l[r1]
-    p2: cython.double = l[r2 + x] * l[r2]
-    p3: cython.double = l[r3 + x] * l[r3]
-    q0: cython.double = l[r0 + y] * l[r0 + 1]
-    q1: cython.double = l[r1 + y] * l[r1 + 1]
-    q2: cython.double = l[r2 + y] * l[r2 + 1]
-    q3: cython.double = l[r3 + y] * l[r3 + 1]
-    for j in range(begin, size, 2):
+    p0: cython.double = l[r0 + 2 + i] * l[r0]
+    p1: cython.double = l[r1 + 2 + i] * l[r1]
+    p2: cython.double = l[r2 + 2 + i] * l[r2]
+    p3: cython.double = l[r3 + 2 + i] * l[r3]
+    q0: cython.double = l[r0 + 3 + i] * l[r0]
+    q1: cython.double = l[r1 + 3 + i] * l[r1]
+    q2: cython.double = l[r2 + 3 + i] * l[r2]
+    q3: cython.double = l[r3 + 3 + i] * l[r3]
+    for j in range(i + 2, size, 2):
         row[j] = row[j] - p0 * l[r0 + j] - p1 * l[r1 + j] - p2 * l[r2 + j] - p3 * l[r3 + j]
-        row[j + 1] = row[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
+        row[j + 1] = row[j + 1] - p0 * l[r0 + j + 1] - p1 * l[r1 + j + 1] - p2 * l[r2 + j + 1] - p3 * l[r3 + j + 1]
+        other[j] = other[j] - q0 * l[r0 + j] - q1 * l[r1 + j] - q2 * l[r2 + j] - q3 * l[r3 + j]
+        other[j + 1] = other[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1] - q2 * l[r2 + j + 1] - q3 * l[r3 + j + 1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _take_two(
+    row: cython.p_double,
+    other: cython.p_double,
+    l: cython.const[cython.double][::1],  # noqa: E741
+    r0: cython.Py_ssize_t,
+    i: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.void:
+    """`_take_four` of two rows."""
+    j: cython.Py_ssize_t
+    r1: cython.Py_ssize_t = r0 + size
+    p0: cython.double = l[r0 + 2 + i] * l[r0]
+    p1: cython.double = l[r1 + 2 + i] * l[r1]
+    q0: cython.double = l[r0 + 3 + i] * l[r0]
+    q1: cython.double = l[r1 + 3 + i] * l[r1]
+    for j in range(i + 2, size, 2):
+        row[j] = row[j] - p0 * l[r0 + j] - p1 * l[r1 + j]
+        row[j + 1] = row[j + 1] - p0 * l[r0 + j + 1] - p1 * l[r1 + j + 1]
+        other[j] = other[j] - q0 * l[r0 + j] - q1 * l[r1 + j]
+        other[j + 1] = other[j + 1] - q0 * l[r0 + j + 1] - q1 * l[r1 + j + 1]
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _solve(
-    a: cython.double[::1],
-    g: cython.double[::1],
-    l: cython.double[::1],  # noqa: E741
-    root: cython.const[cython.double][::1],
+def _eliminate(
+    a: cython.const[cython.double][::1],
+    kept: cython.const[cython.double][::1],
     renewed: cython.const[cython.double][::1],
-    group: cython.const[cython.Py_ssize_t][::1],
+    g: cython.const[cython.double][::1],
+    l: cython.double[::1],  # noqa: E741
+    one: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """A ← ΛAΛ + SA₀S, unless `_move` did that, and g ← A⁻¹g by A = L D Lᵀ, of one or two lanes. O(n³/6).
+    """ΛAΛ + SA₀S = L D Lᵀ: the rows of Lᵀ to `l`, each after its D, twice, and before its D⁻¹L⁻¹g. O(n³/6).
 
-    The rows of D Lᵀ are stored in `l`, each between its 1/D and what L⁻¹g is there. Each takes what the rows before it
-    give, four at a time. Numbers are computed in pairs, which one instruction of the processor does: those of two
-    lanes, or of two columns of one lane.
+    Where coordinates move, `_move` has done the left side, and A is decomposed.
+
+    Two rows at a time take what the rows before them give, four at a time: loops are fewer and longer, and what is
+    loaded serves twice. Columns are in pairs, which one instruction computes.
     """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    x: cython.Py_ssize_t  # the places of the diagonal in both lanes
-    y: cython.Py_ssize_t
-    begin: cython.Py_ssize_t
-    r0: cython.Py_ssize_t  # where a row of `l` begins
-    p0: cython.double
-    q0: cython.double
-    row = cython.declare(cython.double[132])  # 2 `LARGEST_SIZE`, and what stands beside it
-    start: cython.Py_ssize_t = group[START]
-    at: cython.Py_ssize_t = group[AT]
-    lanes: cython.Py_ssize_t = group[LANES]
-    width: cython.Py_ssize_t = group[WIDTH]
+    p: cython.double
+    width: cython.Py_ssize_t = one[WIDTH]
     size: cython.Py_ssize_t = width + 4
-    for i in range(group[SIZE]):
-        x, y = i * lanes + 2, i * lanes + lanes + 1
-        begin = x - x % 2
-        if group[TRENDS] == 0:
-            _decay_row(row, a, root, renewed, i, group)
+    at: cython.Py_ssize_t = one[AT] - 2
+    to: cython.Py_ssize_t = 0
+    row = cython.declare(cython.double[68])  # `LARGEST_SIZE`, and what stands beside it
+    other = cython.declare(cython.double[68])
+    for i in range(0, one[SIZE], 2):
+        both: cython.bint = i + 1 < one[SIZE]
+        next_at: cython.Py_ssize_t = at + width if both else at
+        if one[TRENDS] > 0:
+            for j in range(i + 2, width + 2):
+                row[j], other[j] = a[at + j], a[next_at + j]
         else:
-            for j in range(begin, width + 2):
-                row[j] = a[at + i * width + j - 2]
-        row[width + 2], row[width + 3] = g[start + x - 2], g[start + y - 2]
+            for j in range(i + 2, width + 2):
+                row[j] = kept[at + j] * a[at + j] + renewed[at + j]
+                other[j] = kept[next_at + j] * a[next_at + j] + renewed[next_at + j]
+        least: cython.double = PIVOT * row[i + 2]
+        other_least: cython.double = PIVOT * other[i + 3]
+        row[width + 2], row[width + 3] = g[one[START] + i], 0.0
+        other[width + 2], other[width + 3] = g[one[START] + i + 1] if both else 0.0, 0.0
         for k in range(0, i - 3, 4):
-            _take_four(row, l, k * size, x, y, begin, size)
-        for k in range(i - i % 4, i):
-            r0 = k * size
-            p0, q0 = l[r0 + x] * l[r0], l[r0 + y] * l[r0 + 1]
-            for j in range(begin, size, 2):
-                row[j] -= p0 * l[r0 + j]
-                row[j + 1] -= q0 * l[r0 + j + 1]
-        row[x] = max(row[x], PIVOT * a[at + i * width + x - 2])
-        row[y] = max(row[y], PIVOT * a[at + i * width + y - 2])
-        r0 = i * size
-        l[r0], l[r0 + 1] = 1.0 / row[x], 1.0 / row[y]
-        for j in range(begin, size):
-            l[r0 + j] = row[j]
-    for i in range(group[SIZE] - 1, -1, -1):
-        r0, begin = i * size, i * lanes + lanes
-        p0, q0 = l[r0 + width + 2], l[r0 + width + 3]
-        if begin % 2 == 1:  # of one lane
-            p0 -= l[r0 + 2 + begin] * g[start + begin]
-            begin += 1
-        row[0] = row[1] = 0.0
-        for j in range(begin, width, 2):
-            row[0] += l[r0 + 2 + j] * g[start + j]
-            row[1] += l[r0 + 3 + j] * g[start + j + 1]
-        if lanes == 1:
-            g[start + i] = (p0 - (row[0] + row[1])) * l[r0]
-        else:
-            g[start + 2 * i], g[start + 2 * i + 1] = (p0 - row[0]) * l[r0], (q0 - row[1]) * l[r0 + 1]
+            _take_four(row, other, l, k * size, i, size)
+        if i % 4 == 2:
+            _take_two(row, other, l, (i - 2) * size, i, size)
+        l[to] = l[to + 1] = max(row[i + 2], least)
+        p = 1.0 / l[to]
+        q: cython.double = row[i + 3] * p
+        for j in range(i + 2, size):
+            l[to + j] = row[j] * p
+            other[j] = other[j] - q * row[j]
+        if both:
+            l[to + size] = l[to + size + 1] = max(other[i + 3], other_least)
+            p = 1.0 / l[to + size]
+            for j in range(i + 2, size):
+                l[to + size + j] = other[j] * p
+        at += 2 * width
+        to += 2 * size
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _finish(
-    theta: cython.double[::1],
-    a: cython.double[::1],
-    f: cython.const[cython.double][::1],
-    g: cython.const[cython.double][::1],
-    work: cython.const[cython.double][:, ::1],
-    w: cython.double,
-    group: cython.const[cython.Py_ssize_t][::1],
+def _substitute(
+    g: cython.double[::1],
+    l: cython.const[cython.double][::1],  # noqa: E741
+    one: cython.const[cython.Py_ssize_t][::1],
 ) -> cython.void:
-    """θ ← θ + g·(m − z)/v and A ← A + w·σ(m)(1 − σ(m))·φφᵀ, of one or two lanes."""
+    """g ← A⁻¹g, after `_eliminate`."""
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    start: cython.Py_ssize_t = one[START]
+    width: cython.Py_ssize_t = one[WIDTH]
+    even: cython.double
+    odd: cython.double
+    for i in range(one[SIZE] - 1, -1, -1):
+        row, begin = i * (width + 4) + 2, i + 1
+        even, odd = l[row + width], 0.0
+        if begin % 2 == 1:
+            odd = -l[row + begin] * g[start + begin] if begin < width else 0.0
+            begin += 1
+        for j in range(begin, width, 2):
+            even -= l[row + j] * g[start + j]
+            odd -= l[row + j + 1] * g[start + j + 1]
+        g[start + i] = even + odd
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _curve(
+    a: cython.double[::1],
+    kept: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
+    f: cython.const[cython.double][::1],
+    h: cython.double,
+    one: cython.const[cython.Py_ssize_t][::1],
+) -> cython.void:
+    """A ← ΛAΛ + SA₀S + h·φφᵀ, from the diagonal on; of the first two terms `_move` took care, where it was called."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    start: cython.Py_ssize_t = group[START]
-    row: cython.Py_ssize_t = group[AT]
-    lanes: cython.Py_ssize_t = group[LANES]
-    width: cython.Py_ssize_t = group[WIDTH]
-    i: cython.Py_ssize_t = group[LANE]
-    last: cython.Py_ssize_t = i + lanes - 1
-    step: cython.double = (work[M, i] - work[Z, i]) / work[V, i] if work[V, i] > 0.0 else 0.0
-    other_step: cython.double = (work[M, last] - work[Z, last]) / work[V, last] if work[V, last] > 0.0 else 0.0
-    h: cython.double = w * _variance(work[M, i])
-    other_h: cython.double = w * _variance(work[M, last])
-    one: cython.double
-    two: cython.double
-    for k in range(start, start + width, 2):
-        theta[k] += g[k] * step
-        theta[k + 1] += g[k + 1] * other_step
-    for j in range(group[FEATURES]):
-        one, two = h * f[start + j * lanes], other_h * f[start + j * lanes + lanes - 1]
-        for k in range(j * lanes - j * lanes % 2, width, 2):
-            a[row + k] += one * f[start + k]
-            a[row + k + 1] += two * f[start + k + 1]
+    part: cython.double
+    start: cython.Py_ssize_t = one[START]
+    row: cython.Py_ssize_t = one[AT]
+    width: cython.Py_ssize_t = one[WIDTH]
+    for j in range(one[FEATURES]):
+        part = h * f[start + j]
+        if one[TRENDS] > 0:
+            for k in range(j - j % 2, width):
+                a[row + k] += part * f[start + k]
+        else:
+            for k in range(j - j % 2, width):
+                a[row + k] = kept[row + k] * a[row + k] + renewed[row + k] + part * f[start + k]
         row += width
 
 
@@ -375,9 +320,8 @@ def _finish(
 class RegressionBank:
     """Online logistic regressions with forgetting that take their steps together.
 
-    Two of one size are lanes of one group: their numbers alternate, so that one instruction computes both. Entry (j, k)
-    of A is at AT + j·WIDTH + k·LANES + lane of its group, and entry k of a vector at START + k·LANES + lane. Rows of an
-    odd number of entries end with a 0. A being symmetric, steps change only its diagonal and what is to its right.
+    Entry k of a vector is at START + k, and entry (j, k) of A at AT + j·WIDTH + k; vectors and rows of an odd number of
+    entries end with a 0. A being symmetric, steps change only its diagonal and what is to its right.
 
     Parameters
     ----------
@@ -386,113 +330,139 @@ class RegressionBank:
     """
 
     def __init__(self, regressions):
-        alike = {}
-        for place, regression in enumerate(regressions):
-            alike.setdefault(regression.shape, []).append(place)
-        pairs = [(shape, places[i : i + 2]) for shape, places in alike.items() for i in range(0, len(places), 2)]
-        groups, members, start, at = [], [], 0, 0
-        for (size, features, trends, _), places in pairs:
-            lanes = len(places)
-            width = size * lanes + size * lanes % 2
-            groups.append((start, at, size, lanes, width, features, trends, len(members)))
-            members += places
+        table, start, at = [], 0, 0
+        for regression in regressions:
+            size, features, trends, _ = regression.shape
+            width = size + size % 2
+            table.append((start, at, size, width, features, trends))
             start, at = start + width, at + size * width
-        self._groups = np.array(groups, dtype=np.intp).reshape(-1, 8)
-        self._paces = np.array([pace for (_, _, _, pace), _ in pairs])
-        self._members = np.array(members, dtype=np.intp)
-        self.size = len(members)
+        self.size = len(regressions)
+        self._table = np.array(table, dtype=np.intp).reshape(-1, 6)
+        self._paces = np.array([regression.shape[3] for regression in regressions])
         self._places = np.full(start, -1, dtype=np.intp)
-        self._theta, self._root, self._f, self._g = np.zeros((4, start))
-        self._a, self._renewed = np.zeros((2, at))
-        self._l = np.zeros(max((size * (width + 4) for _, _, size, _, width, *_ in groups), default=0))
-        self._work = np.zeros((8, len(members)))
+        self._theta, self._f, self._g = np.zeros((3, start))
+        self._h = np.zeros(self.size)
+        self._a, self._kept, self._renewed = np.zeros((3, at + 2))
+        self._l = np.zeros(max((size * (width + 4) for _, _, size, width, _, _ in table), default=0))
+        self._work = np.zeros((3, len(regressions)))
         self._moved = False  # whether a step was taken
-        for group, (_, places) in enumerate(pairs):
-            for lane, place in enumerate(places):
-                regressions[place].move_to(self, group, lane)
+        for place, regression in enumerate(regressions):
+            regression.move_to(self, place)
 
-    def read(self, group, lane):
+    def read(self, place):
         """(θ, A, SA₀S) of a regression, copied."""
-        vector, matrix, _ = self._entries(group, lane)
+        vector, matrix, _ = self._entries(place)
         a = np.asarray(self._a)[matrix]
         if self._moved:  # only the diagonal and what is to its right
             a = np.triu(a) + np.triu(a, 1).T
         return np.asarray(self._theta)[vector], a, np.asarray(self._renewed)[matrix]
 
-    def write(self, group, lane, places, root, theta, a, renewed):
-        """Replace the numbers of a regression; `places` are those of its features among the features shown, `root` √λ."""
-        vector, matrix, features = self._entries(group, lane)
+    def write(self, place, features, root, theta, a, renewed):
+        """Replace the numbers of a regression; `features` are the places of φ among those shown, and `root` is √λ."""
+        vector, matrix, number = self._entries(place)
         np.asarray(self._theta)[vector] = theta
-        np.asarray(self._places)[vector[:features]] = places
+        np.asarray(self._kept)[matrix] = np.outer(root, root)
+        np.asarray(self._places)[vector[:number]] = features
         np.asarray(self._a)[matrix] = a
-        np.asarray(self._root)[vector] = root
         np.asarray(self._renewed)[matrix] = renewed
 
-    def _entries(self, group, lane):
+    def _entries(self, place):
         """Where the entries of θ of a regression are, and those of A, shape (size, size); its number of features."""
-        start, at, size, lanes, width, features, _, _ = np.asarray(self._groups)[group].tolist()
+        start, at, size, width, features, _ = np.asarray(self._table)[place].tolist()
         k = np.arange(size)
-        matrix = at + np.add.outer(k * width, k * lanes) + lane
-        return start + k * lanes + lane, matrix, features
+        return start + k, at + np.add.outer(k * width, k), features
 
-    def predict_one(self, group, lane, phi, ahead):
+    def predict_one(self, place, phi, ahead):
         """θ·φ of a regression, with θ extrapolated by its velocities for `ahead` steps."""
         k: cython.Py_ssize_t
-        lanes: cython.Py_ssize_t = self._groups[group, LANES]
-        at: cython.Py_ssize_t = self._groups[group, START] + lane
-        features: cython.Py_ssize_t = self._groups[group, FEATURES]
-        pace: cython.double = ahead * self._paces[group]
+        start: cython.Py_ssize_t = self._table[place, START]
+        features: cython.Py_ssize_t = self._table[place, FEATURES]
+        pace: cython.double = ahead * self._paces[place]
         z: cython.double = 0.0
-        for k in range(features):
-            z += self._theta[at + k * lanes] * phi[self._places[at + k * lanes]]
-        for k in range(self._groups[group, TRENDS]):
-            z += pace * self._theta[at + (features + k) * lanes] * phi[self._places[at + k * lanes]]
+        for k in range(start, start + features):
+            z += self._theta[k] * phi[self._places[k]]
+        for k in range(start, start + self._table[place, TRENDS]):
+            z += pace * self._theta[k + features] * phi[self._places[k]]
         return z
 
     def predict(self, phi, ahead, places, out):
         """Write what each of the regressions predicts, clamped, to its place in `out`."""
-        group: cython.Py_ssize_t
-        lane: cython.Py_ssize_t
-        first: cython.Py_ssize_t
-        for group in range(self._groups.shape[0]):
-            first = self._groups[group, LANE]
-            for lane in range(self._groups[group, LANES]):
-                out[places[self._members[first + lane]]] = clamped(self.predict_one(group, lane, phi, ahead))
+        i: cython.Py_ssize_t
+        for i in range(self.size):
+            out[places[i]] = clamped(self.predict_one(i, phi, ahead))
 
     def learn(self, phi, y, w):
         """One step of each on the label y at these features, of weight w."""
-        group: cython.Py_ssize_t
-        k: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        m: cython.double
+        v: cython.double
         w = min(w, HEAVIEST)
+        self._show(phi)
+        for i in range(self.size):
+            self._prepare(i)
+        for i in range(self.size):  # in a loop of their own, so that the processor begins one before it ends another
+            self._work[M, i] = implicit(self._work[Z, i], self._work[V, i] * w, y)
+        for i in range(self.size):
+            m, v = self._work[M, i], self._work[V, i]
+            step: cython.double = (m - self._work[Z, i]) / v if v > 0.0 else 0.0
+            self._h[i] = w * _variance(m) if v > 0.0 else 0.0
+            self._finish(i, step)
+
+    def _finish(self, i, step):
+        """θ ← θ + step·g, and add the new curvature to A."""
+        k: cython.Py_ssize_t
+        start: cython.Py_ssize_t = self._table[i, START]
+        for k in range(start, start + self._table[i, WIDTH]):
+            self._theta[k] += self._g[k] * step
+        _curve(self._a, self._kept, self._renewed, self._f, self._h[i], self._table[i])
+
+    def _show(self, phi):
+        """Set φ of each."""
+        k: cython.Py_ssize_t
         for k in range(self._f.shape[0]):
             self._f[k] = self._g[k] = phi[self._places[k]] if self._places[k] >= 0 else 0.0
         self._moved = True
-        for group in range(self._groups.shape[0]):
-            self._prepare(group, w)
-        _take_steps(self._work, y)
-        for group in range(self._groups.shape[0]):
-            _finish(self._theta, self._a, self._f, self._g, self._work, w, self._groups[group])
 
-    def _prepare(self, group, w):
-        """Move a group by its velocities, set g to A⁻¹φ, and z, v and c of the step in `_work`."""
+    @property
+    def recorded(self):
+        """Length of a record of a step."""
+        return self._theta.shape[0] + self.size
+
+    def record(self, out):
+        """Write to `out` what the step just made led to: the θ of all, and their new curvatures."""
         k: cython.Py_ssize_t
-        at: cython.Py_ssize_t
-        lane: cython.Py_ssize_t
-        lanes: cython.Py_ssize_t = self._groups[group, LANES]
-        z: cython.double
-        v: cython.double
-        if self._groups[group, TRENDS] > 0:
-            _move(self._theta, self._a, self._root, self._renewed, self._groups[group], self._paces[group])
-        _solve(self._a, self._g, self._l, self._root, self._renewed, self._groups[group])
-        for lane in range(lanes):
-            z = v = 0.0
-            for k in range(self._groups[group, FEATURES]):
-                at = self._groups[group, START] + k * lanes + lane
-                z += self._theta[at] * self._f[at]
-                v += self._f[at] * self._g[at]
-            v = max(v, 0.0)  # 0 only if every feature is 0
-            k = self._groups[group, LANE] + lane
-            self._work[Z, k], self._work[V, k], self._work[C, k] = z, v, v * w
+        for k in range(self._theta.shape[0]):
+            out[k] = self._theta[k]
+        for k in range(self.size):
+            out[self._theta.shape[0] + k] = self._h[k]
+
+    def repeat(self, phi, recorded):
+        """Take a step that another bank has taken from the same state with the same φ, as it was recorded."""
+        i: cython.Py_ssize_t
+        self._show(phi)
+        for i in range(self.size):
+            if self._table[i, TRENDS] > 0:
+                _move(self._theta, self._a, self._kept, self._renewed, self._table[i], self._paces[i])
+            self._h[i] = recorded[self._theta.shape[0] + i]
+            self._finish(i, 0.0)
+        for i in range(self._theta.shape[0]):
+            self._theta[i] = recorded[i]
+
+    def _prepare(self, i):
+        """Decay and move a regression, set g to A⁻¹φ, and z and v of its step in `_work`."""
+        k: cython.Py_ssize_t
+        start: cython.Py_ssize_t = self._table[i, START]
+        z: cython.double = 0.0
+        v: cython.double = 0.0
+        if self._table[i, TRENDS] > 0:
+            _move(self._theta, self._a, self._kept, self._renewed, self._table[i], self._paces[i])
+        _eliminate(self._a, self._kept, self._renewed, self._g, self._l, self._table[i])
+        _substitute(self._g, self._l, self._table[i])
+        for k in range(start, start + self._table[i, FEATURES]):
+            z += self._theta[k] * self._f[k]
+            v += self._f[k] * self._g[k]
+        v = max(v, 0.0)  # 0 only if every feature is 0
+        self._work[Z, i], self._work[V, i] = z, v
 
 
 @cython.final
@@ -534,14 +504,14 @@ class ForgettingRegression:
         self._bank = None
         RegressionBank([self])
 
-    def move_to(self, bank: RegressionBank, group: cython.Py_ssize_t, lane: cython.Py_ssize_t):
+    def move_to(self, bank: RegressionBank, place: cython.Py_ssize_t):
         """Keep its numbers there, for `RegressionBank`."""
-        numbers = self._numbers if self._bank is None else self._bank.read(self._group, self._lane)
-        self._bank, self._group, self._lane, self._numbers = bank, group, lane, None
+        numbers = self._numbers if self._bank is None else self._bank.read(self._place)
+        self._bank, self._place, self._numbers = bank, place, None
         self._write(*numbers)
 
     def _write(self, *numbers):
-        self._bank.write(self._group, self._lane, self._places, self._root, *numbers)
+        self._bank.write(self._place, self._places, self._root, *numbers)
 
     def _prior(self, prior):
         """A and SA₀S, where A₀ is `prior`."""
@@ -550,13 +520,18 @@ class ForgettingRegression:
 
     def predict(self, phi, ahead):
         """θ·φ, with θ extrapolated by its velocities for `ahead` steps."""
-        return self._bank.predict_one(self._group, self._lane, phi, ahead)
+        return self._bank.predict_one(self._place, phi, ahead)
 
     def learn(self, phi, y, w):
         """One step on the label y at these features, of weight w; `ValueError` if it takes its steps with others."""
         if self._bank.size != 1:
             raise ValueError(f"this regression learns with {self._bank.size - 1} others")
         self._bank.learn(phi, y, w)
+
+    @property
+    def bank(self):
+        """Where its numbers are."""
+        return self._bank
 
     def hold(self, phi, constant):
         """Reset A to a new A₀ that penalises changes of the forecast at the features φ instead of those of the offset.
@@ -574,18 +549,18 @@ class ForgettingRegression:
             part = np.outer(held[: stop - start], held[: stop - start])
             part[offset, offset] -= 1.0
             prior[start:stop, start:stop] += precision[start + offset] * part
-        self._write(self._bank.read(self._group, self._lane)[0], *self._prior(prior))
+        self._write(self._bank.read(self._place)[0], *self._prior(prior))
 
     def state(self):
         """[θ, the rows of A] as plain data, for `load`."""
-        theta, a, _ = self._bank.read(self._group, self._lane)
+        theta, a, _ = self._bank.read(self._place)
         return [theta.tolist(), a.tolist()]
 
     def load(self, theta, a):
         """Load an earlier `state`; `ValueError` if it is of another size."""
         if np.shape(theta) != (self.size,) or np.shape(a) != (self.size, self.size):
             raise ValueError(f"expected a state of size {self.size}, not {np.shape(theta)} and {np.shape(a)}")
-        _, _, renewed = self._bank.read(self._group, self._lane)
+        _, _, renewed = self._bank.read(self._place)
         self._write(np.array(theta, dtype=np.float64), np.array(a, dtype=np.float64), renewed)
 
 
@@ -639,13 +614,13 @@ class Correction:
         m: cython.double
         h: cython.double
         step: cython.double
-        z += self.at(x)
         w = min(w, HEAVIEST)
         for k in range(first, last + 1):
             self._parts[k] = self._kernel(k, x)
             self._curvature[k] -= self._forget * self._parts[k] * (self._curvature[k] - self._firm)
         v = (1.0 - share) * self._kernel(knot, x) / self._curvature[knot]
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
+        z += self.at(x)
         m = implicit(z, v * w, y)
         h = w * _variance(m)
         step = (m - z) / v

@@ -1,7 +1,7 @@
 cimport cython
 
 from streamcal.kernels.fixed_share cimport FixedShare
-from streamcal.kernels.implicit_regression cimport Correction, ForgettingRegression
+from streamcal.kernels.implicit_regression cimport Correction, ForgettingRegression, RegressionBank
 
 @cython.final
 cdef class Assessment:
@@ -17,11 +17,15 @@ cdef class Assessment:
     cdef double[::1] corrected
     cdef double[::1] corrected_rows
     cdef double[::1] _arrays  # all of them
+    cdef bint recorded
+    cdef double[::1] steps
+    cdef double[::1] panel_steps
 
 @cython.final
 cdef class Mixture:
     cdef FixedShare _experts
     cdef ForgettingRegression _stack
+    cdef RegressionBank _bank  # of the stack alone
     cdef FixedShare _stacked
     cdef Correction _by_score
     cdef Correction _by_forecast
@@ -46,3 +50,4 @@ cdef class Mixture:
     cpdef list issue(self, double share)
     cpdef Assessment assess_issued(self, said, Py_ssize_t knot, double share, double y, double w)
     cpdef learn(self, Assessment found)
+    cpdef record(self, Assessment found)

@@ -12,12 +12,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import clamped
+    from streamcal.kernels.fixed_share import FixedShare
+    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
 
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
-    from cython.cimports.streamcal.kernels.implicit_regression import clamped
+    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
+    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
 
 import numpy as np
 
@@ -38,7 +40,8 @@ class Assessment:
 
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
-    components, and under its rows, shape (rows,).
+    components, and under its rows, shape (rows,). If `recorded`, it was learned, and `steps` and `panel_steps` are what
+    the stack and the regressions of the panel did then; a state does without.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
@@ -57,6 +60,8 @@ class Assessment:
         self.corrected = arrays[start : start + 3]
         start += 3
         self.corrected_rows = arrays[start : start + rows]
+        self.recorded = False
+        self.steps = self.panel_steps = arrays[:0]
 
     def state(self):
         """All fields, in the order of the class, as a list of floats, for `Mixture.assessment`."""
@@ -96,9 +101,19 @@ class Mixture:
     O(K · rows) for a forecast, O(K³) for an outcome (the step of the stack).
     """
 
-    def __init__(self, *, experts, stack, stacked, by_score, by_forecast, corrected, knots_a_unit):
+    def __init__(
+        self,
+        *,
+        experts: FixedShare,
+        stack: ForgettingRegression,
+        stacked: FixedShare,
+        by_score: Correction,
+        by_forecast: Correction,
+        corrected: FixedShare,
+        knots_a_unit,
+    ):
         self._experts = experts
-        self._stack = stack
+        self._stack, self._bank = stack, stack.bank
         self._stacked = stacked
         self._by_score = by_score
         self._by_forecast = by_forecast
@@ -178,6 +193,7 @@ class Mixture:
         k: cython.Py_ssize_t
         found.y = y
         found.w = w
+        found.recorded = False
         found.place = self._knot + share
         found.second = self._third[0, SECOND_MIXTURE] + share * (
             self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
@@ -242,15 +258,30 @@ class Mixture:
         return found
 
     def learn(self, found):
-        """Learn from an assessment; `ValueError` if it is one of another size."""
+        """Learn from an assessment; `ValueError` if it is one of another size.
+
+        If `found.recorded`, another mixture has learned from it in the same state: the stack repeats the recorded step.
+        """
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)
-        self._stack.learn(found.features, found.y, found.w)
+        if not found.recorded:
+            self._bank.learn(found.features, found.y, found.w)
+        else:
+            self._bank.repeat(found.features, found.steps)
         self._by_score.learn(found.place / self._unit - LARGEST, found.second, found.y, found.w)
         self._by_forecast.learn(found.second, found.second, found.y, found.w)
+
+    @property
+    def stack_recorded(self):
+        """Length of a record of the stack."""
+        return self._bank.recorded
+
+    def record(self, found):
+        """Note in an assessment just learned what the stack did, for `learn` of another mixture."""
+        self._bank.record(found.steps)
 
     def assessment(self, numbers):
         """The assessment with this `Assessment.state`; `ValueError` if it is of another size."""

@@ -97,6 +97,38 @@ def _residual(y: cython.double, z: cython.double) -> cython.double:
     return sigmoid(-z) if y > 0.0 else -sigmoid(z)
 
 
+def plain_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
+    """The levels that a dict has of fields, None for a field without one, if all are texts or whole numbers; else None.
+
+    `fields` are texts and tuples of texts. Texts are at most `longest` long, and numbers have fewer than 53 bits.
+    """
+    found: list = []
+    if type(keys) is not dict:
+        return None
+    given: dict = keys
+    for field in fields:
+        if type(field) is tuple:
+            level = tuple([given.get(part) for part in field])
+            for one in level:
+                if one is None:
+                    level = None
+                elif not _is_plain(one, longest):
+                    return None
+        else:
+            level = given.get(field)
+            if level is not None and not _is_plain(level, longest):
+                return None
+        found.append(level)
+    return found
+
+
+@cython.cfunc
+def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
+    if type(level) is str:
+        return len(level) <= longest
+    return type(level) is int and -(2**53) < level < 2**53
+
+
 @cython.final
 @cython.cclass
 class SegmentChain:
@@ -174,7 +206,7 @@ class SegmentChain:
         for j in range(self.size):
             if self._slot[j] == UNKNOWN:
                 self._say_alike(j)
-            said.append(None if self._slot[j] == MISSING else [self._said[j, a] for a in range(MEMBERS)])
+            said.append(None if self._slot[j] == MISSING else [float(self._said[j, a]) for a in range(MEMBERS)])
         return found, said
 
     def predict_many(self, p: cython.const[cython.double][::1], columns: list, found: cython.double[::1]):
@@ -311,10 +343,12 @@ class SegmentChain:
         self._look(logit(p))
         self._learn_all(y, w)
 
-    def learn_issued(self, p: cython.double, levels: list, said: list, y: cython.double, w: cython.double):
+    def learn_issued(
+        self, p: cython.double, levels: list, said: list, y: cython.double, w: cython.double, rate: cython.double
+    ):
         """The same, where the members are judged by what they said when the forecast was issued (`parts`).
 
-        A field whose level was missing then is passed.
+        `rate` is the learning rate of their weights. A field whose level was missing then is passed.
         """
         j: cython.Py_ssize_t
         a: cython.Py_ssize_t
@@ -327,7 +361,7 @@ class SegmentChain:
                 continue
             for a in range(_MEMBERS):
                 self._say(j, a, said[j][a])
-            self._learn(j, y, w)
+            self._learn(j, y, w, rate)
 
     def stream(
         self,
@@ -358,10 +392,10 @@ class SegmentChain:
             if self._slot[j] == UNKNOWN:
                 self._say_alike(j)
             if self._slot[j] != MISSING:
-                self._learn(j, y, w)
+                self._learn(j, y, w, 1.0)
 
     @cython.cfunc
-    def _learn(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double):
+    def _learn(self, j: cython.Py_ssize_t, y: cython.double, w: cython.double, rate: cython.double):
         """One step of a field on its level, which is then the newest."""
         k: cython.Py_ssize_t = self._slot[j]
         weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
@@ -370,7 +404,7 @@ class SegmentChain:
         elif self._newest[j] != k:
             self._unlink(j, k)
             self._link(j, k)
-        self._judge(j, y, weight)
+        self._judge(j, y, rate * weight)
         self._values[k, _WEIGHT] += w
         self._move(j, k, self._z[j], y, weight)
         self._move_line(k, self._z[j], y, weight)
@@ -612,7 +646,7 @@ class SegmentChain:
         shares = [self._weights[j, a] for a in range(MEMBERS)]
         mean = sum([share * one for share, one in zip(shares, means, strict=True)])
         squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
-        return mean, sum(squares), self._values[k, 0] if k >= 0 else 0.0
+        return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
 
     def levels(self, j: cython.Py_ssize_t):
         """The levels held of a field, that longest without an outcome first."""
@@ -625,11 +659,11 @@ class SegmentChain:
 
     def weights(self, j: cython.Py_ssize_t):
         """The weights of the members of a field, a list."""
-        return [self._weights[j, a] for a in range(MEMBERS)]
+        return [float(self._weights[j, a]) for a in range(MEMBERS)]
 
     def variances(self, j: cython.Py_ssize_t):
         """τ² of the offsets with all and with recent memory, a list."""
-        return [1.0 / self._precision[j, a] for a in range(2)]
+        return [float(1.0 / self._precision[j, a]) for a in range(2)]
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 
@@ -683,7 +717,7 @@ class SegmentChain:
         """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
         levels = self.levels(j)
         rows = [np.asarray(self._values[self._slots[j][level]]).tolist() for level in levels]
-        return [self.weights(j), [self._sums[j, a] for a in range(2)], levels, rows]
+        return [self.weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
 
     def load(self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object):
         """Load an earlier `state` of a field that has no levels; `ValueError` if it is of another size."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from streamcal import lazy
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.parameters.settings import Setting, decode, encode
+from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
 from streamcal.states import Reader, record, whole
@@ -184,6 +185,14 @@ class Learner(Saved):
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
         return f"{type(self).__name__}({given})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the parameters, what is held, and what the learner can do."""
+        can = ", ".join(name for name in ("merges", "unlearns", "bounded_memory") if getattr(self, name))
+        counts = {name: f"{count:,}" for name, count in self.tally().items() if count}
+        parameters = {name: shown_value(value) for name, value in self.params().items()}
+        learned = {"n": f"{self.n:,.6g}", "can": can.replace("_", " ") or "–"}
+        return html_table(type(self).__name__, parameters | learned | counts)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

@@ -185,25 +185,34 @@ class Journal:
         blob = b"".join([part for event in taken for part in (_SIZE.pack(len(event)), event)])
         row = self.durable, len(taken), zlib.crc32(blob), blob
         self._transact(taken, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
-        self.durable += len(taken)
 
     def _transact(self, taken: list[bytes], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
-        """Run statements in one transaction; after an error, none of them, and the events are kept."""
+        """Run statements that put these events on the disk, in one transaction; after an error the events are kept."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             for statement, values in statements:
                 self._database.execute(statement, values)
             self._database.execute("COMMIT")
-        except BaseException as error:
+        except sqlite3.Error as error:
+            self._roll_back()
             self._put_back(taken)
-            if not isinstance(error, sqlite3.Error):
-                raise
-            if not self._closed and self._database.in_transaction:
-                self._database.execute("ROLLBACK")
             raise StateError(
                 f"{self.path}: the journal cannot be written: {error}; {len(self._events)} events are kept in memory, "
                 "to be written by the next acknowledge()"
             ) from None
+        except BaseException:  # an interrupt, before the transaction ended or after it
+            self._roll_back()
+            if self._number() > self.durable:
+                self.durable += len(taken)
+            else:
+                self._put_back(taken)
+            raise
+        self.durable += len(taken)
+
+    def _roll_back(self) -> None:
+        """End a transaction that is open, with nothing written."""
+        if not self._closed and self._database.in_transaction:
+            self._database.execute("ROLLBACK")
 
     def snapshot(self, state: bytes, upto: int | None = None) -> None:
         """Write a state in place of the events that led to it, and give their room on the disk back.
@@ -229,7 +238,6 @@ class Journal:
             row = upto, zlib.crc32(blob), blob
             replace = ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
             self._transact(taken, [replace, ("DELETE FROM log WHERE first < ?", (upto,))])
-            self.durable = upto
             self._compact()
 
     def _compact(self) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
-from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain
+from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain, plain_levels
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.live.levels import (
@@ -26,6 +26,7 @@ from streamcal.live.levels import (
     parts_of,
     whole_level,
 )
+from streamcal.live.monitor import LONGEST_LEVEL
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
@@ -38,6 +39,10 @@ Columns = Mapping[str, Iterable[Any]]
 
 #: The members of a field, in the order of the kernel.
 MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
+#: The learning rate of the weights of members for a label after which d others were learned is (1 + d) to the power of
+#: minus this: outcomes in a row often have one cause. At rate 1, bank streams with labels 500 to 15,000 rows late lose
+#: up to .009 nats a row (`docs/segments.md`).
+LATE_POWER = 0.3
 #: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
 LARGEST_SUM = 1e25
 #: No mean is larger, in log-odds: steps end near ± 36 + ln 1e6, and τ² may have grown since.
@@ -132,6 +137,7 @@ class Segmented(Learner):
         #: The calibrator that learns.
         self.overall: Calibrator = template.clone()
         self._chain = SegmentChain(len(self.by), max_levels)
+        self._learned = 0  # observations, of whatever weight above 0
 
     # -- what it can do --------------------------------------------------------------------------------------------
 
@@ -213,6 +219,7 @@ class Segmented(Learner):
         self.overall.learn_one(score, y, w, t)
         if w > 0.0:
             self._chain.learn(p, levels, y, w)
+            self._learned += 1
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Take an earlier `learn_one` with the same arguments out of the calibrator, and out of the sums of its levels.
@@ -312,9 +319,13 @@ class Segmented(Learner):
         scores, columns = x
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
         self._chain.stream(p, columns, y, w, predictions)
+        self._learned += int(np.count_nonzero(w))
 
     def _levels(self, keys: Any) -> list[Any]:
         """The level of each field, None where it is missing; `InputError` for what is no level."""
+        found = plain_levels(keys, self.by, LONGEST_LEVEL)
+        if found is not None:  # fast path
+            return list(found)
         if not isinstance(keys, Mapping):
             shown = str(keys)[:60]
             raise InputError(f"keys {shown!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
@@ -328,28 +339,30 @@ class Segmented(Learner):
         Returns
         -------
         list of float
-            The probability of the calibrator; for each field of which `keys` has a level, in the order of `by`, the
-            log-odds of its five members; then what the parts of the calibrator say, if it is a mixture.
+            The probability of the calibrator; the number of observations learned so far; for each field of which `keys`
+            has a level, in the order of `by`, the log-odds of its five members; then what the parts of the calibrator
+            say, if it is a mixture.
 
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"])
         >>> cal.issue_parts(0.5, {"page": 7})
-        [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+        [0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         """
         levels = self._levels(keys)
         p = self.overall.predict_one(score, t)
         _, said = self._chain.parts(p, levels)
         of_calibrator = self.overall._issue(self.overall._checked(score, False, 1.0, t)[0])
-        return [p, *(z for one in said if one is not None for z in one), *(of_calibrator or ())]
+        return [p, float(self._learned), *(z for one in said if one is not None for z in one), *(of_calibrator or ())]
 
     def learn_issued(
         self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
     ) -> None:
         """Learn the label of a forecast that was issued earlier with these arguments.
 
-        Members of each field, and the parts of the calibrator, are judged by what they said then. The sums of the
-        levels are moved from where they are now, along the chain that starts at the probability issued.
+        Members of each field, and the parts of the calibrator, are judged by what they said then, the members with the
+        learning rate (1 + d)^−0.3 where d observations have been learned since. The sums of the levels are moved from
+        where they are now, along the chain that starts at the probability that the calibrator issued.
 
         Parameters
         ----------
@@ -365,29 +378,31 @@ class Segmented(Learner):
         """
         levels, weight = self._levels(keys), check_weight(w)
         x, label, _, time, noted = self.overall._checked(score, y, w, t)
-        p, of_fields, rest = self._read_parts(levels, said)
+        (p, learned), of_fields, rest = self._read_parts(levels, said)
         if weight > 0.0:
             if rest:
                 self.overall._learn_issued(x, label, weight, time, rest)
                 self.overall._note(noted)
             else:
                 self.overall.learn_one(score, y, w, t)
-            self._chain.learn_issued(p, levels, of_fields, label, weight)
+            rate = (1.0 + max(self._learned - learned, 0.0)) ** -LATE_POWER
+            self._chain.learn_issued(p, levels, of_fields, label, weight, rate)
+            self._learned += 1
 
     def _read_parts(
         self, levels: list[Any], said: Sequence[float]
-    ) -> tuple[float, list[Sequence[float] | None], Sequence[float]]:
-        """The probability, what the members of each field said, and the rest; `InputError` if it is too short."""
-        needed = 1 + MEMBERS * sum(level is not None for level in levels)
+    ) -> tuple[list[float], list[Sequence[float] | None], Sequence[float]]:
+        """Probability and count, what the members of each field said, and the rest; `InputError` if it is too short."""
+        needed = 2 + MEMBERS * sum(level is not None for level in levels)
         parts = [float(one) for one in said]
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
         of_fields: list[Sequence[float] | None] = []
-        place = 1
+        place = 2
         for level in levels:
             of_fields.append(None if level is None else parts[place : place + MEMBERS])
             place += MEMBERS * (level is not None)
-        return parts[0], of_fields, parts[needed:]
+        return parts[:2], of_fields, parts[needed:]
 
     # -- what it knows ---------------------------------------------------------------------------------------------
 
@@ -474,6 +489,7 @@ class Segmented(Learner):
             raise MergeError(f"{self!r} cannot take {other!r}: give another one of the same parameters")
         self.overall.merge(other.overall)
         self._chain.merge(other._chain)
+        self._learned += other._learned
 
     def _time(self, t: Time | None) -> float:
         return self.overall._time(t)
@@ -487,12 +503,18 @@ class Segmented(Learner):
             weights, sums, levels, numbers_of = self._chain.state(j)
             plain = [list(level) if isinstance(level, tuple) else level for level in levels]
             fields.append([weights, sums, plain, numbers_of])
-        return {"overall": self.overall._written(), "evicted": int(self._chain.evicted), "fields": fields}
+        counts = {"learned": self._learned, "evicted": int(self._chain.evicted)}
+        return {"overall": self.overall._written(), **counts, "fields": fields}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {"overall": unread, "evicted": whole(), "fields": listed(unread, length=len(self.by))}
+        return {
+            "overall": unread,
+            "learned": whole(),
+            "evicted": whole(),
+            "fields": listed(unread, length=len(self.by)),
+        }
 
-    def _load(self, *, overall: Any, evicted: int, fields: list[Any], **more: Any) -> None:
+    def _load(self, *, overall: Any, learned: int, evicted: int, fields: list[Any], **more: Any) -> None:
         super()._load(**more)
         ensure(isinstance(overall, dict), "the state of the calibrator is missing")
         loaded = type(self.overall)._from_written(overall)
@@ -501,7 +523,7 @@ class Segmented(Learner):
         self.overall = loaded
         for j, plain in enumerate(fields):
             self._chain.load(j, *field_state(self.by[j], self.max_levels)(plain))
-        self._chain.evicted = evicted
+        self._learned, self._chain.evicted = learned, evicted
 
 
 def field_state(field: Field, most: int) -> Reader:

@@ -16,11 +16,14 @@ from streamcal.maps.portable import FORMAT
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.showing import Shown
+from streamcal.parameters.showing import Shown, html_table
 from streamcal.parameters.types import FloatArray
 
 #: A piecewise map, for SQL: piece i applies where cuts[i−1] ≤ x < cuts[i], and turns the SQL for x into the SQL for p.
 Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
+
+#: Scores at which the graph of a map is drawn in a notebook.
+GRAPH_POINTS = 101
 
 
 class CalibrationMap(Shown, ABC):
@@ -54,6 +57,12 @@ class CoordinateMap(CalibrationMap):
 
     def predict_many(self, scores: npt.ArrayLike) -> FloatArray:
         return like(scores, self.at_many(self.scale.coordinates(check_scores(scores))))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the arguments, and the graph where scores are probabilities."""
+        lo, hi = self.scale.domain
+        graph = _graph(self, lo, hi) if (lo, hi) == (0.0, 1.0) else ""
+        return html_table(type(self).__name__, self._kept()[0], graph)
 
     @abstractmethod
     def at(self, x: float) -> float:
@@ -162,6 +171,19 @@ class IdentityMap(ScaledMap):
 
     def _pieces(self) -> Pieces:
         return np.empty(0), [self.scale.sql_probability]
+
+
+def _graph(map: CalibrationMap, lo: float, hi: float) -> str:
+    """The graph of a map of probabilities as a small SVG, with the diagonal."""
+    scores = np.linspace(lo, hi, GRAPH_POINTS)
+    pairs = zip(100.0 * scores, 100.0 - 100.0 * map.predict_many(scores), strict=True)
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
+    return (
+        '<svg viewBox="0 0 100 100" width="120" height="120" role="img" style="border:1px solid #999" '
+        'aria-label="probability over score, both from 0 to 1">'
+        '<path d="M0 100L100 0" stroke="#999" stroke-dasharray="4 3"/>'
+        f'<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>'
+    )
 
 
 def constant(value: float) -> Callable[[str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamcal.metrics.cell_metric import CellMetric
+from streamcal.metrics.cells import CellColumns
 
 
 class AUC(CellMetric):
@@ -36,8 +37,7 @@ class AUC(CellMetric):
     def value(self) -> float | None:
         """The area, in [0, 1]; `None` before there are a positive and a negative label. O(c log c)."""
         columns = self._columns()
-        pairs = self._pairs()
-        if columns is None or pairs is None:
+        if columns is None or not (pairs := _pairs(columns)):
             return None
         below = np.cumsum(columns.negative) - columns.negative / 2.0
         return min(float(columns.positive @ below) / pairs, 1.0)
@@ -50,14 +50,12 @@ class AUC(CellMetric):
         single distinct probability does not count. O(c log c).
         """
         columns = self._columns()
-        pairs = self._pairs()
-        if columns is None or pairs is None:
+        if columns is None or not (pairs := _pairs(columns)):
             return 0.0
         tied = columns.low < columns.high
         return float(columns.positive[tied] @ columns.negative[tied]) / pairs / 2.0
 
-    def _pairs(self) -> float | None:
-        """The weight of all pairs of a positive and a negative; None where there is none."""
-        columns = self._columns()
-        pairs = 0.0 if columns is None else float(columns.positive.sum()) * float(columns.negative.sum())
-        return pairs if pairs > 0.0 else None
+
+def _pairs(columns: CellColumns) -> float:
+    """The weight of all pairs of a positive and a negative."""
+    return float(columns.positive.sum()) * float(columns.negative.sum())

@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError, MergeError, RetractionError
+from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.measures import log_losses
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
 
 #: Forecasts from which on sums are made by column: below, a loop is as fast.
@@ -94,6 +95,17 @@ class Summed(ABC):
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._params().items())
         return f"{type(self).__name__}({given})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the parameters, the weight held and the value."""
+        try:
+            value = self.value
+        except StreamcalError as error:  # of a solver
+            shown = str(error)
+        else:
+            shown = "–" if value is None else f"{value:.6g}"
+        parameters = {name: shown_value(one) for name, one in self._params().items()}
+        return html_table(type(self).__name__, parameters | {"n": f"{self.n:,.6g}", "value": shown})
 
     def _params(self) -> dict[str, Any]:
         """The constructor's arguments by name."""

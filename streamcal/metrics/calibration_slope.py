@@ -55,7 +55,8 @@ class CalibrationSlope(CellMetric):
     @property
     def value(self) -> float | None:
         """The slope b; `None` where `fit` is."""
-        return None if self.fit is None else self.fit.slope
+        fit = self.fit
+        return None if fit is None else fit.slope
 
     @property
     def fit(self) -> Recalibration | None:

@@ -105,7 +105,7 @@ class CORP(CellMetric):
     Notes
     -----
     Cost: `update` and `revert` O(1), 2 µs; `value` and `decomposition` O(c log c) for c occupied cells, `floor` and
-    `reliability` 200 isotonic fits besides, 20 to 50 ms for 3,000 cells; `merge` O(c). Memory as in `EqualMassECE`.
+    `reliability` 200 isotonic fits besides, 0.1 to 0.2 s for 5,000 cells; `merge` O(c). Memory as in `EqualMassECE`.
 
     References
     ----------
@@ -129,7 +129,8 @@ class CORP(CellMetric):
     @property
     def value(self) -> float | None:
         """The miscalibration; `None` before the first observation."""
-        return None if self.decomposition is None else self.decomposition.miscalibration
+        parts = self.decomposition
+        return None if parts is None else parts.miscalibration
 
     @property
     def decomposition(self) -> Decomposition | None:

@@ -14,6 +14,7 @@ from streamcal.kernels.measures import add_differences
 from streamcal.metrics.base import MANY, Forecasts, check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.inputs import check_batch, check_label
+from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.states import ROUNDING, ensure, number, row, whole
 
@@ -230,6 +231,13 @@ class LogLossDifference:
     def __repr__(self) -> str:
         adaptive = ", adaptive=True" * self.adaptive
         return f"{type(self).__name__}(confidence={self.confidence!r}, clip={self.clip!r}{adaptive})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the number of outcomes, the difference and its confidence sequence."""
+        low, high = self.interval
+        shown = "–" if self.value is None else f"{self.value:.6g}"
+        rows = {"n": f"{self.n:,}", "value": shown, f"{self.confidence:.6g} interval": f"{low:.6g} to {high:.6g}"}
+        return html_table(type(self).__name__, rows)
 
     def _parameters(self) -> tuple[float, float, bool]:
         return self.confidence, self.clip, self.adaptive

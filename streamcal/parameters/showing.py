@@ -1,10 +1,11 @@
-"""`Shown`: a `repr` made of the constructor's arguments, with long arrays abbreviated."""
+"""`Shown`: a `repr` made of the constructor's arguments, with long arrays abbreviated; and tables for notebooks."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,38 @@ class Shown:
     """
 
     def __repr__(self) -> str:
-        parts, kept_all = [], True
+        kept, all_kept = self._kept()
+        parts = [f"{name}={text}" for name, text in kept.items()]
+        return f"{type(self).__name__}({', '.join(parts if all_kept else [*parts, '...'])})"
+
+    def _repr_html_(self) -> str:
+        return html_table(type(self).__name__, self._kept()[0])
+
+    def _kept(self) -> tuple[dict[str, str], bool]:
+        """The arguments that were kept and are not their default, as texts, and whether all were kept."""
+        parts, all_kept = {}, True
         for name, one in inspect.signature(type(self)).parameters.items():
             kept = [key for key in (name, f"_{name}") if hasattr(self, key)]
             if not kept:
-                kept_all = False
+                all_kept = False
             elif (value := getattr(self, kept[0])) is not one.default:
-                parts.append(f"{name}={_shown(value)}")
-        return f"{type(self).__name__}({', '.join(parts if kept_all else [*parts, '...'])})"
+                parts[name] = shown_value(value)
+        return parts, all_kept
 
 
-def _shown(value: Any) -> str:
+def html_table(title: str, rows: Mapping[str, str], picture: str = "") -> str:
+    """A small table for notebooks: a caption, and a row for each name; all texts are escaped.
+
+    `picture` is HTML that stands below, such as an SVG.
+
+    >>> html_table("Platt", {"n": "3 < 4"})
+    '<table><caption>Platt</caption><tbody><tr><th scope="row">n</th><td>3 &lt; 4</td></tr></tbody></table>'
+    """
+    cells = (f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in rows.items())
+    return f"<table><caption>{escape(title)}</caption><tbody>{''.join(cells)}</tbody></table>{picture}"
+
+
+def shown_value(value: Any) -> str:
     """An argument in few words."""
     if isinstance(value, (float, np.floating)):
         return repr(float(f"{value:.6g}"))
@@ -58,7 +80,7 @@ def _shown(value: Any) -> str:
         return f"{type(value).__name__}(...)"
     text = repr(value)
     if len(text) > LONGEST and dataclasses.is_dataclass(value):
-        fields = [f"{one.name}={_shown(getattr(value, one.name))}" for one in dataclasses.fields(value)]
+        fields = [f"{one.name}={shown_value(getattr(value, one.name))}" for one in dataclasses.fields(value)]
         return f"{type(value).__name__}({', '.join(fields)})"
     return text
 
@@ -72,4 +94,4 @@ def _abbreviated(values: Any, show: Callable[[Any], str]) -> str:
 
 def _entry(value: Any) -> str:
     """An entry of a sequence: of objects that have many parts the name alone."""
-    return f"{type(value).__name__}(...)" if isinstance(value, Shown) else _shown(value)
+    return f"{type(value).__name__}(...)" if isinstance(value, Shown) else shown_value(value)

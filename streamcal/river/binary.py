@@ -32,7 +32,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         The base model, with labels bool, or 0 and 1. It is not cloned and continues to learn, as in all River wrappers.
     calibrator : str, Calibrator, Segmented or None
         The calibrator to clone, or its name such as "auto"; the clone is the attribute `calibrator`. None stands for
-        "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds some 25 µs to an
+        "auto", `Auto()`: first in the race, and it adapts to a base that continues to learn. It adds some 10 µs to an
         observation; `OnlinePlatt()` adds one. A `Segmented` reads the levels of its fields from x.
     keys : sequence of str or None
         With a `Segmented`: those of its fields that are taken out of x, so that the base does not see them.
@@ -254,7 +254,7 @@ class ScoreCalibrator(base.Classifier):
     ----------
     calibrator : str or Calibrator
         The calibrator to clone, or its name; the clone is the attribute `calibrator`. Default "auto", which takes some
-        25 µs an observation.
+        10 µs an observation.
     on : str
         The name of the feature that holds the score.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoids
-from streamcal.live.levels import Level, column_of, level_of
+from streamcal.live.levels import column_of, level_of
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, as_array, cast, codes, pyarrow
@@ -138,7 +138,7 @@ class FieldReader:
         times = None if t[0] is None else np.array(t)
         return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
 
-    def levels_of_many(self, batch: Batch) -> dict[str, list[Level | None]] | None:
+    def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
         """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""
         try:
             columns = {name: _plain(batch.column(name)) for name in self._columns.segments}
@@ -146,9 +146,9 @@ class FieldReader:
         except (*ERRORS, InputError):
             return None
 
-    def levels_of(self, row: Row) -> dict[str, Level | None]:
+    def levels_of(self, row: Row) -> dict[str, str | int | None]:
         """The levels of a row by column; its `RecordError` names the column."""
-        found: dict[str, Level | None] = {}
+        found: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
                 found[name] = level_of(name, _or_missing(row.get(name)))

@@ -19,6 +19,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.showing import html_table
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Group, Step, group
 from streamcal.stream.history import History
@@ -330,6 +331,15 @@ class Comparison:
         found = self.difference(name, other)
         return found._asdict() | {"verdict": found.verdict}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the recommendation, and for each method its log loss and the verdict on it."""
+        advice = self.recommendation
+        rows = {"recommended": f"{advice.method}: {advice.reason}"} if advice is not None else {}
+        for name in self.names:
+            verdict = "" if name == self.base else f", {self.difference(name, self.base).verdict} against {self.base}"
+            rows[name] = f"log loss {self.standings[name].log_loss.value:.6g}{verdict}"
+        return html_table(f"Comparison over {self.rows:,} rows", rows)
+
     def __repr__(self) -> str:
         return f"Comparison({list(self.standings)}, rows={self.rows}, best={self.best!r})"
 
@@ -421,7 +431,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
         given = {str(name): method(one, delay) for name, one in methods.items()}
     else:
         given = {}
-        for one in methods:
+        for one in (one for one in methods if one != RAW):
             calibrator = method(one, delay)
             if calibrator.name in given:
                 raise InputError(
@@ -430,7 +440,7 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
             given[calibrator.name] = calibrator
     if RAW in given:
         raise InputError(f"{RAW!r} is the name of the score itself; give another name")
-    given.pop(IDENTITY, None)  # which is the score itself
+    given.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
     if not given:
         raise InputError("there is nothing to compare with the score: give at least one method")
     return given

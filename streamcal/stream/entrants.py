@@ -70,10 +70,14 @@ class Entrant:
         return Step(predicted, self._failure, self._seconds)
 
     def end(self, scores: FloatArray) -> Ended | None:
-        """What is left at the end; None of a method that has failed."""
+        """What is left at the end; None of a method that has failed, or whose last solve does."""
         if self._failure is not None:
             return None
-        return Ended(len(json.dumps(self.calibrator.state_dict())), np.asarray(self.calibrator.predict_many(scores)))
+        try:
+            mapped = np.asarray(self.calibrator.predict_many(scores))
+            return Ended(len(json.dumps(self.calibrator.state_dict())), mapped)
+        except StreamcalError:
+            return None
 
     def _at_once(self, piece: Observations) -> FloatArray:
         return np.asarray(self.calibrator.predict_learn_many(*piece))

@@ -101,15 +101,15 @@ class Prequential:
     def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
         given: Any = calibrator
         self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
-        calibrator = self.calibrator
-        reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
+        reads_probabilities = isinstance(getattr(self.calibrator, "scale", None), (Probability, Logit))
         self.raw = Scoreboard() if reads_probabilities else None
         self.calibrated = Scoreboard()
         self.difference = LogLossDifference(adaptive=True)
         self.weighted = False
         self.rows = 0
         self.positives = 0
-        self._predict = _predictor(calibrator)
+        if not isinstance(self.calibrator, Segmented):
+            self._predict = _predictor(self.calibrator)
 
     def boards(self) -> dict[str, Scoreboard]:
         """The scoreboards by name; without "raw" where scores are not probabilities."""
@@ -210,7 +210,7 @@ class _WithInterval(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
-def _predictor(calibrator: Calibrator) -> Callable[[float, Time | None], Prediction]:
+def _predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:
     """The prediction function of a calibrator, with intervals where it has them."""
     if not calibrator.has_interval:
         return lambda score, t: Prediction(calibrator.predict_one(score, t), None)

@@ -1,0 +1,338 @@
+"""`Segmented` on real and simulated streams: what correcting by field gains, where it loses, and what it costs.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --rows 8000 --seeds 1    # shortened, prints only
+
+Every probability is predicted before its outcome is learned, cold start included. The bases of the real tables are
+those of the race: gradient boosting trained on the first 5,000 rows and fixed ("frozen"), and River's logistic
+regression, which goes on learning. Fields were chosen before any result was seen, and the bases see them too. In the
+simulator campaigns come and go, and the served model is retrained four times: it knows a part of the effects of
+campaigns that it has seen, and exaggerates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import re
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from river import linear_model, preprocessing
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+import streamcal
+from benchmarks.streams.bases import frozen, online, train_size
+from benchmarks.streams.tables import Array, Flags, Table, table
+from streamcal import Auto, OnlinePlatt
+from streamcal.live import Segmented
+from streamcal.metrics import FieldwiseECE
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "segments.md"
+MARKS = r"(?<=<!-- {} -->\n).*?(?=<!-- end of {} -->)"
+DELAY = 5_000
+SIMULATED, SEEDS = 100_000, 3
+RATES = (0.05, 0.005)
+#: Fields of each table, the first of them that by which `OnlinePlatt` is split.
+FIELDS = {
+    "adult": ("education", "occupation", "relationship", "native_country"),
+    "bank_full": ("job", "month", "contact", "poutcome"),
+    "bank_additional": ("job", "month", "contact", "poutcome"),
+    "census": ("education", "class_of_worker", "marital_status", "race"),
+    "open_bandit": ("item_id", "position", "campaign", "policy"),
+}
+SHOWN = {"bank_full": "bank", "bank_additional": "bank additional", "open_bandit": "Open Bandit"}
+#: Level sets of the multicalibration error: forecasts in bins of this width in log-odds.
+BIN = 0.5
+
+
+class Stream(NamedTuple):
+    """Scores, labels and levels by field, in order."""
+
+    scores: Array
+    y: Flags
+    fields: dict[str, list[str | int]]
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _table(name: str, rows: int | None) -> Table:
+    return table(name, rows)
+
+
+def real(name: str, base: str, rows: int | None) -> Stream:
+    """A table scored by a base."""
+    read = _table(name, rows)
+    train = 0 if name == "open_bandit" else train_size(name)
+    scores = frozen(read, train) if base == "frozen" else online(read, train, delay=0)
+    return Stream(scores, read.y[train:], {field: list(read.words[field][train:]) for field in FIELDS[name]})
+
+
+def simulated(rate: float, n: int, seed: int) -> Stream:
+    """Clicks of campaigns that come and go, on placements, and a model that is retrained after every fifth of them."""
+    rng = np.random.default_rng([18, seed, round(1e6 * rate)])
+    campaigns, placements = 2000, 30
+    born = np.where(rng.random(campaigns) < 0.4, 0.0, rng.random(campaigns))
+    ends = born + rng.exponential(0.4, campaigns) + 0.1
+    traffic = rng.permutation(1.0 / np.arange(1, campaigns + 1))
+    advertiser = rng.integers(200, size=campaigns)
+    effect = 0.5 * rng.standard_normal(200)[advertiser] + 0.5 * rng.standard_normal(campaigns)
+    of_place = 0.4 * rng.standard_normal(placements)
+    campaign = np.concatenate([_drawn(rng, traffic * ((born <= s) & (s < ends)), n, s) for s in np.arange(100) / 100])
+    placement = rng.choice(placements, len(campaign), p=_shares(1.0 / np.arange(1.0, placements + 1)))
+    x = rng.standard_normal(len(campaign))
+    u = 0.9 * x + effect[campaign] + of_place[placement]
+    centre = float(brentq(lambda c: np.mean(expit(c + u)) - rate, -30.0, 30.0))
+    z = centre + u
+    part = np.arange(len(campaign)) * 5 // len(campaign)
+    known = np.array([(born < k / 5 - 0.02) * (0.6 * effect + 0.25 * rng.standard_normal(campaigns)) for k in range(5)])
+    drift = 0.15 * rng.standard_normal(5)
+    served = centre + drift[part] + 1.15 * (0.8 * x + known[part, campaign] + 0.7 * of_place[placement])
+    fields = {"advertiser": advertiser[campaign], "campaign": campaign, "placement": placement}
+    lists = {name: levels.tolist() for name, levels in fields.items()}
+    lists["device"] = rng.choice(4, len(campaign), p=[0.5, 0.3, 0.15, 0.05]).tolist()  # of no effect
+    return Stream(expit(served), rng.random(len(z)) < expit(z), lists)
+
+
+def _shares(weights: Array) -> Array:
+    return weights / weights.sum()
+
+
+def _drawn(rng: np.random.Generator, weights: Array, n: int, start: float) -> Array:
+    """The campaigns of a hundredth of n impressions."""
+    size = round(n * (start + 0.01)) - round(n * start)
+    return rng.choice(len(weights), size, p=_shares(weights))
+
+
+def streams(rows: int | None, seeds: int) -> Iterator[tuple[str, list[Stream]]]:
+    """Name → streams, of which the simulator has one for each seed."""
+    for name in FIELDS:
+        for base in ("learning",) if name == "open_bandit" else ("frozen", "learning"):
+            yield f"{SHOWN.get(name, name)}, {base}", [real(name, base, rows)]
+    for rate in RATES:
+        yield f"simulator, {rate:.1%}", [simulated(rate, rows or SIMULATED, seed) for seed in range(seeds)]
+
+
+# -- methods -----------------------------------------------------------------------------------------------------------
+
+
+def split(stream: Stream) -> Array:
+    """An `OnlinePlatt` for each level of the first field."""
+    found, each = np.empty(len(stream.y)), {}
+    levels = next(iter(stream.fields.values()))
+    for i, (score, level, y) in enumerate(zip(stream.scores.tolist(), levels, stream.y.tolist(), strict=True)):
+        cal = each.get(level) or each.setdefault(level, OnlinePlatt())
+        found[i] = cal.predict_one(score)
+        cal.learn_one(score, y)
+    return found
+
+
+def crossed(stream: Stream, base: Array) -> Array:
+    """River's logistic regression, by stochastic gradients, on the log-odds of `Auto` and on all levels."""
+    scaler, model = preprocessing.StandardScaler(), linear_model.LogisticRegression()
+    found = np.empty(len(base))
+    columns = zip(np.clip(logit(base), -16.0, 16.0).tolist(), *stream.fields.values(), strict=True)
+    for i, (values, y) in enumerate(zip(columns, stream.y.tolist(), strict=True)):
+        z, *levels = values
+        scaler.learn_one({"z": z})
+        x = {**scaler.transform_one({"z": z}), **dict.fromkeys(zip(stream.fields, levels, strict=True), 1.0)}
+        found[i] = model.predict_proba_one(x)[True]
+        model.learn_one(x, y)
+    return found
+
+
+def segmented(stream: Stream, base: Array, pairs: bool = False) -> Array:
+    """`Segmented` over forecasts of a calibrator, which it takes as they are: the calibrator learns alone."""
+    names = list(stream.fields)
+    by: list[str | tuple[str, ...]] = [*names, *pairwise(names)] if pairs else [*names]
+    return Segmented("identity", by).predict_learn_many(base, stream.fields, stream.y)
+
+
+def late(stream: Stream, delay: int) -> tuple[Array, Array]:
+    """Forecasts of `Auto(delay)` and of `Segmented` over it, whose labels come so many rows late."""
+    cal = Segmented(Auto(delay=delay), list(stream.fields))
+    rows = list(zip(stream.scores.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True))
+    base, found, parts = np.empty(len(rows)), np.empty(len(rows)), []
+    for i, (score, levels, _) in enumerate(rows):
+        keys = dict(zip(stream.fields, levels, strict=True))
+        said = cal.issue_parts(score, keys)
+        base[i], found[i] = said[0], cal.predict_one(score, keys)
+        parts.append((score, keys, rows[i][2], said))
+        if i >= delay:
+            cal.learn_issued(*parts[i - delay])
+            parts[i - delay] = ()
+    return base, found
+
+
+# -- measures ----------------------------------------------------------------------------------------------------------
+
+
+def losses(p: Array, y: Flags) -> Array:
+    with np.errstate(divide="ignore"):
+        return -np.log(np.where(y, p, 1.0 - p))
+
+
+def nats(p: Array, base: Array, y: Flags) -> tuple[float, float]:
+    """The log loss minus that of the base, in sum, and its standard error."""
+    difference = losses(p, y) - losses(base, y)
+    return float(difference.sum()), float(np.sqrt(np.square(difference).sum()))
+
+
+def fieldwise(p: Array, stream: Stream) -> list[FieldwiseECE]:
+    """The measure of each field, over the second half of the stream."""
+    half, found = len(p) // 2, []
+    for levels in stream.fields.values():
+        metric = FieldwiseECE()
+        metric.update_many(p[half:], stream.y[half:], levels[half:])
+        found.append(metric)
+    return found
+
+
+def multicalibration(p: Array, stream: Stream, n: int) -> tuple[float, float]:
+    """The ℓ₁ multicalibration error after n outcomes, and that of right forecasts on average, both for the worst group.
+
+    max over groups g of Σ over bins b of |Σ_{t ≤ n, g, b} (yₜ − pₜ)| / n, a group being a level of a field.
+    """
+    bins = np.floor(logit(np.clip(p[:n], 1e-7, 1.0 - 1e-7)) / BIN).astype(int) + 40
+    worst, floor = 0.0, 0.0
+    for levels in stream.fields.values():
+        _, group = np.unique(np.array(levels[:n], dtype=object).astype(str), return_inverse=True)
+        cell, size = 80 * group + bins, 80 * (group.max() + 1)
+        gaps = np.abs(np.bincount(cell, stream.y[:n] - p[:n], size)).reshape(-1, 80).sum(axis=1)
+        chance = np.sqrt(2.0 / np.pi * np.bincount(cell, p[:n] * (1.0 - p[:n]), size)).reshape(-1, 80).sum(axis=1)
+        worst, floor = max(worst, gaps.max() / n), max(floor, chance.max() / n)
+    return worst, floor
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def shown(values: list[tuple[float, float]]) -> str:
+    """The mean over streams, and its standard error."""
+    mean = float(np.mean([value for value, _ in values]))
+    if math.isinf(mean):
+        return "∞"
+    error = math.sqrt(sum(error**2 for _, error in values)) / len(values)
+    return f"{mean:+,.0f} ± {error:,.0f}"
+
+
+def row(name: str, given: list[Stream]) -> tuple[str, list[Array]]:
+    """The line of a stream in the table of losses, and the forecasts of `Segmented`."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    chi: list[tuple[float, float]] = []
+    forecasts = []
+    for stream in given:
+        base = Auto().predict_learn_many(stream.scores, stream.y)
+        best = segmented(stream, base)
+        forecasts += [base, best]
+        every = {"raw": stream.scores, "split": split(stream), "crossed": crossed(stream, base), "segmented": best}
+        every["pairs"] = segmented(stream, base, pairs=True)
+        for method, p in every.items():
+            found.setdefault(method, []).append(nats(p, base, stream.y))
+        both = [[one.chi_square for one in fieldwise(p, stream) if one.chi_square is not None] for p in (base, best)]
+        chi.append((float(np.mean(both[0])), float(np.mean(both[1]))))
+    before, after = np.mean(chi, axis=0)
+    cells = [shown(values) for values in found.values()]
+    return f"| {name} | {' | '.join(cells)} | {before:.1f} → {after:.1f} |", forecasts
+
+
+def late_row(name: str, stream: Stream, delay: int) -> str:
+    base, found = late(stream, delay)
+    total, error = nats(found, base, stream.y)
+    return f"| {name} | {total:+,.0f} ± {error:,.0f} | {total / len(stream.y):+.5f} |"
+
+
+def multicalibration_row(name: str, stream: Stream, base: Array, best: Array) -> str:
+    """Errors of both after 1/64, 1/8 and all of the stream, and the exponent of `Segmented` between the last two."""
+    n = len(stream.y)
+    cells, last = [], []
+    for part in (64, 8, 1):
+        (before, _), (after, floor) = (multicalibration(p, stream, n // part) for p in (base, best))
+        cells.append(f"{before:.4f} → {after:.4f} ({floor:.4f})")
+        last.append(after)
+    return f"| {name} | {' | '.join(cells)} | {math.log(last[2] / last[1]) / math.log(8.0):+.2f} |"
+
+
+def cost(stream: Stream, repeats: int = 3) -> str:
+    """Processor time for an observation of four fields, beside the calibrator."""
+    rows = [
+        (score, dict(zip(stream.fields, levels, strict=True)), y)
+        for score, levels, y in zip(
+            stream.scores.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True
+        )
+    ][:50_000]
+
+    def many() -> int:
+        Segmented("identity", list(stream.fields)).predict_learn_many(stream.scores, stream.fields, stream.y)
+        return len(stream.y)
+
+    def loop() -> int:
+        cal = Segmented("identity", list(stream.fields))
+        for score, keys, y in rows:
+            cal.predict_one(score, keys)
+            cal.learn_one(score, keys, y)
+        return len(rows)
+
+    one = f"`predict_one` and `learn_one` {_best(loop, repeats):.1f} µs"
+    return f"`predict_learn_many` {_best(many, repeats):.1f} µs, {one} of processor time an observation"
+
+
+def _best(work: Callable[[], int], repeats: int) -> float:
+    """The shortest of some measurements, in microseconds an observation."""
+    found = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        count = work()
+        found.append((time.process_time() - begun) / count)
+    return 1e6 * min(found)
+
+
+HEADS = {
+    "losses": "| stream | raw | `OnlinePlatt` by segment | levels in a logistic regression | `Segmented` | with pairs "
+    "| χ²/df by level, `Auto` → `Segmented` |\n|---|---:|---:|---:|---:|---:|---|",
+    "late": f"| stream, labels {DELAY:,} rows late | nats | a row |\n|---|---:|---:|",
+    "multicalibration": "| stream | n/64 | n/8 | n | exponent from n/8 to n |\n|---|---|---|---|---:|",
+}
+
+
+def tables(rows: int | None, seeds: int) -> dict[str, str]:
+    """The parts of the page."""
+    lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items()}
+    for name, given in streams(rows, seeds):
+        line, forecasts = row(name, given)
+        lines["losses"].append(line)
+        lines["multicalibration"].append(multicalibration_row(name, given[0], *forecasts[:2]))
+        lines["late"].append(late_row(name, given[0], min(DELAY, len(given[0].y) // 4)))
+        print(line, lines["late"][-1], lines["multicalibration"][-1], sep="\n", flush=True)
+    today = datetime.date.today().isoformat()
+    made = f"Made by `python -m benchmarks.segments` with streamcal {streamcal.__version__}, {today}."
+    times = f"For four fields, beside the calibrator: {cost(given[0])}."
+    return {**{name: "\n".join(part) for name, part in lines.items()}, "cost": times, "made": made}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")
+    given = parser.parse_args(arguments)
+    found = tables(given.rows, given.seeds)
+    if given.rows is not None or given.seeds != SEEDS:
+        print("\n\n".join(found.values()))
+        return
+    page = PAGE.read_text(encoding="utf-8")
+    for mark, text in found.items():
+        page = re.sub(MARKS.format(mark, mark), lambda _, text=text: text + "\n", page, flags=re.DOTALL)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""How many requests `streamcal serve` answers, and how fast; whether its memory stays flat.
+
+    python -m benchmarks.serving                  # about two minutes; writes the table in docs/serving.md
+    python -m benchmarks.serving --seconds 2      # shortened, prints only
+    python -m benchmarks.serving --soak 60        # so many minutes of impressions and outcomes; prints the memory
+
+Clients are processes on the same machine, so that they and the server share its cores. The processor time of the server
+alone, from the operating system, does not depend on what else runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import json
+import multiprocessing
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
+MARKS = r"(?<=<!-- load -->\n).*?(?=<!-- end of load -->)"
+SECONDS, PROCESSES = 5.0, 2
+#: Options of the server, by what the table calls it.
+JOURNALS = {
+    "on disk before the answer": (),
+    "impressions answered before": ("--issue-durability", "memory"),
+    "no journal": ("--memory",),
+}
+
+
+class Load(NamedTuple):
+    """What the clients ask: items of a request (1: the single form), connections of each process."""
+
+    items: int
+    connections: int
+
+
+LOADS = (Load(100, 1), Load(100, 4), Load(1, 16))
+
+
+class Measured(NamedTuple):
+    """Impressions a second, milliseconds of a request, and microseconds of the server's processor time for one."""
+
+    rate: float
+    half: float
+    most: float
+    processor: float
+
+
+@contextmanager
+def server(folder: str, *options: str) -> Iterator[tuple[int, int]]:
+    """A server in its own process; its id and port."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    journal = () if "--memory" in options else ("--journal", str(Path(folder, f"{port}.journal")))
+    command = [sys.executable, "-m", "streamcal", "serve", "--port", str(port), "--log-level", "error"]
+    process = subprocess.Popen([*command, *journal, *options])
+    try:
+        while process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield process.pid, port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        if process.wait() != 0:
+            raise RuntimeError("the server did not stop as it should")
+
+
+def request(path: str, content: str) -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return (head + content).encode()
+
+
+async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: bytes) -> bytes:
+    """Send a request and read its answer."""
+    writer.write(asked)
+    head = await reader.readuntil(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(head.decode())
+    length = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])  # type: ignore[index]
+    return await reader.readexactly(length)
+
+
+async def client(port: int, name: str, load: Load, until: float) -> list[float]:
+    """Ask until a time; the seconds of each request."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    rng, taken, number = random.Random(name), [], 0
+    while time.perf_counter() < until:
+        items = []
+        for _ in range(load.items):
+            number += 1
+            items.append(f'{{"id":"{name}-{number}","score":{rng.random():.6f},"keys":{{"campaign":{number % 50}}}}}')
+        single = load.items == 1
+        asked = request("/v1/issue", items[0]) if single else request("/v1/issue/batch", f"[{','.join(items)}]")
+        start = time.perf_counter()
+        await exchange(reader, writer, asked)
+        taken.append(time.perf_counter() - start)
+    writer.close()
+    return taken
+
+
+def process_of_clients(port: int, name: str, load: Load, until: float, results: multiprocessing.Queue) -> None:
+    """What a process of clients does."""
+
+    async def all_of_them() -> list[float]:
+        names = [f"{name}.{k}" for k in range(load.connections)]
+        return list(chain(*await asyncio.gather(*(client(port, one, load, until) for one in names))))
+
+    results.put(asyncio.run(all_of_them()))
+
+
+def asked_by_all(port: int, load: Load, seconds: float, name: str) -> list[float]:
+    """The seconds of each request of all processes, whose ids begin with this name."""
+    results: multiprocessing.Queue = multiprocessing.Queue()
+    until = time.perf_counter() + seconds
+    given = [(port, f"{name}{k}.", load, until, results) for k in range(PROCESSES)]
+    asking = [multiprocessing.Process(target=process_of_clients, args=one) for one in given]
+    for one in asking:
+        one.start()
+    taken = list(chain(*(results.get() for _ in asking)))
+    for one in asking:
+        one.join()
+    return taken
+
+
+def processor_seconds(pid: int) -> float:
+    """Those of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(load: Load, seconds: float, *options: str) -> Measured:
+    with tempfile.TemporaryDirectory() as folder, server(folder, "--horizon", "1h", *options) as (pid, port):
+        asked_by_all(port, load, 1.0, "warm")
+        before = processor_seconds(pid)
+        taken = asked_by_all(port, load, seconds, "client")
+        used = processor_seconds(pid) - before
+    impressions = load.items * len(taken)
+    half, most = np.quantile(taken, [0.5, 0.99]) * 1e3
+    return Measured(impressions / seconds, float(half), float(most), 1e6 * used / impressions)
+
+
+def table(seconds: float) -> str:
+    rows = [
+        "| method | journal | asked | impressions a second | p50, ms | p99, ms | processor time, µs each |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for method in ("ops", "auto"):
+        for journal, options in JOURNALS.items():
+            for load in LOADS:
+                m = measure(load, seconds, "--method", method, *options)
+                batches = "one by one" if load.items == 1 else f"batches of {load.items}"
+                asked = f"{batches}, {PROCESSES * load.connections} connections"
+                figures = f"{m.rate:,.0f} | {m.half:.1f} | {m.most:.1f} | {m.processor:.0f}"
+                rows.append(f"| `{method}` | {journal} | {asked} | {figures} |")
+                print(rows[-1], flush=True)
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    today = datetime.date.today()
+    rows.append(f"\n{today}, {os.cpu_count()} cores for server and clients, load averages {load} at the end.\n")
+    return "\n".join(rows)
+
+
+# -- memory over a long time ---------------------------------------------------------------------------------------
+
+
+def resident(pid: int) -> float:
+    """Megabytes of a process in memory."""
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024  # type: ignore[index]
+
+
+async def traffic(port: int, seconds: float, told: list[int]) -> None:
+    """Batches of impressions of ever new ids and levels, and outcomes of a tenth of them."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    until, number = time.perf_counter() + seconds, 0
+    while time.perf_counter() < until:
+        ids = range(number, number + 100)
+        issue = [{"id": f"i{k}", "score": k % 97 / 97, "keys": {"campaign": k // 500}} for k in ids]
+        await exchange(reader, writer, request("/v1/issue/batch", json.dumps(issue)))
+        outcome = [{"id": f"i{k}", "y": k % 97 > 50} for k in ids[::10]]
+        await exchange(reader, writer, request("/v1/outcome/batch", json.dumps(outcome)))
+        number += 100
+        told[0] = number
+        await asyncio.sleep(0.005)
+    writer.close()
+
+
+def soak(minutes: float) -> None:
+    """Memory and the journal's size while labels are learned 5 seconds after their impressions."""
+    options = ("--horizon", "5s", "--method", "ops", "--snapshot-every", "100000", "--max-held", "200000")
+    with tempfile.TemporaryDirectory() as folder, server(folder, *options) as (pid, port):
+
+        async def watched() -> None:
+            told = [0]
+            sending = asyncio.create_task(traffic(port, 60.0 * minutes, told))
+            start = time.perf_counter()
+            while not sending.done():
+                await asyncio.wait([sending], timeout=max(6.0 * minutes, 1.0))
+                files = sum(path.stat().st_size for path in Path(folder).iterdir())
+                minute = (time.perf_counter() - start) / 60
+                sizes = f"{resident(pid):.1f} MB in memory, {files / 2**20:.1f} MB on disk"
+                print(f"{minute:6.2f} min  {told[0]:>9,} impressions  {sizes}", flush=True)
+            sending.result()
+
+        asyncio.run(watched())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, help="of each row; prints only")
+    parser.add_argument("--soak", type=float, metavar="MINUTES")
+    given = parser.parse_args()
+    if given.soak is not None:
+        soak(given.soak)
+        return
+    text = table(given.seconds or SECONDS)
+    if given.seconds is None:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(re.sub(MARKS, lambda _: text, page, flags=re.DOTALL), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The command `streamcal serve`: its options, and the join, the journal and the settings that they mean."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+
+if TYPE_CHECKING:
+    from streamcal.calibrators.base import Calibrator
+    from streamcal.live import Journal
+    from streamcal.serving.joining import ServedJoin
+
+logger = logging.getLogger("streamcal.serve")
+
+#: The variable of the environment with the token of clients.
+TOKEN = "STREAMCAL_TOKEN"
+NEEDED = 'streamcal serve needs starlette, uvicorn and prometheus-client; pip install "streamcal[serve]" brings them'
+LEVELS = ("debug", "info", "warning", "error")
+#: With the clock of the server no time is too far ahead: the process may have been down for any time.
+ANY_JUMP = 1e14
+
+
+def serve(
+    horizon: Annotated[
+        str, typer.Option(metavar="SPAN", help="After this time an impression without a click is a negative: 90s, 6h.")
+    ],
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="A method of one score; see `streamcal methods`.")
+    ] = DEFAULT_METHOD,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Parameter of the method. Repeatable.")
+    ] = None,
+    early: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
+    ] = None,
+    late: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="For so long after the horizon a click corrects.  [default: the horizon]"),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where events are kept; resumed from, if it is there."),
+    ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="No journal: what was learned ends with the process.")
+    ] = False,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="Where to listen.")] = 8420,
+    event_time: Annotated[
+        bool, typer.Option("--event-time", help="The clock is that of the events: clients have to give t.")
+    ] = False,
+    issue_durability: Annotated[
+        str,
+        typer.Option(metavar="[disk|memory]", help="Answer impressions when they are on the disk, or before."),
+    ] = "disk",
+    max_held: Annotated[int, typer.Option(metavar="N", min=2, help="Forecasts remembered at most.")] = 1_000_000,
+    max_batch: Annotated[int, typer.Option(metavar="N", min=1, help="Items of a batch at most.")] = 1_000,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=100, help="Bytes of a body at most.")] = 2**20,
+    max_keys: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Keys of an impression at most.")] = 16,
+    metric_segments: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Segments with lines of their own in /metrics.")
+    ] = 100,
+    snapshot_every: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Events after which the whole state is written.")
+    ] = 1_000_000,
+    run_length: Annotated[
+        float, typer.Option(metavar="N", min=2.0, help="Mean number of labels until a false alarm of the monitor.")
+    ] = 1e6,
+    log_level: Annotated[
+        str, typer.Option(metavar=f"[{'|'.join(LEVELS)}]", help="Requests are logged at debug.")
+    ] = "info",
+) -> None:
+    """Serve calibrated probabilities over HTTP, and learn from outcomes that come later.
+
+    POST /v1/issue answers the probability of an impression, POST /v1/outcome takes what came of it, each also /batch.
+    Events are in the journal before they are acknowledged, and the command resumes from it. GET /metrics is for
+    Prometheus, /healthz and /readyz for probes, /openapi.json has the schema. Where STREAMCAL_TOKEN is set, clients
+    have to give it. SIGTERM ends it with exit code 0 when all is written. docs/serving.md has the rest.
+
+    \b
+    Example:
+      streamcal serve --horizon 6h --journal clicks.journal
+    """
+    from streamcal.app import cli
+
+    try:
+        from streamcal.serving.running import log_as_json
+        from streamcal.serving.running import serve as serve_until_signal
+        from streamcal.serving.service import Service
+        from streamcal.serving.settings import Settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("streamcal"):
+            raise
+        cli.fail(NEEDED)
+    for value, words, option in (
+        (issue_durability, ("disk", "memory"), "--issue-durability"),
+        (log_level, LEVELS, "--log-level"),
+    ):
+        if value not in words:
+            cli.fail(f"{option} {value!r} is not one of {', '.join(words)}")
+    if memory == (journal is not None):
+        cli.fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
+    log_as_json(log_level)
+    with cli.failing():
+        settings = Settings(
+            event_time=event_time,
+            durable_issues=issue_durability == "disk",
+            token=os.environ.get(TOKEN) or None,
+            max_body=max_body,
+            max_batch=max_batch,
+            max_keys=max_keys,
+            metric_segments=metric_segments,
+            snapshot_every=snapshot_every,
+            run_length=run_length,
+        )
+        calibrator = _calibrator(method, set_ or [])
+        spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
+        with nullcontext() if journal is None else _opened(journal) as events:
+            join = _joined(calibrator, spans, events, max_held, event_time)
+            _warn_of(host, settings.token)
+            try:
+                whole = serve_until_signal(Service(join, events, settings), host, port)
+            except SystemExit:
+                cli.fail(f"{host}:{port}: the service could not start; the log says why")
+    raise typer.Exit(0 if whole else 1)
+
+
+def _calibrator(method: str, given: list[str]) -> Calibrator:
+    """A new calibrator of the method, with the parameters given by `--set`."""
+    from streamcal.app import cli
+
+    choice = cli._choice(method, given, None, None, [], timed=True)
+    return cli._new(REGISTRY[method], choice.parameters)
+
+
+def _seconds(text: str | None, name: str) -> float | None:
+    """A span as seconds; a plain number is one of seconds."""
+    from streamcal.app import cli
+
+    return None if text is None else cli._span(text).size
+
+
+def _opened(path: Path) -> Journal:
+    from streamcal.live import Journal
+
+    return Journal(path)
+
+
+def _joined(
+    calibrator: Calibrator, spans: dict[str, float | None], journal: Journal | None, max_held: int, event_time: bool
+) -> ServedJoin:
+    """A new join, or the one that the journal holds."""
+    from streamcal.serving.joining import ServedJoin
+
+    jump = None if event_time else ANY_JUMP
+    given: dict[str, Any] = {"early": spans["early"], "late": spans["late"], "max_held": max_held, "max_jump": jump}
+    before = 0 if journal is None else sum(1 for _ in journal.events())
+    join = ServedJoin(calibrator, spans["horizon"], journal=journal, **given)  # type: ignore[arg-type]
+    if journal is not None:
+        told = {"event": "resumed", "events": journal.n, "replayed": before, "held": join.held, "waiting": join.waiting}
+        logger.info("%s: resumed, %d events replayed after the last snapshot", journal.path, before, extra=told)
+    return join
+
+
+def _warn_of(host: str, token: str | None) -> None:
+    """Warn where others than this machine can reach a service without a token."""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local and token is None:
+        logger.warning("%s can be reached from elsewhere, and no token is asked for; set %s", host, TOKEN)

@@ -1,0 +1,275 @@
+"""The service as an application of Starlette: routes, limits, the token, errors and their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamcal.errors import StateError
+from streamcal.serving.metrics import CONTENT_TYPE, Meters
+from streamcal.serving.openapi import schema
+from streamcal.serving.reading import RefusedError, parsed
+from streamcal.serving.service import RETRY_AFTER, Service
+
+logger = logging.getLogger(__name__)
+
+#: What probes ask, without a token.
+OPEN = {"/healthz", "/readyz"}
+#: Items of a batch after which other requests have their turn.
+TURN = 100
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def application(service: Service) -> Starlette:
+    """The application of a service, which it starts and stops."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await service.start()
+        yield
+        await service.stop()
+
+    meters = Meters(service)
+    described = json.dumps(schema(service)).encode()
+    routes = [
+        Route("/v1/issue", one_issue(service), methods=["POST"]),
+        Route("/v1/outcome", one_outcome(service), methods=["POST"]),
+        Route("/v1/issue/batch", batch(service, meters, issue=True), methods=["POST"]),
+        Route("/v1/outcome/batch", batch(service, meters, issue=False), methods=["POST"]),
+        Route("/v1/map", map_page(service)),
+        Route("/v1/segments/{field}", segments_page(service)),
+        Route("/metrics", page(lambda: Response(meters.page(), media_type=CONTENT_TYPE))),
+        Route("/healthz", page(lambda: answer({"status": "alive"}))),
+        Route("/readyz", page(lambda: readiness(service))),
+        Route("/openapi.json", page(lambda: Response(described, media_type="application/json"))),
+    ]
+    handlers = {
+        RefusedError: lambda _, error: refusal(error),
+        StateError: lambda _, error: unavailable(error),
+        HTTPException: lambda _, error: unknown(error),
+        Exception: lambda _, error: answer({"error": "internal error", "where": "", "allowed": ""}, 500),
+    }
+    guard = Middleware(Guard, service=service, meters=meters, known={route.path for route in routes})
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------
+
+
+def one_issue(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        item = parsed(await body_of(request, service))
+        service.require_disk(issue=True)
+        one = service.issue(item)
+        await service.acknowledged(issue=True)
+        return answer({"id": one.id, "p": one.p, "version": one.version})
+
+    return endpoint
+
+
+def one_outcome(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        item = parsed(await body_of(request, service))
+        service.require_disk(issue=False)
+        id, known = service.resolve(item)
+        await service.acknowledged(issue=False)
+        return answer({"id": id, "known": known})
+
+    return endpoint
+
+
+def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
+    """The batch form: the answers in the order of the items, null for those refused, whose errors are named."""
+
+    def take_issue(item: Any) -> dict[str, Any]:
+        one = service.issue(item)
+        return {"id": one.id, "p": one.p, "version": one.version}
+
+    def take_outcome(item: Any) -> dict[str, Any]:
+        id, known = service.resolve(item)
+        return {"id": id, "known": known}
+
+    take = take_issue if issue else take_outcome
+
+    async def endpoint(request: Request) -> Response:
+        items = parsed(await body_of(request, service))
+        require_list(items, service.settings.max_batch)
+        service.require_disk(issue)
+        meters.batch(len(items))
+        results: list[dict[str, Any] | None] = []
+        errors: list[dict[str, Any]] = []
+        for place, item in enumerate(items):
+            try:
+                results.append(take(item))
+            except RefusedError as error:
+                results.append(None)
+                errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
+            if place % TURN == TURN - 1:
+                await asyncio.sleep(0)
+        await service.acknowledged(issue)
+        return answer({"results": results, "errors": errors})
+
+    return endpoint
+
+
+def require_list(items: Any, most: int) -> None:
+    """`RefusedError` unless the body is a list of at most so many items."""
+    if not isinstance(items, list):
+        raise RefusedError(422, "the body is no list; give a list of objects", "body")
+    if len(items) > most:
+        raise RefusedError(422, f"{len(items)} items are too many; give at most {most}", "body")
+
+
+async def body_of(request: Request, service: Service) -> bytes:
+    """The body of a request; `RefusedError` for one that is too long, too slow or no JSON."""
+    most, kind = service.settings.max_body, request.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "the body is no JSON; give the header Content-Type: application/json", "content-type")
+    length, parts, size = request.headers.get("content-length", ""), [], 0
+    too_long = RefusedError(413, f"the body is too long; give at most {most} bytes", "body", {"Connection": "close"})
+    if length.isdecimal() and (len(length) > 18 or int(length) > most):
+        raise too_long
+    try:
+        async with asyncio.timeout(service.settings.body_timeout):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise too_long
+                parts.append(part)
+    except TimeoutError:
+        text = f"the body did not come in {service.settings.body_timeout:g} s; send it at once"
+        raise RefusedError(408, text, "body", {"Connection": "close"}) from None
+    return b"".join(parts)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------
+
+
+def answer(content: Any, status: int = 200, headers: Any = None) -> Response:
+    """JSON."""
+    return Response(json.dumps(content).encode(), status, headers, "application/json")
+
+
+def refusal(error: RefusedError) -> Response:
+    return answer(error.content(), error.status, error.headers)
+
+
+def unavailable(error: StateError) -> Response:
+    content = {"error": str(error), "where": "journal", "allowed": f"try again in {RETRY_AFTER} s"}
+    return answer(content, 503, {"Retry-After": str(RETRY_AFTER)})
+
+
+def unknown(error: HTTPException) -> Response:
+    """No such address, or method."""
+    return answer(
+        {"error": error.detail, "where": "address", "allowed": "see /openapi.json"}, error.status_code, error.headers
+    )
+
+
+def page(make: Callable[[], Response]) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        return make()
+
+    return endpoint
+
+
+def readiness(service: Service) -> Response:
+    """Whether requests can be answered: 503 while the disk cannot be written."""
+    failure = service.acknowledging.failure
+    if service.ready and failure is None:
+        return answer({"status": "ready"})
+    return unavailable(StateError(failure or "the service starts or stops"))
+
+
+def map_page(service: Service) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        content = await service.map()
+        if not content:
+            raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
+        return Response(content, media_type="application/json")
+
+    return endpoint
+
+
+def segments_page(service: Service) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        field = request.path_params["field"]
+        levels = service.segments(field)
+        if levels is None:
+            text = "no label of this field is known; give keys with impressions, and wait for the horizon to pass"
+            raise RefusedError(404, text, "field")
+        return answer({"field": field, "levels": levels})
+
+    return endpoint
+
+
+# -- before and after a request ----------------------------------------------------------------------------------
+
+
+class Guard:
+    """Checks the token and the size of the headers, measures and logs every request."""
+
+    def __init__(self, app: ASGIApp, service: Service, meters: Meters, known: set[str]) -> None:
+        self._app, self._settings, self._meters = app, service.settings, meters
+        self._known = {path for path in known if "{" not in path}
+        token = service.settings.token
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            wrong = self._refused(scope)
+            await (self._app if wrong is None else refusal(wrong))(scope, receive, sending)
+        finally:
+            self._note(scope, status, time.perf_counter() - start)
+
+    def _refused(self, scope: Scope) -> RefusedError | None:
+        """What is wrong with a request that is not looked at further."""
+        headers = scope["headers"]
+        if sum(len(name) + len(value) for name, value in headers) + len(scope["raw_path"]) > self._settings.max_header:
+            text = f"the headers are too long; give at most {self._settings.max_header} bytes"
+            return RefusedError(431, text, "headers", {"Connection": "close"})
+        if self._expected is None or scope["path"] in OPEN:
+            return None
+        given = next((value for name, value in headers if name == b"authorization"), b"")
+        if hmac.compare_digest(given, self._expected):
+            return None
+        text = "the token is missing or wrong; give the header Authorization: Bearer TOKEN"
+        return RefusedError(401, text, "authorization", {"WWW-Authenticate": "Bearer"})
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        path = scope["path"]
+        if path not in self._known:
+            path = "/v1/segments/{field}" if path.startswith("/v1/segments/") else "other"
+        self._meters.request(path, status, seconds)
+        level = (
+            logging.ERROR if status >= 500 and status != 503 else logging.WARNING if status >= 400 else logging.DEBUG
+        )
+        if logger.isEnabledFor(level):
+            told = {"method": scope["method"], "path": path, "status": status, "milliseconds": round(1e3 * seconds, 3)}
+            logger.log(level, "request", extra={"event": "request", **told})

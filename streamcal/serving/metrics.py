@@ -1,0 +1,104 @@
+"""The page of /metrics: what Prometheus reads of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamcal.serving.service import Service
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: Seconds of a request.
+LATENCIES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+#: Items of a batch.
+BATCHES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
+
+
+class Meters:
+    """What is counted of requests, and the page of all that is known of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "streamcal_requests", "Requests answered.", ("path", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "streamcal_request_seconds", "Seconds of a request.", ("path",), buckets=LATENCIES, registry=self._registry
+        )
+        self._items = Histogram("streamcal_batch_items", "Items of a batch.", buckets=BATCHES, registry=self._registry)
+        self._registry.register(State(service))
+        self._service = service
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def batch(self, items: int) -> None:
+        """Count a batch."""
+        self._items.observe(items)
+
+    def page(self) -> bytes:
+        """All of it, as text."""
+        self._service.quality.settle()
+        return generate_latest(self._registry)
+
+
+class State(Collector):
+    """What is read from a service when the page is asked for."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        join, acknowledging = self._service.join, self._service.acknowledging
+        events = CounterMetricFamily(
+            "streamcal_events", "Events of the join by kind, resumed ones too.", labels=("kind",)
+        )
+        for kind, number in join.tally().items():
+            events.add_metric((kind,), number)
+        yield events
+        yield GaugeMetricFamily("streamcal_waiting", "Forecasts whose label is to be learned.", join.waiting)
+        yield GaugeMetricFamily("streamcal_held", "Forecasts remembered.", join.held)
+        yield GaugeMetricFamily("streamcal_set_aside", "Outcomes of unknown ids kept.", join.set_aside)
+        yield GaugeMetricFamily("streamcal_oldest_waiting_seconds", "Age of the oldest of those waiting.", join.oldest)
+        yield GaugeMetricFamily("streamcal_unwritten_events", "Events not on the disk.", acknowledging.pending)
+        yield GaugeMetricFamily(
+            "streamcal_journal_failing", "Whether the last write failed.", bool(acknowledging.failure)
+        )
+        yield CounterMetricFamily("streamcal_journal_writes", "Writes of the journal.", acknowledging.writes)
+        yield CounterMetricFamily("streamcal_journal_snapshots", "Snapshots of the state.", acknowledging.snapshots)
+        yield from self._measures()
+        yield from self._segments()
+
+    def _measures(self) -> Iterator[Metric]:
+        quality = self._service.quality
+        yield CounterMetricFamily("streamcal_labels", "Labels certain since the start.", quality.labels)
+        yield CounterMetricFamily("streamcal_alarms", "Alarms of the calibration monitor.", quality.alarms)
+        yield GaugeMetricFamily("streamcal_calibration_e_value", "Value of the e-detector.", quality.monitor.e_value)
+        for name, text, value in (
+            ("calibration_ratio", "Clicks forecast per click, since the start.", quality.ratio.value),
+            ("log_loss", "Mean log loss, since the start.", quality.log_loss.value),
+            ("normalized_entropy", "Log loss per that of the base rate, since the start.", quality.entropy.value),
+        ):
+            if value is not None:
+                yield GaugeMetricFamily(f"streamcal_{name}", text, value)
+
+    def _segments(self) -> Iterator[Metric]:
+        quality, names = self._service.quality, ("field", "level")
+        labels = CounterMetricFamily("streamcal_segment_labels", "Labels of a segment.", labels=names)
+        forecast = CounterMetricFamily("streamcal_segment_forecast", "Clicks forecast in a segment.", labels=names)
+        positives = CounterMetricFamily("streamcal_segment_positives", "Clicks in a segment.", labels=names)
+        value = GaugeMetricFamily("streamcal_segment_e_value", "Value of the e-detector of a segment.", labels=names)
+        e_values = quality.monitor.e_values
+        for (field, level), sums in quality.segments.items():
+            of = field, str(level)
+            labels.add_metric(of, sums.labels)
+            forecast.add_metric(of, sums.forecast)
+            positives.add_metric(of, sums.positives)
+            if (field, level) in e_values:
+                value.add_metric(of, e_values[field, level])
+        yield from (labels, forecast, positives, value)

@@ -1,0 +1,163 @@
+"""The schema of the service, OpenAPI 3.1: what `reading.py` takes and `app.py` answers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import streamcal
+from streamcal.live.issued import LARGEST_ID
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamcal.serving.reading import LARGEST_LEVEL
+from streamcal.serving.service import Service
+from streamcal.serving.settings import LONGEST_TEXT
+
+#: What every answer may be instead, by status.
+ERRORS = {
+    "400": "the body is no JSON",
+    "401": "the token is missing or wrong",
+    "408": "the body did not come in time",
+    "409": "the id was issued with another score, or the time is too far from the clock",
+    "413": "the body or the batch is too long",
+    "415": "the body is not called JSON",
+    "422": "a value cannot be used",
+    "431": "the headers are too long",
+    "503": "the disk is full; try again after the seconds of Retry-After",
+}
+TEXT = {"type": "string", "maxLength": LONGEST_TEXT}
+NUMBER = {"type": ["number", "null"]}
+COUNT = {"type": ["integer", "null"]}
+
+
+def schema(service: Service) -> dict[str, Any]:
+    """The schema as plain data."""
+    issue, outcome = issue_schema(service), outcome_schema(service)
+    id = {"type": ["string", "integer"]}
+    issued = closed({"id": id, "p": {"type": "number", "minimum": 0, "maximum": 1}, "version": maybe(id)})
+    known = closed({"id": id, "known": {"type": "boolean"}})
+    paths = {
+        "/v1/issue": {"post": taking("Issue the calibrated probability of an impression", issue, issued)},
+        "/v1/outcome": {"post": taking("Tell the outcome of an impression", outcome, known)},
+        "/v1/issue/batch": {"post": batch("Issue the probabilities of many", issue, issued, service)},
+        "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, service)},
+        "/v1/map": {"get": showing("The calibration map", {"type": "object"}, "404")},
+        "/v1/segments/{field}": {"get": segments()},
+        "/metrics": {"get": showing("Metrics for Prometheus", {"type": "string"}, content="text/plain")},
+        "/healthz": {"get": {**showing("Whether the process answers", {"type": "object"}), "security": []}},
+        "/readyz": {"get": {**showing("Whether events can be taken", {"type": "object"}, "503"), "security": []}},
+        "/openapi.json": {"get": showing("This schema", {"type": "object"})},
+    }
+    info = {"title": "streamcal serve", "version": streamcal.__version__}
+    described: dict[str, Any] = {"openapi": "3.1.0", "info": info, "paths": paths}
+    if service.settings.token is not None:
+        described["components"] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
+        described["security"] = [{"token": []}]
+    return described
+
+
+def issue_schema(service: Service) -> dict[str, Any]:
+    """An impression."""
+    low, high = service.join.calibrator.scale.domain
+    score = {"type": "number", "minimum": low, "maximum": high}
+    weight = {"anyOf": [{"const": 0}, {"type": "number", "minimum": SMALLEST_WEIGHT, "maximum": LARGEST_WEIGHT}]}
+    level = {"anyOf": [TEXT, {"type": "integer", "minimum": -LARGEST_LEVEL, "maximum": LARGEST_LEVEL}]}
+    keys = {
+        "type": "object",
+        "maxProperties": service.settings.max_keys,
+        "propertyNames": TEXT,
+        "additionalProperties": level,
+    }
+    fields = {
+        "id": id_schema(),
+        "score": {name: value for name, value in score.items() if not (isinstance(value, float) and math.isinf(value))},
+        "t": {"type": "number"},
+        "keys": maybe(keys),
+        "version": maybe(id_schema()),
+        "w": maybe(weight),
+    }
+    return item(fields, ["id", "score"], service)
+
+
+def outcome_schema(service: Service) -> dict[str, Any]:
+    """An outcome."""
+    fields = {"id": id_schema(), "y": {"enum": [True, False, 0, 1]}, "t": {"type": "number"}}
+    return item(fields, ["id", "y"], service)
+
+
+def item(fields: dict[str, Any], needed: list[str], service: Service) -> dict[str, Any]:
+    """An object with these fields; `t` is needed too where times are those of clients."""
+    needed = [*needed, "t"] if service.settings.event_time else needed
+    if not service.settings.event_time:
+        fields["t"] = maybe(fields["t"])
+    return {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+
+
+def id_schema() -> dict[str, Any]:
+    """An id or a version."""
+    text = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT, "pattern": "^[ -~]+$"}
+    return {"anyOf": [text, {"type": "integer", "minimum": -LARGEST_ID, "maximum": LARGEST_ID}]}
+
+
+def maybe(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def closed(fields: dict[str, Any]) -> dict[str, Any]:
+    """An object that has these fields and no others."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def taking(summary: str, body: dict[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
+    """An operation with a body."""
+    asked = {"required": True, "content": {"application/json": {"schema": body}}}
+    return {"summary": summary, "requestBody": asked, "responses": responses(answered, *ERRORS)}
+
+
+def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: Service) -> dict[str, Any]:
+    """The same for a list of items, of which some may be refused: their places have null, and an error each.
+
+    Any list is taken, and each of its items is checked: a generator of requests that keeps to the schema of the item
+    would never see that, so that the schema of the item is beside that of the body.
+    """
+    refused = closed({"index": {"type": "integer"}, "status": {"type": "integer"}, **error()["properties"]})
+    both = {"results": {"type": "array", "items": maybe(answered)}, "errors": {"type": "array", "items": refused}}
+    items = {"type": "array", "items": {}, "maxItems": service.settings.max_batch, "x-item": one}
+    described = f"{summary}; an item that cannot be used is named in `errors`, and the others are taken"
+    return {**taking(summary, items, closed(both)), "description": described}
+
+
+def segments() -> dict[str, Any]:
+    """The operation that shows the segments of a field."""
+    effect = closed({name: {"type": "number"} for name in ("mean", "sd", "n")})
+    level = closed(
+        {
+            "level": {"type": ["string", "integer"]},
+            "e_value": {"anyOf": [NUMBER, {"const": "infinite"}]},
+            "labels": COUNT,
+            "forecast": NUMBER,
+            "positives": NUMBER,
+        }
+    )
+    level["properties"]["effect"] = effect
+    shown = closed({"field": {"type": "string"}, "levels": {"type": "array", "items": level}})
+    field = {"name": "field", "in": "path", "required": True, "schema": {"type": "string"}}
+    return {**showing("What is known of the levels of a field of keys", shown, "404"), "parameters": [field]}
+
+
+def showing(summary: str, shown: dict[str, Any], *others: str, content: str = "application/json") -> dict[str, Any]:
+    """An operation without a body."""
+    return {"summary": summary, "responses": responses(shown, "401", "431", *others, content=content)}
+
+
+def responses(answered: dict[str, Any], *others: str, content: str = "application/json") -> dict[str, Any]:
+    """The answers of an operation."""
+    texts = {**ERRORS, "404": "there is none"}
+    failed = {"application/json": {"schema": error()}}
+    wrong = {status: {"description": texts[status], "content": failed} for status in others}
+    return {"200": {"description": "done", "content": {content: {"schema": answered}}}, **wrong}
+
+
+def error() -> dict[str, Any]:
+    """The answer to what was refused: what is wrong, where, and what is allowed."""
+    return closed({name: {"type": "string"} for name in ("error", "where", "allowed")})

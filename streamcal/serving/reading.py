@@ -1,0 +1,173 @@
+"""Requests as they come: JSON that is checked field by field, and errors that say where and what is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from streamcal.errors import ClockError, InputError
+from streamcal.live.issued import LARGEST_ID
+from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
+from streamcal.parameters.names import did_you_mean
+from streamcal.serving.joining import ConflictError
+from streamcal.serving.settings import LONGEST_TEXT
+
+#: Beyond it a float does not hold every whole number.
+LARGEST_LEVEL = 2**53
+#: Raises `InputError`; what it returns, unless None, is used in place of the value.
+Check = Callable[[Any], Any]
+
+
+class RefusedError(Exception):
+    """A request that is answered with an error.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    message : str
+        What is wrong, and after a semicolon what is allowed, as an `InputError` has it.
+    where : str
+        The field, or the part of the request.
+    headers : mapping, optional
+        Of the answer.
+    """
+
+    def __init__(self, status: int, message: str, where: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.where, self.headers = status, where, headers
+
+    def content(self, place: str = "") -> dict[str, str]:
+        """The error as it is answered; `place` is that of the item."""
+        error, _, allowed = str(self).partition("; ")
+        where = self.where if not place else f"{place}.{self.where}" if self.where else place
+        return {"error": error, "where": where, "allowed": allowed}
+
+
+def parsed(body: bytes) -> Any:
+    """The JSON of a body; `RefusedError` for anything else, NaN and Infinity among it."""
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise RefusedError(400, f"the body is no JSON: {reason[:200]}; give JSON in UTF-8", "body") from None
+
+
+def checked(item: Any, checks: Mapping[str, Check], needed: tuple[str, ...]) -> dict[str, Any]:
+    """An item whose fields have been checked, without those that are null; `RefusedError` naming the first bad one."""
+    if item.__class__ is not dict:
+        raise RefusedError(422, f"{_short(item)} is no object; give one with {', '.join(needed)}", "")
+    field = ""
+    try:
+        for field, value in item.items():
+            if value is not None or field in needed:
+                better = checks[field](value)
+                if better is not None:
+                    item[field] = better
+    except KeyError:
+        known = f"{', '.join(checks)}{did_you_mean(field, checks)}"
+        raise RefusedError(
+            422, f"field {_short(field)} is unknown; known are {known}", _short(field).strip("'")
+        ) from None
+    except InputError as error:
+        raise RefusedError(422, str(error), field) from None
+    for name in needed:
+        if name not in item:
+            raise RefusedError(422, f"{name} is missing; give {', '.join(needed)}", name)
+    return {name: value for name, value in item.items() if value is not None} if None in item.values() else item
+
+
+def refused(error: InputError) -> RefusedError:
+    """The answer to what the join refuses although each field is possible: 409 if the id or the clock is against it."""
+    if isinstance(error, ConflictError):
+        return RefusedError(409, str(error), "id")
+    if isinstance(error, ClockError):
+        return RefusedError(409, str(error), "t")
+    return RefusedError(422, str(error), "score")
+
+
+def check_id(value: Any) -> int | None:
+    """A printable ASCII text, or an integer of 64 bits; 5.0 is an integer of JSON, and taken as 5."""
+    if value.__class__ is str:
+        if 0 < len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
+            return None
+    elif value.__class__ is int and -LARGEST_ID <= value <= LARGEST_ID:
+        return None
+    elif value.__class__ is float and value.is_integer() and abs(value) <= LARGEST_LEVEL:
+        return int(value)
+    allowed = f"give 1 to {LONGEST_TEXT} printable ASCII characters, or an integer of 64 bits"
+    raise InputError(f"{_short(value)} is not possible; {allowed}")
+
+
+def check_keys(value: Any, most: int) -> None:
+    """An object with fields and their levels, texts or whole numbers."""
+    if value.__class__ is not dict:
+        raise InputError(f"keys {_short(value)} are no object; give fields and levels, such as {{'campaign': 'c17'}}")
+    if len(value) > most:
+        raise InputError(f"{len(value)} keys are not possible; give at most {most}")
+    for field, level in value.items():
+        if level.__class__ is float and level.is_integer() and abs(level) <= LARGEST_LEVEL:
+            value[field] = level = int(level)
+        number = level.__class__ is int and -LARGEST_LEVEL <= level <= LARGEST_LEVEL
+        if not (_is_text(field) and (number or _is_text(level))):
+            allowed = f"give texts of up to {LONGEST_TEXT} characters, or as level a whole number up to 2^53"
+            raise InputError(f"level {_short(level)} of {_short(field)} is not possible; {allowed}")
+
+
+def issue_checks(max_keys: int) -> dict[str, Check]:
+    """The check of each field of an impression."""
+    return {
+        "id": check_id,
+        "score": _number(check_score, "score"),
+        "t": _number(check_time, "time"),
+        "keys": lambda value: check_keys(value, max_keys),
+        "version": check_id,
+        "w": _number(check_weight, "weight"),
+    }
+
+
+def outcome_checks() -> dict[str, Check]:
+    """The check of each field of an outcome."""
+    return {"id": check_id, "y": _label, "t": _number(check_time, "time")}
+
+
+def _label(value: Any) -> None:
+    """The join takes the label as it is."""
+    check_label(value)
+
+
+def _number(check: Check, name: str) -> Check:
+    """A check of JSON numbers alone."""
+
+    def checked_number(value: Any) -> None:
+        if value.__class__ is int:
+            try:
+                value = float(value)
+            except OverflowError:
+                raise InputError(f"{name} is an integer of many digits; give a number that a float can hold") from None
+        elif value.__class__ is not float:
+            raise InputError(f"{name} {_short(value)} is no number; give one")
+        check(value)
+
+    return checked_number
+
+
+def _is_text(value: Any) -> bool:
+    """A text that can be written: JSON may have halves of characters."""
+    if value.__class__ is not str or len(value) > LONGEST_TEXT:
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _short(value: Any) -> str:
+    """A value as it is shown in a message."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python writes
+        return f"of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,110 @@
+"""The process: uvicorn with one worker, a bound on headers that never end, signals, and logs as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from streamcal.serving.app import application
+from streamcal.serving.service import Service
+
+#: Connections at once; further ones are answered with 503.
+MOST_CONNECTIONS = 1_000
+#: Seconds for requests under way when the process is told to stop.
+GRACE = 10
+#: Bytes of a request before its headers end: more than any limit of `Settings.max_header` in use.
+LONGEST_HEAD = 2**17
+TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+#: What every record of a log has; what is beside was given as `extra`.
+PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class BoundedHeaders(HttpToolsProtocol):
+    """Closes a connection whose headers do not end: the parser would keep them all."""
+
+    _head = 0
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if getattr(self, "_in_head", True) and not self.transport.is_closing():
+            self._head += len(data)
+            if self._head > LONGEST_HEAD:
+                self.transport.write(TOO_LONG)
+                self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """Stops at SIGTERM and SIGINT when the requests under way are answered, and then ends as a process that is done."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(service: Service, host: str, port: int) -> bool:
+    """Serve until a signal; whether everything was written at the end."""
+    config = uvicorn.Config(
+        application(service),
+        host=host,
+        port=port,
+        http=BoundedHeaders,
+        ws="none",
+        lifespan="on",
+        workers=1,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE,
+    )
+    server = Server(config)
+    server.run()
+    return service.stopped
+
+
+class JSONFormatter(logging.Formatter):
+    """A record as one line of JSON: time, level, logger, message, and what was given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {name: value for name, value in vars(record).items() if name not in PLAIN}
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def log_as_json(level: str) -> None:
+    """Write the records of this level and above to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in ("uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,0 +1,202 @@
+"""`Service`: what the process does with impressions and outcomes, beside answering: the clock, snapshots, measures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.live.issued import Id, Issued
+from streamcal.live.journal import Journal
+from streamcal.live.segmented import Segmented
+from streamcal.maps.base import ScaledMap
+from streamcal.serving.acknowledging import Acknowledging
+from streamcal.serving.joining import ServedJoin
+from streamcal.serving.quality import Quality, Sums
+from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
+from streamcal.serving.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks at the clock.
+TICK = 1.0
+#: Seconds after which a client may try again while the disk is full.
+RETRY_AFTER = 1
+
+
+class Drawn(NamedTuple):
+    """A map as it is shown, the labels learned when it was made, and the time."""
+
+    content: bytes
+    learned: int
+    at: float
+
+
+class Service:
+    """A join, its journal, and the measures of its forecasts, for one event loop.
+
+    Parameters
+    ----------
+    join : ServedJoin
+        It is changed by this service alone.
+    journal : Journal or None
+        That of the join.
+    settings : Settings
+        How requests are taken.
+    """
+
+    def __init__(self, join: ServedJoin, journal: Journal | None, settings: Settings) -> None:
+        self.join, self.settings = join, settings
+        self.quality = Quality(settings.run_length, settings.metric_segments)
+        self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
+        self.ready = False
+        self.stopped = False  #: whether everything was written at the end
+        self._durable = journal is not None
+        self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
+        self._map = Drawn(b"", -1, -math.inf)
+        self._drawing = asyncio.Lock()
+        self._ticking: asyncio.Task[None] | None = None
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def issue(self, item: Any) -> Issued:
+        """The forecast of an impression; `RefusedError` for one that cannot be used."""
+        given = checked(item, self._issue_checks, ("id", "score"))
+        try:
+            return self.join.issue(
+                given["id"],
+                given["score"],
+                self._time(given),
+                given.get("keys"),
+                given.get("version"),
+                w=given.get("w", 1.0),
+            )
+        except InputError as error:
+            raise refused(error) from None
+
+    def resolve(self, item: Any) -> tuple[Id, bool]:
+        """Take an outcome; its id, and whether that is known. `RefusedError` for one that cannot be used."""
+        given = checked(item, self._outcome_checks, ("id", "y"))
+        try:
+            return given["id"], self.join.resolve(given["id"], given["y"], self._time(given))
+        except InputError as error:
+            raise refused(error) from None
+
+    def _time(self, given: dict[str, Any]) -> float:
+        """The time of an event: the one that was given, else that of the server."""
+        t = given.get("t")
+        if self.settings.event_time:
+            if t is None:
+                raise RefusedError(422, "t is missing; give the time in seconds, since --event-time is set", "t")
+            return float(t)
+        now = time.time()
+        if t is None:
+            return now
+        if t > now + self.settings.max_ahead:
+            allowed = f"leave it out, or give seconds since 1970, at most {self.settings.max_ahead:g} s ahead"
+            raise RefusedError(409, f"time {t!r} is {t - now:.4g} s ahead of the server; {allowed}", "t")
+        return float(t)
+
+    def require_disk(self, issue: bool) -> None:
+        """`StateError` while the disk cannot be written, unless it need not be for these requests."""
+        failure = self.acknowledging.failure
+        if failure is not None and (self.settings.durable_issues or not issue):
+            self.acknowledging.soon()
+            raise StateError(failure)
+
+    async def acknowledged(self, issue: bool) -> None:
+        """Return when all events so far are safe, or, for impressions that need not be, at once."""
+        if not self._durable:
+            return
+        if issue and not self.settings.durable_issues:
+            self.acknowledging.soon()
+        else:
+            await self.acknowledging.wait()
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    def segments(self, field: str) -> list[dict[str, Any]] | None:
+        """What is known of each level of a field; None if the field is not."""
+        self.quality.settle()
+        values = {level: e for (name, level), e in self.quality.monitor.e_values.items() if name == field}
+        sums = {level: one for (name, level), one in self.quality.segments.items() if name == field}
+        levels = [*values, *(level for level in sums if level not in values)]
+        return [self._level(field, level, values.get(level), sums.get(level)) for level in levels] or None
+
+    def _level(self, field: str, level: str | int, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
+        found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
+        calibrator: object = self.join.calibrator
+        if isinstance(calibrator, Segmented):
+            with suppress(StreamcalError):  # of no segment of its own
+                mean, deviation, n = calibrator.effect(field, level)
+                found["effect"] = {"mean": mean, "sd": deviation, "n": n}
+        return found
+
+    async def map(self) -> bytes:
+        """The calibration map as JSON, empty where it cannot be written; made by a thread, for all that ask meanwhile.
+
+        `exact` is whether forecasts are this function of the score: not with an early window, whose share divides
+        them, nor while a new version of the model still leans on the map of the one before.
+        """
+        async with self._drawing:
+            learned, now = self.join.tally()["learned"], time.monotonic()
+            if learned != self._map.learned and now - self._map.at > self.settings.map_every:
+                head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
+                content = await asyncio.to_thread(_written, self.join.calibrator.map())
+                text = f'{json.dumps(head)[:-1]}, "map": {content}}}' if content else ""
+                self._map = Drawn(text.encode(), learned, now)
+            return self._map.content
+
+    # -- beside the requests ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take requests from now on."""
+        self._advance()
+        self.join.watch(self.quality.take)
+        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Write everything to the disk, after the last request; `StateError` if that cannot be done."""
+        self.ready = False
+        if self._ticking is not None:
+            self._ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticking
+        await self.acknowledging.stop()
+        self.stopped = True
+        logger.info("stopped", extra={"event": "stopped", **self.join.tally()})
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            try:
+                self._advance()
+                self.quality.settle()
+                if self.acknowledging.pending or self.acknowledging.failure:
+                    self.acknowledging.soon()
+            except Exception:
+                logger.exception("the work between requests failed")
+
+    def _advance(self) -> None:
+        """Tell the join the time, where the clock is that of the server."""
+        now = time.time()
+        if not self.settings.event_time and now > self.join.clock:
+            with suppress(StateError):  # the journal is full, which `acknowledging` has told
+                self.join.advance(now)
+
+
+def _written(map: object) -> str:
+    """An immutable map as JSON, empty if it is of a kind that has none."""
+    return map.to_json() if isinstance(map, ScaledMap) else ""
+
+
+def finite(value: float | None) -> float | str | None:
+    """A number as JSON has it: infinity as a text."""
+    return value if value is None or abs(value) < float("inf") else "infinite"

@@ -1,0 +1,64 @@
+"""`Settings`: how a service takes requests, and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from streamcal.errors import InputError
+
+#: Characters of an id or a version, and of a field or a level of `keys`.
+LONGEST_TEXT = 256
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service takes requests.
+
+    Parameters
+    ----------
+    event_time : bool
+        Times are those that clients give, who have to give them; else the clock is that of the server.
+    durable_issues : bool
+        An impression is on the disk before its forecast is answered. Outcomes always are before they are acknowledged.
+    token : str, optional
+        What clients have to give as "Authorization: Bearer …", except for /healthz and /readyz.
+    max_body, max_header : int
+        Bytes of a request's body, and of its headers together.
+    max_batch, max_keys : int
+        Items of a batch, and keys of an impression.
+    body_timeout : float
+        Seconds in which the body of a request has to come.
+    max_ahead : float
+        With the server's clock: seconds by which the time of a client may be ahead of it.
+    snapshot_every : int
+        Events after which the whole state is written to the journal, beside at the end.
+    map_every : float
+        Seconds for which the calibration map that is shown is kept, since it is made beside the requests.
+    metric_segments : int
+        Segments with measures of their own in the metrics; further levels are together under "other".
+    run_length : float
+        Mean number of labels until a false alarm of the monitor.
+    """
+
+    event_time: bool = False
+    durable_issues: bool = True
+    token: str | None = None
+    max_body: int = 2**20
+    max_header: int = 2**14
+    max_batch: int = 1_000
+    max_keys: int = 16
+    body_timeout: float = 10.0
+    max_ahead: float = 60.0
+    snapshot_every: int = 1_000_000
+    map_every: float = 10.0
+    metric_segments: int = 100
+    run_length: float = 1e6
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "metric_segments" else 1
+            if field.type in ("int", "float") and not value >= (least if field.type == "int" else 1e-3):
+                raise InputError(f"{field.name}={value!r} is not possible; give a number such as {field.default!r}")
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and len(self.token) >= 16):
+            raise InputError("the token is not possible; give at least 16 printable ASCII characters")

@@ -1,0 +1,611 @@
+"""`streamcal serve`: every address, errors, limits, repeated requests, a full disk, kills, the end."""
+
+import asyncio
+import importlib.util
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra serve is not installed")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
+pytest.importorskip("httpx", reason="starlette's test client needs httpx")
+
+import serving_kills
+from starlette.testclient import TestClient
+
+from streamcal import InputError, OnlinePlatt, StateError, load_map
+from streamcal.live import Journal, LabelJoin
+from streamcal.serving.app import application
+from streamcal.serving.joining import ServedJoin
+from streamcal.serving.quality import OTHER, Quality
+from streamcal.serving.running import JSONFormatter
+from streamcal.serving.service import Service
+from streamcal.serving.settings import Settings
+
+HORIZON = 100.0
+TOKEN = "a token of some length"
+
+
+def service_of(path=None, horizon=HORIZON, early=None, **settings):
+    """A service under event time, so that the tests say what time it is."""
+    journal = None if path is None else Journal(path)
+    join = ServedJoin(OnlinePlatt(), horizon, early=early, journal=journal)
+    return Service(join, journal, Settings(**{"event_time": True, **settings}))
+
+
+def client_of(service):
+    return TestClient(application(service), raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(tmp_path):
+    with client_of(service_of(tmp_path / "events.journal")) as one:
+        yield one
+
+
+def issue(client, id, score=0.25, t=0.0, **more):
+    return client.post("/v1/issue", json={"id": id, "score": score, "t": t, **more})
+
+
+def outcome(client, id, y=True, t=1.0):
+    return client.post("/v1/outcome", json={"id": id, "y": y, "t": t})
+
+
+def metric(client, name):
+    lines = [line for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
+    return float(lines[0].split()[1]) if lines else None
+
+
+# -- what is answered ------------------------------------------------------------------------------------------------
+
+
+def test_the_forecasts_are_those_of_a_label_join(client):
+    twin = LabelJoin(OnlinePlatt(), HORIZON)
+    for k in range(300):
+        p = twin.issue(f"i{k}", 0.25, float(k)).p
+        assert issue(client, f"i{k}", t=float(k)).json() == {"id": f"i{k}", "p": p, "version": None}
+        if k % 10 == 0:
+            twin.resolve(f"i{k}", True, k + 0.5)
+            assert outcome(client, f"i{k}", t=k + 0.5).json() == {"id": f"i{k}", "known": True}
+    assert p < 0.25  # the twin has learned
+
+
+def test_batches_do_what_single_requests_do():
+    one, many = service_of(), service_of()
+    with client_of(one) as single, client_of(many) as batch:
+        items = [
+            {"id": k, "score": 0.3, "t": 0.5 * k, "keys": {"c": "a"}, "version": "v1", "w": 2.0} for k in range(250)
+        ]
+        told = [{"id": k, "y": k % 3 == 0, "t": 125.0} for k in range(250)]
+        for item in items:
+            single.post("/v1/issue", json=item)
+        for item in told:
+            single.post("/v1/outcome", json=item)
+        issued = batch.post("/v1/issue/batch", json=items).json()
+        known = batch.post("/v1/outcome/batch", json=told).json()
+    assert issued["errors"] == known["errors"] == []
+    assert [one["id"] for one in issued["results"]] == list(range(250))
+    assert known["results"][7] == {"id": 7, "known": True}
+    assert one.join.state_dict() == many.join.state_dict()
+
+
+def test_what_cannot_be_used_in_a_batch_is_named_and_the_rest_is_taken(client):
+    items = [{"id": "a", "score": 0.5, "t": 0}, {"id": "b", "score": 2, "t": 0}, 7, {"id": "c", "score": 0.5, "t": 0}]
+    answered = client.post("/v1/issue/batch", json=items).json()
+    assert [result and result["id"] for result in answered["results"]] == ["a", None, None, "c"]
+    assert [(error["index"], error["status"], error["where"]) for error in answered["errors"]] == [
+        (1, 422, "[1].score"),
+        (2, 422, "[2]"),
+    ]
+    assert metric(client, "streamcal_held") == 2
+
+
+def test_a_request_may_be_sent_again(client):
+    first = issue(client, "a").json()
+    assert issue(client, "a", t=50.0).json() == first
+    refused = issue(client, "a", score=0.5)
+    assert refused.status_code == 409
+    assert refused.json()["where"] == "id"
+    for _ in range(2):
+        assert outcome(client, "a").json()["known"]
+    issue(client, "late", t=101.0)
+    assert client.get("/metrics").text.count('streamcal_events_total{kind="positives"} 1.0') == 1
+
+
+def test_the_outcome_of_an_id_that_is_not_known_is_kept(client):
+    assert outcome(client, "a", t=0.0).json() == {"id": "a", "known": False}
+    issue(client, "a", t=1.0)
+    assert 'kind="matched"} 1.0' in client.get("/metrics").text
+
+
+def test_the_clock_of_the_server_is_used_where_no_time_is_given():
+    service = service_of(event_time=False)
+    with client_of(service) as client:
+        before = time.time()
+        assert client.post("/v1/issue", json={"id": "a", "score": 0.5}).status_code == 200
+        assert before <= service.join.known("a").t <= time.time()
+        assert issue(client, "b", t=time.time() - 5.0).status_code == 200
+        ahead = issue(client, "c", t=time.time() + 1000.0)
+        assert (ahead.status_code, ahead.json()["where"]) == (409, "t")
+
+
+def test_labels_are_learned_by_the_clock_of_the_server_alone():
+    service = service_of(event_time=False, horizon=1.0)
+    with client_of(service) as client:
+        client.post("/v1/issue", json={"id": "a", "score": 0.5})
+        until = time.monotonic() + 20.0
+        while service.join.waiting and time.monotonic() < until:
+            time.sleep(0.05)
+        assert service.join.tally()["timed_out"] == 1
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item", "where", "allowed"),
+    [
+        ({"score": 0.5}, "id", "give id, score"),
+        ({"id": "a"}, "score", "give id, score"),
+        ({"id": None, "score": 0.5}, "id", "printable ASCII"),
+        ({"id": "", "score": 0.5}, "id", "printable ASCII"),
+        ({"id": "é", "score": 0.5}, "id", "printable ASCII"),
+        ({"id": "a\n", "score": 0.5}, "id", "printable ASCII"),
+        ({"id": "x" * 257, "score": 0.5}, "id", "1 to 256"),
+        ({"id": 2**63, "score": 0.5}, "id", "64 bits"),
+        ({"id": True, "score": 0.5}, "id", "64 bits"),
+        ({"id": "a", "score": "0.5"}, "score", "give one"),
+        ({"id": "a", "score": True}, "score", "give one"),
+        ({"id": "a", "score": 1.5, "t": 0}, "score", "choose a scale"),
+        ({"id": "a", "score": 10**400}, "score", "a float can hold"),
+        ({"id": "a", "score": 0.5, "w": -1}, "w", "give 0"),
+        ({"id": "a", "score": 0.5, "t": "noon"}, "t", "give one"),
+        ({"id": "a", "score": 0.5}, "t", "give the time"),
+        ({"id": "a", "score": 0.5, "keys": ["c"]}, "keys", "such as"),
+        ({"id": "a", "score": 0.5, "keys": {"c": 1.5}}, "keys", "whole number"),
+        ({"id": "a", "score": 0.5, "keys": {"c": "x" * 300}}, "keys", "256"),
+        ({"id": "a", "score": 0.5, "keys": {str(k): k for k in range(17)}}, "keys", "at most 16"),
+        ({"id": "a", "score": 0.5, "version": 1.5}, "version", "printable"),
+        ({"id": "a", "scoer": 0.5}, "scoer", "did you mean 'score'?"),
+        ([], "", "give one with id, score"),
+    ],
+)
+def test_errors_say_where_and_what_is_allowed(client, item, where, allowed):
+    refused = client.post("/v1/issue", json=item)
+    assert refused.status_code == 422
+    assert set(refused.json()) == {"error", "where", "allowed"}
+    assert refused.json()["where"] == where
+    assert allowed in refused.json()["allowed"]
+    assert metric(client, "streamcal_held") == 0
+
+
+def test_whole_numbers_may_have_a_point(client):
+    assert issue(client, 5.0, keys={"c": 7.0}, version=2.0).json() == {"id": 5, "p": 0.25, "version": 2}
+    assert outcome(client, 5).json()["known"]
+    assert issue(client, 5.5).status_code == 422
+
+
+def test_labels_are_binary(client):
+    refused = outcome(client, "a", y=0.5)
+    assert (refused.status_code, refused.json()["where"]) == (422, "y")
+    assert "give True or False, or 1 or 0" in refused.json()["allowed"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b'{"id": "a", "score": NaN}', b"[" * 100_000, b'{"id": ' + b"9" * 5000 + b"}"]
+)
+def test_what_is_no_json_is_refused(client, body):
+    refused = client.post("/v1/issue", content=body, headers={"Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["where"]) == (400, "body")
+
+
+def test_halves_of_characters_are_refused(client):
+    body = b'{"id": "a", "score": 0.5, "t": 0, "keys": {"c": "\\ud800"}}'
+    refused = client.post("/v1/issue", content=body, headers={"Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["where"]) == (422, "keys")
+
+
+def test_a_time_far_from_the_clock_is_in_conflict_with_it(client):
+    issue(client, "a", t=0.0)
+    far = issue(client, "b", t=1e9)
+    assert (far.status_code, far.json()["where"]) == (409, "t")
+
+
+def test_other_addresses_and_methods(client):
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/v1/issue").status_code == 405
+    assert set(client.get("/nothing").json()) == {"error", "where", "allowed"}
+
+
+# -- limits and the token --------------------------------------------------------------------------------------------
+
+
+def test_limits():
+    with client_of(service_of(max_body=1000, max_batch=3, max_header=2000)) as client:
+        assert client.post("/v1/issue", json={"id": "x" * 2000}).status_code == 413
+        parts = (b" " * 600 for _ in range(2))  # without a length
+        kind = {"Content-Type": "application/json"}
+        assert client.post("/v1/issue", content=parts, headers=kind).status_code == 413
+        assert client.post("/v1/issue/batch", json=[0] * 4).status_code == 422
+        assert client.post("/v1/issue/batch", json={}).status_code == 422
+        assert client.get("/healthz", headers={"X-Long": "x" * 2000}).status_code == 431
+        assert client.post("/v1/issue", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_a_body_that_does_not_come_is_not_waited_for():
+    async def ask():
+        sent = []
+
+        async def receive():
+            await asyncio.sleep(3600)
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/issue", "raw_path": b"/v1/issue", "headers": headers}
+        await application(service_of(body_timeout=0.01))(
+            {**scope, "query_string": b"", "http_version": "1.1"}, receive, send
+        )
+        return sent[0]["status"]
+
+    assert asyncio.run(ask()) == 408
+
+
+def test_the_token_is_asked_for_except_by_probes():
+    with client_of(service_of(token=TOKEN)) as client:
+        for path in ("/healthz", "/readyz"):
+            assert client.get(path).status_code == 200
+        for path in ("/metrics", "/openapi.json", "/v1/map", "/nothing"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert issue(client, "a").status_code == 401
+        wrong = {"Authorization": f"Bearer {TOKEN}x"}
+        assert client.get("/metrics", headers=wrong).status_code == 401
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert client.get("/metrics", headers=right).status_code == 200
+        assert client.get("/openapi.json", headers=right).json()["security"] == [{"token": []}]
+
+
+def test_settings_are_checked():
+    with pytest.raises(InputError, match="16 printable"):
+        Settings(token="short")
+    with pytest.raises(InputError, match="max_batch=0"):
+        Settings(max_batch=0)
+
+
+# -- pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_map_is_that_of_the_calibrator(tmp_path):
+    service = service_of(tmp_path / "events.journal", map_every=0.001)  # so that it is made anew
+    with client_of(service) as client:
+        before = client.get("/v1/map").json()
+        assert (before["learned"], before["version"], before["exact"]) == (0, None, True)
+        for k in range(200):
+            issue(client, k, t=float(k))
+        shown = client.get("/v1/map").json()
+        assert shown["learned"] == service.join.tally()["learned"] == 100
+        told = service.join.calibrator.predict_one(0.25)
+        assert load_map(json.dumps(shown["map"]))(0.25) == pytest.approx(told, rel=1e-12)  # rounding of the logarithm
+
+
+def test_the_map_is_made_seldom_and_says_when_it_is_not_what_is_served():
+    service = service_of(map_every=1e6)
+    with client_of(service) as client:
+        first = client.get("/v1/map").json()
+        for k in range(200):
+            issue(client, k, t=float(k))
+        issue(client, "new", t=200.0, version="v1")
+        issue(client, "newer", t=200.0, version="v2")
+        assert client.get("/v1/map").json() == first
+        assert not service.join.served_by_map
+        assert service.join.newest == "v2"
+
+
+def test_measures_and_segments():
+    service = service_of(metric_segments=2)
+    with client_of(service) as client:
+        items = [{"id": k, "score": 0.25, "t": 0.0, "keys": {"c": f"c{k % 3}"}} for k in range(90)]
+        client.post("/v1/issue/batch", json=items)
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 90, 3)])
+        assert client.get("/v1/segments/c").status_code == 404
+        issue(client, "later", t=100.0)
+        assert metric(client, "streamcal_labels_total") == 90
+        assert metric(client, "streamcal_calibration_ratio") == pytest.approx(0.75)  # 90 times ¼ for 30 clicks
+        page = client.get("/metrics").text
+        assert 'streamcal_segment_positives_total{field="c",level="c0"} 30.0' in page
+        assert f'streamcal_segment_labels_total{{field="c",level="{OTHER}"}} 30.0' in page
+        levels = {one["level"]: one for one in client.get("/v1/segments/c").json()["levels"]}
+        assert (levels["c0"]["labels"], levels["c0"]["positives"]) == (30, 30)
+        assert levels["c0"]["e_value"] > 1.0 > levels["c1"]["e_value"] or levels["c2"]["labels"] is None
+
+
+def test_an_alarm_is_logged_and_counted(caplog):
+    service = service_of(run_length=100.0)
+    with caplog.at_level(logging.WARNING), client_of(service) as client:
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.1, "t": 0.0} for k in range(300)])
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 300, 2)])
+        issue(client, "later", t=100.0)
+        assert metric(client, "streamcal_alarms_total") >= 1
+    record = next(one for one in caplog.records if "calibration alarm" in one.message)
+    told = json.loads(JSONFormatter().format(record))
+    assert (told["event"], told["moved"], told["direction"], told["level"]) == ("alarm", "level", "higher", "warning")
+
+
+def test_with_an_early_window_forecasts_are_judged_when_the_horizon_has_passed():
+    service = service_of(early=20.0)
+    with client_of(service) as client:
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.25, "t": 0.0} for k in range(40)])
+        client.post(
+            "/v1/outcome/batch", json=[{"id": k, "y": True, "t": 50.0} for k in range(10)]
+        )  # none of them early
+        issue(client, "later", t=60.0)
+        assert (service.join.tally()["learned"], metric(client, "streamcal_labels_total")) == (40, 0)
+        issue(client, "last", t=100.0)
+        assert metric(client, "streamcal_labels_total") == 40
+        assert service.quality.ratio.value == pytest.approx(1.0, rel=0.2)  # of 10 clicks; the forecasts are about ¼
+
+
+def test_a_jump_of_the_clock_judges_every_forecast_once():
+    judged = []
+    join = ServedJoin(OnlinePlatt(), HORIZON, early=20.0, late=0.0)
+    join.watch(lambda one, y: judged.append((one.id, y)))
+    for k in range(50):
+        join.issue(k, 0.25, 10.0 * k)
+        join.resolve(k, k % 2 == 0, 10.0 * k + 5.0)
+    join.advance(9_000.0)
+    assert judged == [(k, k % 2 == 0) for k in range(50)]
+
+
+def test_what_a_resumed_join_holds_is_judged_too(tmp_path):
+    path, judged = tmp_path / "events.journal", []
+    for seen in range(2):
+        with Journal(path) as journal:
+            join = ServedJoin(OnlinePlatt(), HORIZON, early=20.0, journal=journal)
+            join.watch(lambda one, y: judged.append(one.id))
+            if not seen:
+                for k in range(5):
+                    join.issue(k, 0.25, 10.0 * k)  # some are learned, and none is judged
+            else:
+                join.advance(1_000.0)
+    assert judged == list(range(5))
+
+
+def test_quality_does_not_depend_on_when_it_is_read():
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    often, seldom = Quality(1e6, 10), Quality(1e6, 10)
+    for k in range(700):
+        one = join.issue(k, 0.1 + 0.001 * k, 0.0, {"c": k % 4} if k % 2 else None)
+        often.take(one, k % 7 == 0)
+        seldom.take(one, k % 7 == 0)
+        often.settle()
+    seldom.settle()
+    assert often.segments == seldom.segments
+    assert often.monitor.e_value == pytest.approx(seldom.monitor.e_value, rel=1e-9)  # sums of another order
+
+
+def test_the_schema_names_every_address(client):
+    described = client.get("/openapi.json").json()
+    assert described["openapi"].startswith("3.1")
+    assert set(described["paths"]) == {route.path for route in client.app.routes}
+    assert described["paths"]["/v1/issue"]["post"]["requestBody"]["content"]["application/json"]["schema"][
+        "required"
+    ] == [
+        "id",
+        "score",
+        "t",
+    ]
+
+
+# -- the disk --------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path, monkeypatch):
+    path = tmp_path / "events.journal"
+    service = service_of(path)
+    with client_of(service) as client:
+        assert issue(client, "a").status_code == 200
+        right = Journal.acknowledge
+
+        def full(journal):
+            raise StateError(f"{journal.path}: the journal cannot be written: database or disk is full")
+
+        monkeypatch.setattr(Journal, "acknowledge", full)
+        refused = outcome(client, "a")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert "disk is full" in refused.json()["error"]
+        assert issue(client, "b").status_code == 503  # before it is taken
+        assert service.join.known("b") is None
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+        assert metric(client, "streamcal_journal_failing") == 1
+        monkeypatch.setattr(Journal, "acknowledge", right)
+        until = time.monotonic() + 20.0
+        while client.get("/readyz").status_code != 200 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert issue(client, "b").status_code == 200
+    with Journal(path) as journal:
+        join = ServedJoin(OnlinePlatt(), HORIZON, journal=journal)
+        join.advance(HORIZON)
+        assert join.tally()["positives"] == 1  # also of the outcome that was answered with 503
+
+
+def test_impressions_need_not_wait_for_the_disk(tmp_path, monkeypatch):
+    service = service_of(tmp_path / "events.journal", durable_issues=False)
+    with client_of(service) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(service.acknowledging, "wait", lambda: pytest.fail("an impression waited"))
+            assert issue(client, "a").status_code == 200
+        until = time.monotonic() + 20.0
+        while service.acknowledging.pending and time.monotonic() < until:
+            time.sleep(0.01)
+        assert service.acknowledging.pending == 0
+
+
+def test_a_snapshot_takes_its_turn_among_the_writes(tmp_path):
+    path = tmp_path / "events.journal"
+    service = service_of(path, snapshot_every=100)
+    with client_of(service) as client:
+        for k in range(30):
+            client.post("/v1/issue/batch", json=[{"id": 10 * k + j, "score": 0.5, "t": float(k)} for j in range(10)])
+        assert service.acknowledging.snapshots == 3
+    with Journal(path) as journal:
+        assert list(journal.events()) == []  # the one at the end holds everything
+        assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 300
+
+
+def test_requests_at_once_share_a_write(tmp_path):
+    service = service_of(tmp_path / "events.journal")
+
+    async def many():
+        for k in range(200):
+            service.issue({"id": k, "score": 0.5, "t": 0.0})
+        await asyncio.gather(*(service.acknowledged(issue=True) for _ in range(200)))
+        writes = service.acknowledging.writes
+        await service.acknowledging.stop()
+        return writes
+
+    assert asyncio.run(many()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_under_load_it_loses_nothing_and_counts_nothing_twice(tmp_path):
+    issued, told = serving_kills.run(3, tmp_path)
+    assert issued > 100
+    assert told > 50
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_many_times(tmp_path):
+    issued, _ = serving_kills.run(30, tmp_path, seed=2)
+    assert issued > 1000
+
+
+# -- the process -----------------------------------------------------------------------------------------------------
+
+
+def asked(port, path, content=None):
+    body = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20.0) as response:
+        return json.load(response)
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts `streamcal serve` with these options; the process and its port."""
+    running = []
+
+    def start(*options, **environment):
+        port = serving_kills.free_port()
+        command = [sys.executable, "-m", "streamcal", "serve", "--method", "ops", "--port", str(port), *options]
+        inherited = {name: value for name, value in os.environ.items() if name != "STREAMCAL_TOKEN"}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**inherited, **environment})
+        running.append(process)
+        until = time.monotonic() + 60.0
+        while process.poll() is None and time.monotonic() < until:
+            try:
+                asked(port, "/readyz")
+                return process, port
+            except OSError:
+                time.sleep(0.1)
+        pytest.fail(f"it did not start: {process.communicate()[1] if process.poll() is not None else ''}")
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_the_command_stops_when_told_and_resumes(command, tmp_path):
+    options = ("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"), "--log-level", "debug")
+    process, port = command(*options)
+    p = asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"]
+    process.send_signal(signal.SIGTERM)
+    log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
+    assert process.returncode == 0
+    assert [one["replayed"] for one in log if one.get("event") == "resumed"] == [0]
+    assert any(one.get("event") == "request" and one["path"] == "/v1/issue" and one["status"] == 200 for one in log)
+    assert log[-1]["event"] == "stopped"
+    process, port = command(*options)
+    assert asked(port, "/v1/issue", {"id": "a", "score": 0.2})["p"] == p
+    assert asked(port, "/v1/outcome", {"id": "a", "y": 1}) == {"id": "a", "known": True}
+    process.kill()
+    assert '"held": 1' in process.communicate()[1]
+
+
+def test_headers_that_do_not_end_are_not_kept(command):
+    _, port = command("--horizon", "1h", "--memory")
+    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        answered = b""
+        try:
+            for _ in range(1000):
+                connection.sendall(b"x" * 10_000)
+            answered = connection.recv(100)
+        except OSError:  # closed while this end still writes
+            answered = answered or b"HTTP/1.1 431"
+        assert answered.startswith(b"HTTP/1.1 431")
+    assert asked(port, "/healthz") == {"status": "alive"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--horizon", "1h"], "--journal FILE, or --memory"),
+        (["--horizon", "soon", "--memory"], "is not a number, nor a time"),
+        (["--horizon", "1h", "--memory", "--method", "opz"], "did you mean"),
+        (["--horizon", "1h", "--memory", "--log-level", "loud"], "--log-level"),
+        (["--horizon", "1h", "--memory", "--issue-durability", "none"], "disk, memory"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_its_options(options, message):
+    from typer.testing import CliRunner
+
+    from streamcal.app.cli import app
+
+    done = CliRunner().invoke(app, ["serve", *options])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.replace("│", " ").split())
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    from typer.testing import CliRunner
+
+    from streamcal.app.cli import app
+
+    for name in [one for one in sys.modules if one.startswith("streamcal.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = CliRunner().invoke(app, ["serve", "--horizon", "1h", "--memory"])
+    assert done.exit_code == 2
+    assert 'pip install "streamcal[serve]"' in done.output
+
+
+# -- requests made from the schema -----------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.skipif(
+    importlib.util.find_spec("schemathesis") is None,
+    reason="SCHEMATHESIS IS NOT INSTALLED, the schema is not tried: pip install schemathesis",
+)
+def test_requests_made_from_the_schema_find_nothing(command, tmp_path):
+    _, port = command("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"))
+    address = f"http://127.0.0.1:{port}/openapi.json"
+    tool = [sys.executable, "-m", "schemathesis.cli", "run", address, "--max-examples", "50", "--seed", "1"]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
