@@ -1,4 +1,4 @@
-"""The edits of `mutants.py`: sixty ways to be wrong, each a few characters of the package, and who should notice."""
+"""The edits of `mutants.py`: some sixty ways to be wrong, each a few characters long, and who should notice."""
 
 from __future__ import annotations
 

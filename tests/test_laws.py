@@ -570,7 +570,7 @@ def test_what_a_method_says_it_can_do_is_what_the_table_says(case):
 # The laws above are those of refresh_every=1, the default. With more, predictions are those of an earlier moment.
 
 
-@law(REFRESHING)
+@law(REFRESHING, under=())
 def test_a_map_refreshed_at_intervals_is_that_of_the_last_one(case, draw):
     cal = draw(case.calibrators())
     lagging = changed(cal, refresh_every=4)
@@ -674,6 +674,6 @@ def life_of(case):
     return Life
 
 
-@each(ADDITIVE)
+@each(ADDITIVE, under=())
 def test_a_life_of_learning_unlearning_merging_and_saving(case):
     run_state_machine_as_test(life_of(case), settings=case.settings())

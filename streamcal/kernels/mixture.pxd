@@ -17,9 +17,9 @@ cdef class Assessment:
     cdef double[::1] corrected
     cdef double[::1] corrected_rows
     cdef double[::1] _arrays  # all of them
-    cdef bint recorded
-    cdef double[::1] steps
-    cdef double[::1] panel_steps
+    cdef public bint recorded
+    cdef public double[::1] steps
+    cdef public double[::1] panel_steps
 
 @cython.final
 cdef class Mixture:

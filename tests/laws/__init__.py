@@ -43,7 +43,8 @@ UNLEARNING = ("forever", "window", "time-window", "time-decay")
 TIMED = ("time-window", "time-decay")
 #: A policy acts on the statistic alone. In a plain `pytest` the first method of each statistic meets every policy, and
 #: the other methods one: decay by time, where observations merge, are retracted and have times. A law that depends on
-#: the method as much as on the policy says `EVERYWHERE`. With `-m full` every method meets every policy.
+#: the method as much as on the policy says `EVERYWHERE`, and a costly one that the memory decides says `()`. With
+#: `-m full` every method meets every policy.
 ONCE = ("time-decay",)
 EVERYWHERE = ("forever", "time-decay")
 #: Fewer observations than decay by count, of half-life 1, takes to prune the first.

@@ -73,7 +73,7 @@ class Auto(SequentialCalibrator):
     w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
     **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), and
-    memory for 1,000 observations and, 3 KB each, for those whose labels are late. `map()` is exact, for 257 forecasts.
+    memory for 1,000 observations and, 5 KB each, for those whose labels are late. `map()` is exact, for 257 forecasts.
 
     References
     ----------
@@ -143,10 +143,10 @@ class Auto(SequentialCalibrator):
             rows = slice(start, start + PIECE)
             self._steps.stream(x[rows], y[rows], w[rows], predictions[rows])
 
-    # For a caller that keeps what was said until the label comes, whenever that is, `delay` may be 0: forecasts that
-    # were issued are judged, without a second ensemble. Two things are then not as with a delay that is told: means of
-    # labels, as the regressions learn from them, include those that were not known when the score came; and all rows of
-    # the mixtures have learning rate 1.
+    # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
+    # are the forecasts that were issued, without a second ensemble. Two things are then not as with a delay that is
+    # told: means of labels, as the regressions learn from them, include those that were unknown when the score came,
+    # and all rows of the mixtures have learning rate 1.
 
     def _issue(self, x: float) -> list[float]:
         return list(self._live.kernel.issue(x))
