@@ -42,9 +42,12 @@ TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
+#: The same: `ensemble` takes what only C sees of the other two.
+AUTO = ("expert_panel", "mixture", "ensemble")
+AUTO_USES = (*USES["ensemble"], "ensemble")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used.
 NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
-NEEDS |= {name: used for name, used in USES.items() if name not in NEEDS}
+NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in NEEDS}
 FOLDER = Path(__file__).parent
 
 
