@@ -440,3 +440,13 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
 @pytest.mark.full
 def test_a_thousand_kills_lose_nothing_and_repeat_nothing(tmp_path):
     kills(1000, tmp_path)
+
+
+def test_keys_of_files_that_are_not_utf8_are_resumed(path):
+    """Such files are read with lone surrogates in the place of their bytes."""
+    with Journal(path) as journal:
+        join = LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal)
+        join.issue("a", 0.1, 1.0, {"campaign": "caf\udce9"})
+        state = join.state_dict()
+    with Journal(path) as journal:
+        assert LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal).state_dict() == state

@@ -86,7 +86,9 @@ def serve(
         str, typer.Option(metavar=f"[{'|'.join(LEVELS)}]", help="Requests are logged at debug.")
     ] = "info",
 ) -> None:
-    """Serve calibrated probabilities over HTTP, and learn from outcomes that come later.
+    """Serve calibrated probabilities over HTTP.
+
+    Outcomes come later, and are learned.
 
     POST /v1/issue answers the probability of an impression, POST /v1/outcome takes what came of it, each also /batch.
     Events are in the journal before they are acknowledged, and the command resumes from it. GET /metrics is for

@@ -24,8 +24,9 @@ def issued(one: Issued) -> bytes:
     id, integer = _id(one.id)
     if one.version is None and one.keys is None and one.w == 1.0:
         return _ISSUED.pack(ISSUE, integer, len(id), one.t, one.score, one.p) + id
-    more = json.dumps([one.version, one.keys, one.w], separators=(",", ":"), ensure_ascii=False).encode()
-    return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + more
+    more = json.dumps([one.version, one.keys, one.w], separators=(",", ":"), ensure_ascii=False)
+    rest = more.encode("utf-8", "surrogatepass")  # levels of files that are not UTF-8 have lone surrogates
+    return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + rest
 
 
 def resolved(id: Id, positive: bool, t: float) -> bytes:

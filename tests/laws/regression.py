@@ -247,8 +247,9 @@ class DistributionCase(Case):
 
 
 def learned_alone(cal: Any, observation: Observation) -> Any:
+    """What one observation leaves, but for the count of outcomes outside of the support: they are learned as its ends."""
     cal.learn_one(*observation[:3], observation.t)
-    return cal.state_dict()["learned"]
+    return {name: value for name, value in cal.state_dict()["learned"].items() if name != cal.noted}
 
 
 def case_of(name: str, policy: str) -> DistributionCase:
