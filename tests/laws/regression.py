@@ -247,7 +247,7 @@ class DistributionCase(Case):
 
 
 def learned_alone(cal: Any, observation: Observation) -> Any:
-    """What one observation leaves, but for the count of outcomes outside of the support: they are learned as its ends."""
+    """What one observation leaves, but for the count of outcomes outside of the support, learned as its ends."""
     cal.learn_one(*observation[:3], observation.t)
     return {name: value for name, value in cal.state_dict()["learned"].items() if name != cal.noted}
 
