@@ -32,8 +32,9 @@ from typer.testing import CliRunner
 
 import streamcal
 from streamcal import fusion, multiclass, regression
-from streamcal.app.cli import INTERRUPTED, USAGE_ERROR, app
-from streamcal.app.cli import _new as calibrator_of
+from streamcal.app.choosing import new_calibrator as calibrator_of
+from streamcal.app.cli import app
+from streamcal.app.terminal import INTERRUPTED, USAGE_ERROR
 from streamcal.calibrators.auto import Auto
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.online_platt import OnlinePlatt

@@ -31,7 +31,9 @@ from streamcal import (
     Window,
     compare,
 )
-from streamcal.app import cli, compare_report
+from streamcal.app import compare_report
+from streamcal.app.compare import NONE_BETTER
+from streamcal.app.terminal import INTERRUPTED
 from streamcal.live import CalibrationMonitor
 from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
@@ -414,7 +416,7 @@ def test_exit_codes(tmp_path, file, monkeypatch):
     rows = [f"{p},{int(rng.random() < p)}" for p in np.round(rng.random(500), 3)]
     calibrated.write_text("score,click\n" + "\n".join(rows) + "\n")
     result = run(calibrated, "--methods", "ops")
-    assert result.exit_code == cli.NONE_BETTER
+    assert result.exit_code == NONE_BETTER
     assert "Keep the raw score" in result.stdout
     assert "is unknown" in the_line(run(file, "--methods", "opps"))
     assert "no such column" in the_line(program("compare", file, "--score", "pctr", "--label", "click"))
@@ -427,7 +429,7 @@ def test_exit_codes(tmp_path, file, monkeypatch):
     monkeypatch.setattr(sources, "PIECE_ROWS", 1_000)
     monkeypatch.setattr(Comparison, "rows", property(lambda self: self.__dict__["rows"], interrupting), raising=False)
     result = run(file, "--methods", "ops")
-    assert result.exit_code == cli.INTERRUPTED
+    assert result.exit_code == INTERRUPTED
     assert "1,000 rows" in result.stdout
 
 

@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 
 import streamcal.app.demo as demo
 import streamcal.app.demo_report as demo_report
-from streamcal.app.cli import USAGE_ERROR, app
+from streamcal.app.cli import app
 from streamcal.app.plot import plot_reliability
+from streamcal.app.terminal import USAGE_ERROR
 from streamcal.datasets import bank
 
 CALLS = 700

@@ -20,7 +20,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError
 from streamcal.live import Shadow
-from streamcal.live.shadow import Issued, Version
+from streamcal.live.shadow import ShadowForecast, Version
 from streamcal.metrics import LogLossDifference
 from streamcal.states import signed
 
@@ -101,7 +101,7 @@ def test_no_promotion_where_nothing_is_better():
         shadow = Shadow(Identity(), {"other": Identity()}, confidence=0.8)
         y = np.random.default_rng(seed).random(200) < 0.5
         for label in y.tolist():
-            shadow.learn_issued(Issued(0.4, 0.4, {"champion": 0.4, "other": 0.6}), label)
+            shadow.learn_issued(ShadowForecast(0.4, 0.4, {"champion": 0.4, "other": 0.6}), label)
             (found,) = shadow.comparisons()
             if found.verdict == "better":
                 promoted += 1

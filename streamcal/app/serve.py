@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamcal.app.choosing import calibrator_of, choice_of
+from streamcal.app.options import span_of
+from streamcal.app.terminal import fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
@@ -99,8 +102,6 @@ def serve(
     Example:
       streamcal serve --horizon 6h --journal clicks.journal
     """
-    from streamcal.app import cli
-
     try:
         from streamcal.serving.running import log_as_json
         from streamcal.serving.running import serve as serve_until_signal
@@ -109,17 +110,17 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("streamcal"):
             raise
-        cli.fail(NEEDED)
+        fail(NEEDED)
     for value, words, option in (
         (issue_durability, ("disk", "memory"), "--issue-durability"),
         (log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
-            cli.fail(f"{option} {value!r} is not one of {', '.join(words)}")
+            fail(f"{option} {value!r} is not one of {', '.join(words)}")
     if memory == (journal is not None):
-        cli.fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
+        fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
     log_as_json(log_level)
-    with cli.failing():
+    with failing():
         settings = Settings(
             event_time=event_time,
             durable_issues=issue_durability == "disk",
@@ -139,23 +140,19 @@ def serve(
             try:
                 whole = serve_until_signal(Service(join, events, settings), host, port)
             except SystemExit:
-                cli.fail(f"{host}:{port}: the service could not start; the log says why")
+                fail(f"{host}:{port}: the service could not start; the log says why")
     raise typer.Exit(0 if whole else 1)
 
 
 def _calibrator(method: str, given: list[str], segments: list[str]) -> Calibrator | Segmented:
     """A new calibrator of the method, with the parameters given by `--set` and the fields given by `--segment`."""
-    from streamcal.app import cli
-
-    choice = cli._choice(method, given, None, None, segments, timed=True)
-    return cli._calibrator(choice, None)[0]
+    choice = choice_of(method, given, None, None, segments, timed=True)
+    return calibrator_of(choice, None)[0]
 
 
 def _seconds(text: str | None, name: str) -> float | None:
     """A span as seconds; a plain number is one of seconds."""
-    from streamcal.app import cli
-
-    return None if text is None else cli._span(text).size
+    return None if text is None else span_of(text).size
 
 
 def _opened(path: Path) -> Journal:

@@ -31,7 +31,7 @@ class Version(NamedTuple):
     since: int
 
 
-class Issued(NamedTuple):
+class ShadowForecast(NamedTuple):
     """What each calibrator said of a score when it was issued; `p` is what was served."""
 
     score: float
@@ -171,10 +171,10 @@ class Shadow(Saved):
         """The champion's probabilities for scores of shape (n,)."""
         return self.champion.predict_many(scores, t)
 
-    def issue_one(self, score: float, t: Time | None = None) -> Issued:
+    def issue_one(self, score: float, t: Time | None = None) -> ShadowForecast:
         """What all calibrators say of a score now, for `learn_issued`; `.p` is the champion's, to be served."""
         said = {name: one.predict_one(score, t) for name, one in self._calibrators.items()}
-        return Issued(score, said[self.version.name], said)
+        return ShadowForecast(score, said[self.version.name], said)
 
     def comparisons(self) -> list[Comparison]:
         """Each challenger against the champion, that of the least difference first."""
@@ -198,12 +198,12 @@ class Shadow(Saved):
         """
         self.learn_issued(self.issue_one(score, t), y, w, t)
 
-    def learn_issued(self, issued: Issued, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def learn_issued(self, issued: ShadowForecast, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Compare what was issued with its label, and let all calibrators learn it.
 
         Parameters
         ----------
-        issued : Issued
+        issued : ShadowForecast
             From `issue_one`, at any time before. Calibrators that have come since are not compared by it.
         y, w, t
             The label, its weight and its time, as for the calibrators.

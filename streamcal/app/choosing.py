@@ -1,0 +1,160 @@
+"""The method that a command is asked for, and a calibrator of it, new or from a state."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamcal.app.oddities import overall
+from streamcal.app.options import Span
+from streamcal.app.terminal import fail
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
+from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.live.levels import Field, check_fields
+from streamcal.live.segmented import Segmented
+from streamcal.parameters.forgetting import Decay, Window
+from streamcal.parameters.names import did_you_mean
+from streamcal.parameters.scales import Interval
+from streamcal.parameters.settings import parse
+from streamcal.stream import checkpoints
+from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.records import shown
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method and its parameters, as given on the command line."""
+
+    method: str | None
+    parameters: dict[str, Any]
+    segments: tuple[Field, ...] = ()
+
+
+def choice_of(
+    method: str | None,
+    settings: list[str],
+    window: Span | None,
+    half_life: Span | None,
+    segments: list[str],
+    *,
+    timed: bool,
+) -> Choice:
+    """The chosen method and its parameters."""
+    if method is not None and method not in REGISTRY:
+        fail(f"--method {shown(method)} is unknown{did_you_mean(method, REGISTRY)}; known are {', '.join(REGISTRY)}")
+    parameters = _parameters(settings)
+    by = "time" if timed else "count"
+    for option, span in (("--window", window), ("--half-life", half_life)):
+        if span is not None and span.unit and not timed:
+            fail(f"{option} {span} is a span of time: name the column with --time, or give a number of rows")
+    policies: list[tuple[str, Callable[[], Any]]] = []
+    if window is not None:
+        size = int(window.size) if window.size.is_integer() else window.size
+        policies.append(("--window", lambda: Window(size, by=by)))  # type: ignore[arg-type]
+    if half_life is not None:
+        policies.append(("--half-life", lambda: Decay(half_life.size, by=by)))  # type: ignore[arg-type]
+    names = [name for name, _ in policies] + ["--set forgetting"] * ("forgetting" in parameters)
+    if len(names) > 1:
+        fail(f"{' and '.join(names)} exclude each other")
+    for name, policy in policies:
+        try:
+            parameters["forgetting"] = policy()
+        except InputError as error:
+            fail(f"{name}: {error}")
+    return Choice(method, parameters, _segments(segments))
+
+
+def _segments(given: list[str]) -> tuple[Field, ...]:
+    """The fields given by `--segment`.
+
+    Examples
+    --------
+    >>> _segments(["campaign", "campaign, placement"])
+    ('campaign', ('campaign', 'placement'))
+    """
+    fields = [tuple(part.strip() for part in one.split(",")) for one in given]
+    try:
+        return check_fields([one if len(one) > 1 else one[0] for one in fields]) if fields else ()
+    except InputError:
+        named = ", ".join(f"--segment {shown(one)}" for one in given)
+        fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
+
+
+def _parameters(settings: list[str]) -> dict[str, Any]:
+    """The parameters given by `--set`."""
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not (key and equals and value):
+            fail(f"--set {shown(setting)} is not of the form KEY=VALUE")
+        if key in parameters:
+            fail(f"--set {key} is given twice")
+        try:
+            parameters[key] = parse(value)
+        except (ValueError, TypeError) as error:
+            fail(f"--set {shown(setting)}: {error}")
+    return parameters
+
+
+def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segmented, Checkpoint]:
+    """The calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
+    saved, before = (None, Checkpoint()) if state is None else _saved_in(state)
+    known = None if saved is None else overall(saved)
+    name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
+    wanted = new_calibrator(REGISTRY[name], choice.parameters)
+    if saved is None:
+        return (Segmented(wanted, choice.segments) if choice.segments else wanted), before
+    differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
+    others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
+    if type(known) is not type(wanted) or differing or others:
+        raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
+    return saved, before
+
+
+def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
+    """The calibrator and the checkpoint in the file; None and an empty one if the file does not exist."""
+    try:
+        saved, before = checkpoints.load(state)
+    except FileNotFoundError:
+        return None, Checkpoint()
+    except OSError as error:
+        raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
+    method = overall(saved)
+    if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
+        what = f"{type(method).__name__}, which `streamcal run` does not offer"
+        raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
+    return saved, before
+
+
+def new_calibrator(cls: type[Calibrator], parameters: dict[str, Any]) -> Calibrator:
+    """A calibrator with these parameters; `InputError` naming the known ones for an unknown one."""
+    allowed = inspect.signature(cls).parameters
+    for key in parameters:
+        if key not in allowed:
+            missing = "--window and no --half-life" if key == "forgetting" else f"parameter {key!r}"
+            own = f"its parameters are: {', '.join(allowed) or 'none'}{did_you_mean(key, allowed)}"
+            raise InputError(f"method {cls.name} has no {missing}; {own}{_having(key)}")
+    try:
+        return cls(**parameters)
+    except StreamcalError as error:
+        bounds = ", as in --scale margin:-8,8" if parameters.get("scale") == Interval() else ""
+        raise InputError(f"method {cls.name}: {error}{bounds}") from None
+    except (TypeError, ValueError, OverflowError):  # a value so far off that the method's own check cannot look at it
+        given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        defaults = ", ".join(f"{key}={allowed[key].default!r}" for key in parameters)
+        raise InputError(f"method {cls.name}: {given} is not possible; give values like {defaults}") from None
+
+
+def _having(parameter: str) -> str:
+    """Which methods have this parameter, to be added to a message; empty where none has it."""
+    names = [name for name, cls in REGISTRY.items() if parameter in inspect.signature(cls).parameters]
+    return f"; methods that have it: {', '.join(names)}" if names else ""
+
+
+def held(calibrator: Calibrator | Segmented, state: Path | None) -> str:
+    """A note on the weight that the state already holds."""
+    return f", going on from {state}: weight {calibrator.n:,.6g} held" if calibrator.n else ""

@@ -1,0 +1,244 @@
+"""The commands `streamcal compare` and `streamcal report`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamcal.app.compare_report import live_table, methods_table, sentences, wide_console
+from streamcal.app.options import (
+    DelimiterOption,
+    FormatOption,
+    LabelOption,
+    PositiveOption,
+    ScoreOption,
+    StreamArgument,
+    WeightOption,
+    one_of,
+)
+from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
+from streamcal.stream.columns import Columns
+from streamcal.stream.comparing import METHODS, RAW, Comparison
+from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.records import PARSED_AS_PROBABILITY
+from streamcal.stream.run import same_file
+from streamcal.stream.sources import opened
+
+#: No method of a comparison is shown to be better than the base.
+NONE_BETTER = 1
+#: A comparison of a file with fewer bytes has one process: others take a second to start.
+SMALL_FILE = 1 << 23
+MOST_PROCESSES = 4
+#: The value of `--methods` where it is not given.
+DEFAULT_METHODS = ",".join(METHODS)
+MethodsOption = Annotated[
+    str,
+    typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
+]
+DelayOption = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Labels come N rows late: learn each row only then.")
+]
+BaseOption = Annotated[
+    str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="[percent|logit]",
+        parser=one_of(*PARSED_AS_PROBABILITY),
+        help="Scores that are no probabilities.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=f"Processes that share the methods.  [default: 1 for a file below 8 MB, else the cores, at most "
+        f"{MOST_PROCESSES}]",
+    ),
+]
+
+
+def compare(
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
+    positive: PositiveOption = None,
+    weight: WeightOption = None,
+    scale: UnitOption = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    processes: ProcessesOption = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare methods on a stream, and say which to take.
+
+    All methods predict and then learn every row, in one pass and in bounded memory. The table has log loss, Brier
+    score, the debiased calibration error and its floor (what a calibrated forecaster stays below), the ratio of
+    predicted to observed positives, microseconds a row and the size of the saved state. "better" and "worse" are said
+    where a confidence sequence of the log loss shows it. docs/compare.md has the rules.
+
+    The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after
+    an interrupt, whose table is that of the rows so far.
+
+    \b
+    Example:
+      streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
+    """
+    if html is not None:
+        _check_report(html, stream)
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    if html is not None:
+        _save_report(job, asked, html)
+    if as_json:
+        typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
+    else:
+        console = wide_console()
+        console.print(methods_table(job.comparison))
+        for line in sentences(job.comparison):
+            console.print(line)
+    job.exit()
+
+
+def report(
+    stream: StreamArgument,
+    score: ScoreOption,
+    label: LabelOption,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write.  [default: NAME of the stream.html]")
+    ] = None,
+    methods: MethodsOption = DEFAULT_METHODS,
+    delay: DelayOption = 0,
+    base: BaseOption = RAW,
+    positive: PositiveOption = None,
+    weight: WeightOption = None,
+    scale: UnitOption = None,
+    format_: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    processes: ProcessesOption = None,
+) -> None:
+    """Write a report on the calibration of a stream as one HTML file.
+
+    It is that of `streamcal compare --html`: reliability diagrams with consistency bands, calibration maps, rates,
+    losses and evidence over time with alarms, the table of methods with its verdicts, and the command that makes it
+    again. The file needs no network. The exit code is 0, 2 for an error, and 130 after an interrupt, whose report is
+    that of the rows so far. docs/compare.md has more.
+
+    \b
+    Example:
+      streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
+    """
+    place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
+    _check_report(place, stream)
+    asked = Asked(
+        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
+    )
+    job = _compared(asked, processes)
+    _save_report(job, asked, place)
+    typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
+    if job.interrupted:
+        job.exit()
+
+
+@dataclass
+class Compared:
+    """A comparison that has come to its end, or was interrupted."""
+
+    comparison: Comparison
+    interrupted: bool
+
+    def exit(self) -> None:
+        """Exit with the code that says how it ended, unless a method is shown better."""
+        if self.interrupted:
+            typer.echo("streamcal: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED)
+        if not self.comparison.improves:
+            raise typer.Exit(NONE_BETTER)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison was asked for."""
+
+    stream: str
+    columns: Columns
+    methods: str
+    delay: int
+    base: str
+    scale: str | None
+    format: str | None
+    delimiter: str | None
+
+    @property
+    def command(self) -> str:
+        """The command that makes its report."""
+        columns = self.columns
+        options = {
+            "score": columns.score,
+            "label": columns.label,
+            "positive": columns.positive,
+            "weight": columns.weight,
+            "methods": self.methods,
+            "delay": str(self.delay or ""),
+            "base": self.base if self.base != RAW else None,
+            "scale": self.scale,
+            "format": self.format,
+            "delimiter": self.delimiter,
+        }
+        given = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+        return shlex.join(["streamcal", "report", self.stream, *given])
+
+
+def _compared(asked: Asked, processes: int | None) -> Compared:
+    """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
+    stream = asked.stream
+    with failing():
+        names = [name.strip() for name in asked.methods.split(",") if name.strip()]
+        comparison, interrupted = Comparison(names, delay=asked.delay, base=asked.base), False
+        number = _processes(stream) if processes is None else processes
+        with live_table(title_of(stream), quiet=shares_terminal(stream)) as tell:
+            try:
+                reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
+                with opened(stream, asked.columns, **reading) as source:
+                    comparison.run(source, number, tell)
+            except KeyboardInterrupt:
+                interrupted = True
+    return Compared(comparison, interrupted)
+
+
+def _save_report(job: Compared, asked: Asked, path: Path) -> None:
+    """Write the HTML report."""
+    from streamcal.app.html_report import save_report  # not at the top, since `run` does not need it
+
+    with failing():
+        save_report(job.comparison, path, command=asked.command)
+
+
+def _processes(stream: str) -> int:
+    """How many processes are worth their start."""
+    small = os.path.isfile(stream) and os.path.getsize(stream) < SMALL_FILE
+    return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
+
+
+def _check_report(path: Path, stream: str) -> None:
+    """Fail now if the report could not be written, or would replace the stream."""
+    check_place(path, "report")
+    if same_file(path, stream):
+        fail(f"{path}: the report would overwrite the stream; give another name")

@@ -1,0 +1,123 @@
+"""The options that commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, get_args
+
+import typer
+
+from streamcal.parameters.scales import Interval
+from streamcal.stream.formats import Format
+from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
+
+#: Seconds of the units in which a span of time can be given.
+UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+#: The value of `--scale` for scores that stand for no probability.
+MARGIN = "margin"
+FORMATS = get_args(Format)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A number of rows or of units of time; if `unit` is given, `size` is in seconds."""
+
+    size: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.size / UNITS.get(self.unit, 1.0):g}{self.unit}"
+
+
+def span_of(text: str) -> Span:
+    """Parse an option that is a number, or a span of time: a number and s, m, h, d or w.
+
+    Examples
+    --------
+    >>> span_of("5000"), str(span_of("1.5h"))
+    (Span(size=5000.0, unit=''), '1.5h')
+    """
+    number = text.strip()
+    unit = number[-1:].lower()
+    if unit not in UNITS:
+        unit = ""
+    try:
+        return Span(float(number.removesuffix(number[-1:]) if unit else number) * UNITS.get(unit, 1.0), unit)
+    except ValueError:
+        raise typer.BadParameter(f"{shown(text)} is not a number, nor a time such as 90s, 5m, 24h, 7d or 2w") from None
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser of an option that is one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"{shown(text)} is not one of {', '.join(words)}")
+        return text
+
+    return read
+
+
+def check_scale(text: str) -> str:
+    """The value of `--scale`, checked."""
+    if text not in PARSED_AS_PROBABILITY and margin_of(text) is None:
+        names = ", ".join(sorted(PARSED_AS_PROBABILITY))
+        raise typer.BadParameter(
+            f"{shown(text)} is not one of {names}, margin, or margin with bounds as in margin:-8,8"
+        )
+    return text
+
+
+def margin_of(text: str) -> Interval | None:
+    """The scale of `margin` or `margin:LO,HI`, None for any other text."""
+    if text == MARGIN:
+        return Interval()
+    name, _, bounds = text.partition(":")
+    try:
+        low, high = map(float, bounds.split(","))
+        return Interval(low, high) if name == MARGIN else None
+    except ValueError:  # also that of an interval with no place between its bounds
+        return None
+
+
+def delimiter_of(text: str) -> str:
+    """The value of an option that is one character, or "tab"."""
+    character = "\t" if text in ("tab", "\\t") else text
+    if len(character) != 1 or character in '"\r\n':
+        raise typer.BadParameter(f"{shown(text)} is not one character, nor the word tab")
+    if not character.isascii():
+        raise typer.BadParameter(f"{shown(text)} is no character of ASCII")
+    return character
+
+
+StreamArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STREAM",
+        help="CSV or JSON Lines (.gz, .bz2, .zst, .lz4), Parquet, Arrow; an address such as s3://…; - for stdin.",
+    ),
+]
+ScoreOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the score.")]
+LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the label: 0/1, -1/1, no/yes, false/true.")]
+PositiveOption = Annotated[
+    str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
+]
+WeightOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar=f"[{'|'.join(FORMATS)}]",
+        parser=one_of(*FORMATS),
+        help="Format of STREAM, where its name does not say it.",
+    ),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        parser=delimiter_of,
+        help="What is between the fields of CSV, where the header does not show it (, ; tab or |).",
+    ),
+]

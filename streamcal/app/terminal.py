@@ -1,0 +1,97 @@
+"""What commands say on the terminal: errors in one line, exit codes, and a progress bar."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from streamcal.errors import StreamcalError
+from streamcal.stream.formats import STANDARD_STREAM
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+#: Characters of a message; of a longer one the middle is left out.
+LONGEST_MESSAGE = 2_000
+
+
+def fail(message: str) -> NoReturn:
+    """Exit with code 2 and one line on standard error."""
+    typer.echo(one_line(message), err=True)
+    raise typer.Exit(USAGE_ERROR)
+
+
+def one_line(message: str) -> str:
+    """A message as one line of bounded length that a terminal shows as it is.
+
+    Examples
+    --------
+    >>> one_line("a\\x1b[31m.csv:\\ncannot be read")
+    'streamcal: a\\\\x1b[31m.csv: cannot be read'
+    """
+    message = " ".join(message.splitlines())
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} … {message[-LONGEST_MESSAGE // 2 :]}"
+    return "streamcal: " + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Convert errors of streamcal to one line and exit code 2, and an interrupt to exit code 130."""
+    try:
+        yield
+    except StreamcalError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        typer.echo("streamcal: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
+    """A progress bar on standard error, if that is a terminal; yields `tell(rows, share or None)`."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda rows, share: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, rows=0)
+
+        def tell(rows: int, share: float | None) -> None:
+            bar.update(task, rows=rows, total=None if share is None else 1.0, completed=share or 0.0)
+
+        yield tell
+
+
+def shares_terminal(stream: str, *outputs: str | None) -> bool:
+    """Whether input or output uses the terminal where a progress bar would be drawn."""
+    typed = stream == STANDARD_STREAM and sys.stdin is not None and sys.stdin.isatty()
+    return typed or (STANDARD_STREAM in outputs and sys.stdout is not None and sys.stdout.isatty())
+
+
+def title_of(stream: str) -> str:
+    """The title of the progress bar."""
+    return "standard input" if stream == STANDARD_STREAM else Path(stream).name
+
+
+def check_place(path: Path, what: str) -> None:
+    """Fail now if a file that is written at the end of the run cannot be written."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder")
