@@ -69,7 +69,7 @@ def server(folder: str, *options: str) -> Iterator[tuple[int, int]]:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     journal = () if "--memory" in options else ("--journal", str(Path(folder, f"{port}.journal")))
-    command = [sys.executable, "-m", "streamcal", "serve", "--port", str(port), "--log-level", "error"]
+    command = [sys.executable, "-P", "-m", "streamcal", "serve", "--port", str(port), "--log-level", "error"]
     process = subprocess.Popen([*command, *journal, *options])
     try:
         while process.poll() is None:

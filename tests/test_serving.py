@@ -546,7 +546,7 @@ def command(tmp_path):
 
     def start(*options, **environment):
         port = serving_kills.free_port()
-        command = [sys.executable, "-m", "streamcal", "serve", "--method", "ops", "--port", str(port), *options]
+        command = [sys.executable, "-P", "-m", "streamcal", "serve", "--method", "ops", "--port", str(port), *options]
         inherited = {name: value for name, value in os.environ.items() if name != "STREAMCAL_TOKEN"}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**inherited, **environment})
         running.append(process)
