@@ -19,6 +19,7 @@ from streamcal import (
     LinearTrend,
     Platt,
     StateError,
+    Temperature,
     TrackingOPS,
     VennAbers,
     Window,
@@ -26,7 +27,7 @@ from streamcal import (
 )
 from streamcal.calibrators.auto.mixture import Ensemble
 from streamcal.calibrators.auto.panel import ExpertPanel
-from streamcal.fusion import LogisticFusion
+from streamcal.fusion import LogisticFusion, PartialOrderVennAbers
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.hull_tree import HullTree
 from streamcal.kernels.online_softmax import OnlineSoftmax
@@ -110,13 +111,15 @@ def damages() -> Any:
 
 
 def other_rooms() -> Any:
-    """The same, (learner, rows, path, value): found by `tests/fuzz_states.py` among 40,000 damaged states."""
+    """The same, (learner, rows, path, value): found by `tests/fuzz_states.py` among 140,000 damaged states."""
     pairs, normal = [((0.2, 0.4), True), ((0.7, 0.3), False)], [(Normal(0.0, 1.0), 0.5), (Normal(0.0, 2.0), 1.0)]
     three = [({"a": 0.5, "b": 0.25, "c": 0.25}, label) for label in "abc"]
     theta = [1e308, *LogisticFusion(2)._state()["regression"][0][1:]]
     yield LogisticFusion(2), pairs, "learned.regression", [theta, LogisticFusion(2)._state()["regression"][1]]
     yield Dirichlet(), three, "params.off_diagonal", 10**400
     yield QuantileRecalibration(), normal, "params.smoothing", 10**400
+    yield Temperature(), ROWS, "params.scale", {"setting": "Logit", "lo": -1e308, "hi": 16.0}
+    yield PartialOrderVennAbers(), pairs, "params.n_scores", 1_000
     window = ConformalPredictive(forgetting=Window(5))
     yield window, normal, "learned.memory.buffer", [[0.5, 5e-324, 1.0], [0.5, 0.0, 1.0]]
     named = after(MulticlassVennAbers(), three)["learned"]["memory"]["statistic"]

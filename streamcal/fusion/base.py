@@ -34,7 +34,7 @@ from streamcal.statistics.present_scores import ABSENT, Places, PresentScores, b
 Scores: TypeAlias = Sequence[float | None] | npt.NDArray[Any] | Mapping[str, float | None]
 
 #: Scores that are fused.
-MOST_SCORES = 10_000
+MOST_SCORES = 256
 #: Of the name of a score in a state, in characters.
 LONGEST_NAME = 100_000
 

@@ -31,6 +31,8 @@ from streamcal.parameters.types import FloatArray
 #: Log-odds are clamped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
 #: exactly 0 or 1 must not become an infinite feature.
 LOGIT_LIMIT = 16.0
+#: No bound of `Logit` is further from 0: weights up to 1e60 times a coordinate have to stay finite.
+FURTHEST_LOG_ODDS = 1e6
 
 
 class Scale(Setting):
@@ -260,6 +262,10 @@ class Logit(Scale):
 
     def __post_init__(self) -> None:
         _check_bounds(self, self.lo, self.hi, finite=True)
+        if max(abs(self.lo), abs(self.hi)) > FURTHEST_LOG_ODDS:
+            raise InputError(
+                f"{self!r} has bounds beyond ±{FURTHEST_LOG_ODDS:g}; no log-odds of a float are beyond ±745"
+            )
 
     def coordinate(self, score: float) -> float:
         if not 0.0 <= score <= 1.0:
