@@ -247,7 +247,7 @@ class Logit(Scale):
     Raises
     ------
     InputError
-        For bounds that are not finite or not lo < hi; by `coordinate`, for a score outside [0, 1].
+        For bounds that are not within ±1e6 or not lo < hi; by `coordinate`, for a score outside [0, 1].
 
     Examples
     --------

@@ -32,7 +32,7 @@ NOTES = {
     ),
     "rpr": (
         "To compare with the paper: the least squares fit among all monotone polynomials.",
-        "In production: `bernstein` is as good on all data sets here, at a thousandth of the cost.",
+        "Where a prediction after every outcome has to be cheap: each solves a semidefinite program; see `bernstein`.",
     ),
     "histogram": (
         "Where a table of a few bins has to be explained to others.",
