@@ -228,7 +228,7 @@ def test_what_it_holds_does_not_depend_on_how_much_was_learned():
         ({"degrees": (3, 2, 2)}, "n_scores=3"),
         ({"degrees": 40}, "1681 coefficients"),
         ({"degrees": 5, "n_scores": 4}, "1296 coefficients"),
-        ({"n_scores": 0}, "from 1 to 10,000"),
+        ({"n_scores": 0}, "from 1 to 256"),
         ({"solver": "qp"}, "'active-set' or 'osqp'"),
         ({"scale": (Probability(), Interval())}, "bounded scale"),
         ({"scale": (Logit(),)}, "1 scales for 2 scores"),
