@@ -16,12 +16,15 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.live.levels import Field, check_fields, names_of
+from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.showing import html_table
+from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
-from streamcal.stream.entrants import Group, Step, group
+from streamcal.stream.entrants import Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
@@ -30,6 +33,10 @@ from streamcal.stream.sources import Source, opened
 METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 #: The score itself, which is always among those compared.
 RAW, IDENTITY = "raw", "identity"
+#: What is added to the name of a method that is corrected for segments.
+BY_SEGMENT = " by segment"
+#: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
+MOST_EFFECTS, MOST_WORST = 40, 12
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
 #: Bins of equal mass at whose mean scores the last map is kept.
@@ -81,6 +88,9 @@ class Standing:
         The error that ended it; it is not compared from then on.
     mapped : tuple of (float, float)
         Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
+        Of a method with segments, for a row that has none.
+    effects : dict
+        Field → what a method with segments adds for the heaviest levels, at the end.
     """
 
     name: str
@@ -94,6 +104,7 @@ class Standing:
     bytes: int | None = None
     failure: str | None = None
     mapped: tuple[tuple[float, float], ...] = ()
+    effects: dict[Field, list[Effect]] = field(default_factory=dict)
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
@@ -125,6 +136,10 @@ class Comparison:
         Forecasts, losses, evidence and alarms over time.
     source : str
         What was read.
+    fields : tuple
+        The fields of segments.
+    segments : BySegment
+        Forecasts by level of these fields.
     """
 
     def __init__(
@@ -133,10 +148,12 @@ class Comparison:
         *,
         delay: int = 0,
         base: str = RAW,
+        segments: Sequence[Field] = (),
     ) -> None:
         if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
             raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
-        self._calibrators = named(METHODS if methods is None else methods, delay)
+        self.fields = check_fields(segments) if segments else ()
+        self._calibrators = with_segments(named(METHODS if methods is None else methods, delay), self.fields)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
@@ -150,6 +167,7 @@ class Comparison:
         level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
         self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
         self.history = History(list(self.standings))
+        self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = 0
         self.weighted = False
         self.seconds = 0.0
@@ -184,10 +202,18 @@ class Comparison:
             return
         bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
         scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
-        for name, left in entrants.end(scores).items():
+        levels = {field: self._levels(field) for field in self.fields}
+        for name, left in entrants.end(Last(scores, levels)).items():
             if left is not None:
-                self.standings[name].bytes = left.bytes
-                self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
+                standing = self.standings[name]
+                standing.bytes, standing.effects = left.bytes, left.effects
+                standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
+
+    def _levels(self, field: Field) -> list[Any]:
+        """The levels of a field whose effects are asked for."""
+        worst = [one for name in self.names for one in self.segments.worst(field, name, MOST_WORST)]
+        found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
+        return [one for one in found if one not in (OTHERS, MISSING)]
 
     def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
@@ -210,6 +236,8 @@ class Comparison:
             if first in forecasts and second in forecasts:
                 difference.update_forecasts(forecasts[first], forecasts[second])
         self.history.add(forecasts)
+        if piece.keys is not None:
+            self.segments.add(piece.keys, w, forecasts)
 
     # -- what follows from it --------------------------------------------------------------------------------------
 
@@ -295,6 +323,33 @@ class Comparison:
             "recommendation": None if advice is None else advice._asdict(),
             "improves": self.improves,
             "methods": {name: self._measures(name) for name in [*self.names, *self.failed()]},
+            "segments": {field_text(field): self._of_segments(field) for field in self.fields},
+        }
+
+    def _of_segments(self, field: Field) -> dict[str, Any]:
+        """The errors by level of a field, and its levels, the heaviest first."""
+        errors = {name: self.segments.errors[name][field] for name in self.names}
+        rows = self.segments.rows(field, self.segments.heaviest(field, MOST_EFFECTS)) if errors else []
+        effects = {name: self.standings[name].effects.get(field, []) for name in self.names}
+        return {
+            "methods": {
+                name: {
+                    "field_ece": one.value,
+                    "floor": one.floor,
+                    "chi_square": finite(one.chi_square),
+                    "degrees": one.degrees,
+                }
+                for name, one in errors.items()
+            },
+            "levels": [
+                row._asdict() | {"level": level_text(row.level), "z": {name: finite(z) for name, z in row.z.items()}}
+                for row in rows
+            ],
+            "effects": {
+                name: [one._asdict() | {"level": level_text(one.level)} for one in found]
+                for name, found in effects.items()
+                if found
+            },
         }
 
     def failed(self) -> list[str]:
@@ -352,6 +407,7 @@ def compare(
     methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
     delay: int = 0,
     base: str = RAW,
+    segments: Sequence[Field] = (),
     weight: str | None = None,
     time: str | None = None,
     positive: Any = None,
@@ -378,6 +434,10 @@ def compare(
         `delay`, given by name, is told.
     base : str
         The name that a method has to be better than: "raw", or one of the methods.
+    segments : sequence of str and of tuples of str
+        Columns of a file or a table with segments, such as campaigns, the coarsest first; a tuple is a field whose
+        levels are tuples. Every method then runs twice: as it is, and corrected for them by `Segmented`, which has
+        " by segment" added to its name. `Comparison.segments` has the forecasts by level.
     positive : optional
         The label that is positive, where labels are other words than those of `streamcal run`.
     scale : {"percent", "logit"}, optional
@@ -416,8 +476,9 @@ def compare(
     >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
     ('ops', 'better')
     """
-    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
-    comparison = Comparison(methods, delay=delay, base=base)
+    comparison = Comparison(methods, delay=delay, base=base, segments=segments)
+    names = names_of(comparison.fields)
+    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), names)
     with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
         comparison.run(source, processes, progress)
     return comparison
@@ -444,6 +505,14 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
     if not given:
         raise InputError("there is nothing to compare with the score: give at least one method")
     return given
+
+
+def with_segments(calibrators: dict[str, Calibrator], fields: tuple[Field, ...]) -> dict[str, Calibrator | Segmented]:
+    """The methods, and each once more corrected for segments, if there are any."""
+    corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in calibrators.items()} if fields else {}
+    if given := corrected.keys() & calibrators.keys():
+        raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
+    return {**calibrators, **corrected}
 
 
 def method(given: str | Calibrator, delay: int) -> Calibrator:
