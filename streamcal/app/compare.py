@@ -255,8 +255,10 @@ def _processes(stream: str) -> int:
     return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
 
 
-def check_report(path: Path, stream: str) -> None:
-    """Fail now if the report could not be written, or would replace the stream."""
+def check_report(path: Path, stream: str, *others: str | Path | None) -> None:
+    """Fail now if the report could not be written, or would replace the stream or another file."""
     check_place(path, "report")
     if same_file(path, stream):
         fail(f"{path}: the report would overwrite the stream; give another name")
+    if any(other is not None and same_file(path, other) for other in others):
+        fail(f"{path}: the report would overwrite another file of this run; give another name")

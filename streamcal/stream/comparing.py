@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
@@ -22,9 +23,10 @@ from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLos
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.showing import html_table
+from streamcal.parameters.types import FloatArray
 from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
-from streamcal.stream.entrants import Group, Last, Step, group
+from streamcal.stream.entrants import Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
@@ -45,6 +47,8 @@ MAPPED = 100
 RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
 
+#: What is compared.
+Method: TypeAlias = Calibrator | Segmented
 Verdict = Literal["better", "worse", "no difference shown"]
 
 
@@ -144,7 +148,7 @@ class Comparison:
 
     def __init__(
         self,
-        methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+        methods: Mapping[str, Method] | Sequence[str | Method] | None = None,
         *,
         delay: int = 0,
         base: str = RAW,
@@ -173,6 +177,12 @@ class Comparison:
         self.seconds = 0.0
         self.source = ""
 
+    @property
+    def read(self) -> tuple[Field, ...]:
+        """The fields of segments that methods read, and those that are measured."""
+        methods = [one for one in self._calibrators.values() if isinstance(one, Segmented)]
+        return (*self.fields, *(field for one in methods for field in one.by))
+
     # -- the pass over the stream ----------------------------------------------------------------------------------
 
     def run(
@@ -191,19 +201,19 @@ class Comparison:
                 self._take(piece, said)
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
-            self._end(entrants)
+            self.finish(entrants.end)
         finally:
             self.seconds = time.perf_counter() - begun
             entrants.close()
 
-    def _end(self, entrants: Group) -> None:
+    def finish(self, ask: Callable[[Last], Mapping[str, Ended | None]]) -> None:
         """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
         if not self.names:
             return
         bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
         scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
         levels = {field: self._levels(field) for field in self.fields}
-        for name, left in entrants.end(Last(scores, levels)).items():
+        for name, left in ask(Last(scores, levels)).items():
             if left is not None:
                 standing = self.standings[name]
                 standing.bytes, standing.effects = left.bytes, left.effects
@@ -217,17 +227,31 @@ class Comparison:
 
     def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
-        y = piece.labels.astype(np.float64)
-        w = np.ones(len(y)) if piece.weights is None else piece.weights
-        self.rows += len(y)
-        self.positives += int(np.count_nonzero(y))
-        self.weighted |= bool((w != 1.0).any())
-        forecasts = {RAW: Forecasts.of(piece.scores, y, w)}
+        predicted = {RAW: piece.scores}
         for name, step in said.items():
             standing = self.standings[name]
             standing.seconds, standing.failure = step.seconds, step.failure
             if step.predicted is not None:
-                forecasts[name] = Forecasts.of(step.predicted, y, w)
+                predicted[name] = step.predicted
+        w = np.ones(len(piece.labels)) if piece.weights is None else piece.weights
+        self.measure(predicted, piece.labels, w, piece.keys)
+
+    def measure(
+        self,
+        predicted: Mapping[str, FloatArray],
+        labels: npt.NDArray[np.bool_],
+        w: FloatArray,
+        keys: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Measure the next forecasts of every series, the score itself first; `keys` are columns of levels.
+
+        What `run` does after each piece, for forecasts that are made elsewhere.
+        """
+        y = labels.astype(np.float64)
+        self.rows += len(y)
+        self.positives += int(np.count_nonzero(y))
+        self.weighted |= bool((w != 1.0).any())
+        forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
         if not len(forecasts[RAW].p):
             return
         for name, one in forecasts.items():
@@ -236,8 +260,8 @@ class Comparison:
             if first in forecasts and second in forecasts:
                 difference.update_forecasts(forecasts[first], forecasts[second])
         self.history.add(forecasts)
-        if piece.keys is not None:
-            self.segments.add(piece.keys, w, forecasts)
+        if keys is not None:
+            self.segments.add(keys, w, forecasts)
 
     # -- what follows from it --------------------------------------------------------------------------------------
 
@@ -404,7 +428,7 @@ def compare(
     *,
     score: str = "score",
     label: str = "label",
-    methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+    methods: Mapping[str, Method] | Sequence[str | Method] | None = None,
     delay: int = 0,
     base: str = RAW,
     segments: Sequence[Field] = (),
@@ -426,7 +450,7 @@ def compare(
         read; or arrays (scores, labels), (scores, labels, weights) or (scores, labels, weights, times).
     score, label, weight, time : str
         Columns of a file or a table. Scores are probabilities.
-    methods : sequence of str or Calibrator, or mapping of name to Calibrator
+    methods : sequence of str, Calibrator or Segmented, or mapping of name to Calibrator or Segmented
         Default `METHODS`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
@@ -477,16 +501,16 @@ def compare(
     ('ops', 'better')
     """
     comparison = Comparison(methods, delay=delay, base=base, segments=segments)
-    names = names_of(comparison.fields)
+    names = names_of(comparison.read)
     columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), names)
     with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
         comparison.run(source, processes, progress)
     return comparison
 
 
-def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay: int) -> dict[str, Calibrator]:
+def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
     """Calibrators that have learned nothing, by name; `InputError` for a name that is unknown or given twice."""
-    if isinstance(methods, (str, Calibrator)):
+    if isinstance(methods, (str, Calibrator, Segmented)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
     if isinstance(methods, Mapping):
         given = {str(name): method(one, delay) for name, one in methods.items()}
@@ -507,16 +531,19 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
     return given
 
 
-def with_segments(calibrators: dict[str, Calibrator], fields: tuple[Field, ...]) -> dict[str, Calibrator | Segmented]:
-    """The methods, and each once more corrected for segments, if there are any."""
-    corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in calibrators.items()} if fields else {}
+def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
+    """The methods, and each that is not yet corrected for segments once more, if there are any segments."""
+    plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Segmented)}
+    corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
     if given := corrected.keys() & calibrators.keys():
         raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
     return {**calibrators, **corrected}
 
 
-def method(given: str | Calibrator, delay: int) -> Calibrator:
+def method(given: str | Method, delay: int) -> Method:
     """A clone of a calibrator, or a new one of this name, in bounded memory and told of the delay."""
+    if isinstance(given, Segmented):
+        return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
         found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")
         return found.clone()
