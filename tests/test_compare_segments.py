@@ -13,8 +13,9 @@ from test_cli import program, the_line
 from streamcal import InputError, OnlinePlatt, compare
 from streamcal.app.figures import effect_text, figures
 from streamcal.app.html_report import page
+from streamcal.app.prepared import MOST_DRAWN
 from streamcal.app.report_data import prepared
-from streamcal.app.segment_data import MOST_DRAWN, segment_tables
+from streamcal.app.segment_data import segment_tables
 from streamcal.live import Segmented
 from streamcal.stream import by_segment
 from streamcal.stream.by_segment import MISSING, OTHERS

@@ -12,6 +12,7 @@ from streamcal.app.prepared import (
     Axis,
     Spacing,
     corp_limits,
+    effect_limits,
     fit_line,
     fitted,
     heavy,
@@ -22,7 +23,7 @@ from streamcal.app.prepared import (
 )
 from streamcal.app.report import plain
 from streamcal.app.report_data import ReportData, Series
-from streamcal.app.segment_data import SegmentTable, effect_limits
+from streamcal.app.segment_data import SegmentTable
 from streamcal.app.svg import BOTTOM, HEIGHT, Canvas, Point, drawing
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import level_text

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamcal.app.prepared import forest
 from streamcal.live.levels import Field
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import LevelRow, field_text, level_text
 from streamcal.stream.comparing import BY_SEGMENT, MOST_WORST, RAW, Comparison
-
-#: Levels in a forest plot: the heaviest.
-MOST_DRAWN = 20
 
 
 @dataclass(frozen=True)
@@ -52,29 +50,6 @@ def segment_tables(comparison: Comparison) -> tuple[SegmentTable, ...]:
     if not comparison.names:
         return ()
     return tuple(_table(comparison, field) for field in comparison.fields)
-
-
-def forest(effects: Iterable[Effect], most: int = MOST_DRAWN) -> tuple[Effect, ...]:
-    """The heaviest effects, from the lowest mean to the highest, as a forest plot shows them.
-
-    >>> found = [Effect("a", 0.5, 0.1, 9.0), Effect("b", -0.1, 0.2, 7.0), Effect("c", 0.0, 0.5, 1.0)]
-    >>> [one.level for one in forest(found, 2)]
-    ['b', 'a']
-    """
-    return tuple(sorted(sorted(effects, key=lambda one: -one.n)[:most], key=lambda one: one.mean))
-
-
-def effect_limits(effects: Iterable[Effect]) -> tuple[float, float]:
-    """The range of an axis with 0 and all effects ± one standard deviation.
-
-    >>> effect_limits([Effect("a", 0.5, 0.25, 9.0), Effect("b", -0.125, 0.125, 7.0)])
-    (-0.3, 0.8)
-    """
-    given = list(effects)
-    low = min(0.0, *(one.mean - one.sd for one in given))
-    high = max(0.0, *(one.mean + one.sd for one in given))
-    margin = 0.05 * (high - low) or 1.0
-    return low - margin, high + margin
 
 
 def _table(comparison: Comparison, field: Field) -> SegmentTable:

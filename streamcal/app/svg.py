@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from streamcal.app.prepared import Axis
+from streamcal.app.prepared import Axis, cut
 
 Point = tuple[float, float]
 #: The size of a canvas, in units of a CSS pixel on a telephone, where it fills the width.
@@ -68,7 +68,7 @@ class Canvas:
             self._text(tick_text(tick), self.across(tick), self._bottom + 14, "tick", "middle")
         self._below(below)
         for row, name in enumerate(names, 1):
-            self._text(cut(name), LEFT - 5, self.up(row) + 4, "tick", "end")
+            self._text(cut(name, MOST_LETTERS), LEFT - 5, self.up(row) + 4, "tick", "end")
 
     def _below(self, text: str) -> None:
         if text:
@@ -128,15 +128,6 @@ def tick_text(value: float) -> str:
     if abs(value) >= 1e4:
         return f"{value / 1e3:g}k"
     return f"{value:g}".replace("e-0", "e-")
-
-
-def cut(name: str) -> str:
-    """A name that fits beside the y axis.
-
-    >>> cut("c17"), cut("a long campaign")
-    ('c17', 'a long c…')
-    """
-    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
 def _number(value: float) -> str:
