@@ -68,6 +68,7 @@ HERE = {
     "near_isotonic",
     "online_newton",
     "online_softmax",
+    "panel_logistic",
     "partial_order",
     "recent_moments",
 }
