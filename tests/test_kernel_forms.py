@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln, gammaln
 
 import streamcal.kernels
 from streamcal import Auto
@@ -43,6 +44,7 @@ ELSEWHERE = {
 }
 HERE = {
     "bernstein_stream",
+    "binnings",
     "change_bets",
     "anchored_logistic",
     "anchored_stream",
@@ -237,6 +239,50 @@ def test_cell_sums_and_cell_bins(observations):
         for _ in range(300):
             table.note(1)
         assert table.take() is None
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.sampled_from([0.3, 1.0, 7.5])), max_size=40))
+def test_binnings(observations):
+    centres = np.arange(16) + 0.5
+
+    def numbers(total, distinct):
+        return range(1 + (total > 30.0), min(distinct, int(total / 3.0) + 2) + 1)
+
+    def ends(x):
+        return np.concatenate(([0.0], 0.5 * (x[1:] + x[:-1]), [16.0])) / 16.0
+
+    forms = []
+    for sums, binnings in zip(twins("cell_sums"), twins("binnings"), strict=True):
+        table = sums.CellSums(16, int)
+        forms.append((table, binnings.Binnings(table, centres, int, numbers, ends, 1e-10, 2.0, 1e-9, 2.0**-80)))
+    for number, (cell, y, w) in enumerate(observations):
+        for table, _ in forms:
+            table.add(cell + 0.25, float(y), w)
+            if number % 3 == 2:
+                past, label, weight = observations[number - 1]
+                table.remove(past, past + 0.25, float(label), weight)
+        found = [[kernel.at(place) for place in (0.5, 7.5, 15.5)] for _, kernel in forms]
+        assert bits(found[0]) == bits(found[1])
+
+
+def test_scores_of_bins():
+    """In both forms, and against the beta function of SciPy, which is accurate to 1e-13 of the logarithms of Γ."""
+    rng = np.random.default_rng(4)
+    n = np.exp(rng.uniform(-9.0, 12.0, 400))
+    m = n * rng.choice([0.0, 1e-6, 0.3, 1.0], 400)
+    alpha, beta = np.exp(rng.uniform(-20.0, 1.0, (2, 400)))
+    compiled, plain = (module.bin_scores(n, m, alpha, beta) for module in twins("binnings"))
+    assert bits(compiled) == bits(plain)
+    expected = betaln(m + alpha, n - m + beta) - betaln(alpha, beta)
+    size = np.abs(gammaln(n + alpha + beta)) + np.abs(expected) + 1.0
+    assert (np.abs(compiled - expected) <= 1e-13 * size).all()
+    assert np.isfinite(compiled).all()
+    heavy = [np.array([value]) for value in (1e150, 1e-10, 1e-12, 2.0)]
+    assert np.isfinite([module.bin_scores(*heavy) for module in twins("binnings")]).all()
+    for module in twins("binnings"):
+        with pytest.raises(ValueError, match="lengths"):
+            module.bin_scores(n, m, alpha, beta[1:])
 
 
 @given(st.lists(st.tuples(st.floats(-9.0, 9.0), st.booleans(), st.floats(0.01, 9.0)), max_size=30))
