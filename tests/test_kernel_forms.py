@@ -22,7 +22,6 @@ import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, USES
-from streamcal.kernels.hull_tree import HullTree
 from streamcal.maps.points import MERGES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
@@ -309,21 +308,31 @@ def test_recent_moments(observations):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=40))
 def test_folds(observations):
     """In both forms, and the merges of `maps/points.py`."""
-    forms = twins("folds")
-    trees = [[HullTree() for _ in range(4)] for _ in forms]
-    for score, y in [(0.5, 1), *observations]:
+    forms, made = twins("folds"), []
+    for form in (0, 1):
+        trees = [made_of(form, "hull_tree", "HullTree") for _ in range(5)]
+        made.append((trees[0], trees[1:], made_of(form, "folds", "Folds", trees[1:], trees[0], None)))
+        made[form][2].set_fast_range(0.0, 2.0)
+        assert made[form][2].merged(0.5, 0) == 0.5
+    for number, (score, y) in enumerate([(5, 1), *observations]):
         x = float(score) / 7.0
-        dealt = {module.deal_unit(own[0], own[1:], x, x, float(y)) for module, own in zip(forms, trees, strict=True)}
-        assert len(dealt) == 1
-        assert dealt <= {0, 1}
-        pairs = [tree.interval(x, 1.0) for tree in trees[0][1:] if tree.count]
+        for _, _, kernel in made:
+            assert kernel.deal_fast(x, y == 1, 1.0) if number % 2 else kernel.deal_unit(x, float(y))
+        pairs = [tree.interval(x, 1.0) for tree in made[0][1] if tree.count]
         for rule, merge in enumerate(MERGES.values()):
-            found = [module.merged_at(own[1:], x, rule) for module, own in zip(forms, trees, strict=True)]
+            found = [kernel.merged(x, rule) for _, _, kernel in made]
             assert found[0] == found[1] == merge(*zip(*pairs, strict=True))
-    for module in forms:
-        trees[0][0].update(0.25, 0.25, 0.25, 1)
-        assert module.deal_unit(trees[0][0], trees[0][1:], 0.25, 0.25, 1.0) == -1
-        assert module.merged_at([HullTree()], 0.5, 0) == 0.5
+    (whole, trees, kernel), (_, _, other) = made
+    assert kernel.shares == other.shares == sum(tree.count for tree in trees)
+    assert whole.to_arrays()[1].sum() == 1 + len(observations)
+    for whole, _, kernel in made:
+        whole.update(0.25, 0.25, 0.25, 1)
+        before = kernel.shares
+        assert not kernel.deal_unit(0.25, 1.0)
+        assert not kernel.deal_fast(0.25, True, 1.0)
+        assert not kernel.deal_fast(0.5, True, 2.0)
+        assert not kernel.deal_fast(3.0, True, 1.0)
+        assert kernel.shares == before
     for x in (0.3, -0.0, 0.0, 1e300):
         codes = [(module.hash_of(x), module.hash_with(module.hash_of(x), 7.5)) for module in forms]
         assert codes[0] == codes[1]

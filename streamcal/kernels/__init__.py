@@ -24,6 +24,7 @@ USES = {
     "hull_fits": ("hull_nodes", "hull_search"),
     "hull_changes": ("hull_fits", "hull_nodes", "hull_search"),
     "hull_tree": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
+    "folds": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
     "online_newton": ("fast_path",),
     "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton"),
