@@ -395,11 +395,17 @@ def test_measures(rows):
     made = []
     for module in twins("measures"):
         losses = module.log_losses(p)
-        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
-        table[:, 0] = 1.0
-        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        one_by_one, at_once, sums = module.CellTable(64, 4.0), module.CellTable(64, 4.0), np.zeros(4)
+        at_once.add_many(p, y, w, *losses)
+        for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+            if row[2]:
+                one_by_one.add(*row)
+        assert bits(at_once.rows) == bits(one_by_one.rows)
+        at_once.merge(one_by_one.rows)
+        taken = [at_once.take(0.3, 1.0, 0.5), at_once.take(0.0, 0.0, 1.0)]
+        assert taken == [bool(one_by_one.rows[one_by_one.row_of(place), 2]) for place in (0.3, 0.0)]
         module.add_differences(sums, w, y)
-        made.append([bits(losses), bits(table), bits(sums)])
+        made.append([bits(losses), bits(at_once.rows), bits(sums)])
     assert made[0] == made[1]
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamcal.app.choosing import calibrator_of, choice_of, held
-from streamcal.app.compare import compare, report
+from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
@@ -35,6 +35,7 @@ from streamcal.app.options import (
     span_of,
 )
 from streamcal.app.report import conclusions, scores_table
+from streamcal.app.run_report import RunReport, command_line
 from streamcal.app.serve import serve
 from streamcal.app.terminal import (
     INTERRUPTED,
@@ -95,6 +96,7 @@ def options(
 
 @app.command()
 def run(
+    context: typer.Context,
     stream: StreamArgument,
     score: ScoreOption,
     label: LabelOption,
@@ -180,6 +182,10 @@ def run(
     rejects: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
+    ] = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
@@ -195,6 +201,8 @@ def run(
     another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
     read twice: rows after the checkpoint are then in the output alone, which the next run continues.
 
+    --html writes the page of `streamcal report` on the rows of this run, also after an interrupt.
+
     Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
     milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
     too late to be learned (exit code 1). docs/command_line.md has the rules.
@@ -205,6 +213,8 @@ def run(
     """
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
+    if html is not None:
+        check_report(html, stream, out, rejects, state)
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
@@ -227,17 +237,22 @@ def run(
             job.checkpoint, job.again = before, again
             if state is not None:
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
+            told = None if html is None else RunReport(job, html)
             console.print(summary())
             console.print(f"{calibrator!r}{held(calibrator, state)}")
             quiet = shares_terminal(stream, out, rejects)
+            interrupted = False
             try:
                 with _interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
                     job.execute(tell)
             except KeyboardInterrupt:
-                _report(console, job, seconds=seconds)
-                typer.echo("streamcal: interrupted", err=True)
-                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT) from None
+                interrupted = True
             _report(console, job, seconds=seconds)
+            if told is not None:
+                console.print(told.save(command_line(context)))
+            if interrupted:
+                typer.echo("streamcal: interrupted", err=True)
+                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
         if times_in_no_order(job):
             raise typer.Exit(UNLEARNED)
 

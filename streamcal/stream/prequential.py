@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
+from time import process_time
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -70,6 +71,16 @@ class Scoreboard:
             metric.update_forecasts(forecasts)
 
 
+class Observer(Protocol):
+    """Something that is told each row and its forecast."""
+
+    def one(self, score: float, y: bool, w: float, p: float, keys: Keys) -> None: ...
+
+    def many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Columns
+    ) -> None: ...
+
+
 class Prequential:
     """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
 
@@ -89,6 +100,10 @@ class Prequential:
         Whether an observation had another weight than 1.
     rows, positives : int
         Number of observations, and of positive ones.
+    observer : Observer or None
+        Told every observation with its forecast; None by default.
+    seconds : float
+        Processor time to predict and to learn in `step_many`, and, with an observer, in `step`.
 
     Examples
     --------
@@ -108,6 +123,8 @@ class Prequential:
         self.weighted = False
         self.rows = 0
         self.positives = 0
+        self.observer: Observer | None = None
+        self.seconds = 0.0
         if not isinstance(self.calibrator, Segmented):
             self._predict = _predictor(self.calibrator)
 
@@ -119,6 +136,7 @@ class Prequential:
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> Prediction:
         """Predict, learn and measure one observation; on an error nothing changes."""
+        begun = 0.0 if self.observer is None else process_time()
         if isinstance(self.calibrator, Segmented):
             prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
             self.calibrator.learn_one(score, keys or {}, y, w, t)
@@ -127,6 +145,9 @@ class Prequential:
             self.calibrator.learn_one(score, y, w, t)
         # `learn_one` has checked the arguments: what follows cannot fail.
         label, weight = (1.0 if y else 0.0), float(w)
+        if self.observer is not None:
+            self.seconds += process_time() - begun
+            self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {})
         self.rows += 1
         self.positives += label == 1.0
         self.weighted |= weight != 1.0
@@ -154,7 +175,9 @@ class Prequential:
             The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
             those before the first that cannot be predicted or learned: `step` of that one says why.
         """
+        begun = process_time()
         found = self._predict_and_learn(scores, y, w, t, keys)
+        self.seconds += process_time() - begun
         count = len(found)
         labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
         self.rows += count
@@ -166,6 +189,9 @@ class Prequential:
             raw = Forecasts.of(scores[:count], labels, weights)
             self.raw.update_forecasts(raw)
             self.difference.update_forecasts(calibrated, raw)
+        if self.observer is not None and count:
+            learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
+            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned)
         return found
 
     def _predict_and_learn(

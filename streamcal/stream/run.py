@@ -309,7 +309,7 @@ class Run:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
         if found is not None:
-            values = self.evaluation.step_many(*found, levels)
+            values = self.evaluation.step_many(*found[:4], levels)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
                 self._note_time(float(found.times[: len(done)].max()))
