@@ -42,8 +42,8 @@ else:  # the same names, each imported when it is first used
     )
 
 __all__ = [
-    "SAVED",
     "METHODS",
+    "SAVED",
     "CalibrationMonitor",
     "Issued",
     "Journal",
