@@ -15,6 +15,7 @@ OPTIONAL = {
     "streamcal.serving.app": "starlette",
     "streamcal.serving.metrics": "prometheus_client",
     "streamcal.serving.running": "uvicorn",
+    "streamcal.spark.frames": "pyspark",
 }
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 
