@@ -16,6 +16,7 @@ OPTIONAL = {
     "streamcal.serving.metrics": "prometheus_client",
     "streamcal.serving.running": "uvicorn",
     "streamcal.spark.frames": "pyspark",
+    "streamcal.spark.streams": "pyspark",
 }
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 

@@ -79,11 +79,11 @@ def fit(
         states = streamcal.spark.fit(clicks, score="ctr", label="clicked", key="campaign", calibrator=Platt())
         states.write.parquet("states")
     """
-    _check_calibrator(calibrator, time)
+    check_calibrator(calibrator, time)
     given = {"score": score, "label": label, "weight": weight, "time": time, "key": key}
     names = {name: column for name, column in given.items() if column is not None}
-    rows = df.select(*(_column(df, name, column).alias(name) for name, column in names.items()))
-    kind = _kind(df, key) if key is not None else T.StringType()
+    rows = df.select(*(column(df, name, own).alias(name) for name, own in names.items()))
+    key_type = kind(df, key) if key is not None else T.StringType()
     in_order = not calibrator.merges
     if in_order:
         rows = _sorted(rows, [name for name in ("key", "time", "score", "label", "weight") if name in names])
@@ -91,7 +91,7 @@ def fit(
     def fold(batches: Iterator[Any]) -> Iterator[Any]:
         return folding.fold(batches, calibrator, names, in_order)
 
-    folded = rows.mapInArrow(fold, _schema(kind))
+    folded = rows.mapInArrow(fold, _schema(key_type))
     return folded if in_order else _merged(folded, type(calibrator).from_bytes)
 
 
@@ -173,13 +173,13 @@ def transform(
         found = _collected(states) if isinstance(states, DataFrame) else _bytes_of(states)
         _check_keys(found, key)
         sample, rows = next(iter(found.values()), None), df
-        beside_score = F.lit(None).cast("string") if key is None else _column(df, "key", key)
+        beside_score = F.lit(None).cast("string") if key is None else column(df, "key", key)
         find = found.get
     else:
         first = states.limit(1).collect()
         sample = bytes(first[0]["state"]) if first else None
         beside = states.select(F.col("key").alias("__key"), F.col("state").alias("__state"))
-        own = F.lit(None) if key is None else _column(df, "key", key)
+        own = F.lit(None) if key is None else column(df, "key", key)
         rows = df.join(beside, own.eqNullSafe(F.col("__key")), "left")
         beside_score, find = F.col("__state"), _itself
     interval = sample is not None and Calibrator.from_bytes(sample).has_interval
@@ -188,8 +188,8 @@ def transform(
     if there:
         raise InputError(f"the rows have a column {there[0]!r} already; drop or rename it")
     applied = _udf(find, interval, score, new)
-    with_it = rows.withColumn("__applied", applied(_column(df, "score", score), beside_score))
-    return with_it.select(*map(_quoted, df.columns), *(F.col(f"__applied.{name}") for name in new))
+    with_it = rows.withColumn("__applied", applied(column(df, "score", score), beside_score))
+    return with_it.select(*map(quoted, df.columns), *(F.col(f"__applied.{name}") for name in new))
 
 
 def _udf(find: Callable[[Any], bytes | None], interval: bool, score: str, new: list[str]) -> Any:
@@ -226,12 +226,12 @@ def _merged(partial: DataFrame, read: Callable[[bytes], Calibrator]) -> DataFram
     def merge(batches: Iterator[Any]) -> Iterator[Any]:
         return folding.merge(batches, read)
 
-    kind = partial.schema["key"].dataType
-    return _sorted(partial, ["key", "n", "state"]).mapInArrow(merge, _schema(kind))
+    schema = _schema(partial.schema["key"].dataType)
+    return _sorted(partial, ["key", "n", "state"]).mapInArrow(merge, schema)
 
 
-def _schema(kind: Any) -> Any:
-    fields = zip(STATES, (kind, T.BinaryType(), T.DoubleType()), strict=True)
+def _schema(key_type: Any) -> Any:
+    fields = zip(STATES, (key_type, T.BinaryType(), T.DoubleType()), strict=True)
     return T.StructType([T.StructField(name, one) for name, one in fields])
 
 
@@ -261,7 +261,7 @@ def _hashable(key: Any) -> Any:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def _check_calibrator(calibrator: Any, time: str | None) -> None:
+def check_calibrator(calibrator: Any, time: str | None) -> None:
     if not isinstance(calibrator, Calibrator):
         raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Platt() or Isotonic()")
     if calibrator.n > 0.0:
@@ -285,35 +285,35 @@ def _check_keys(found: Mapping[Any, bytes], key: str | None) -> None:
         raise InputError("the states were fitted without keys; leave key= out, or fit with key=")
 
 
-def _kind(df: DataFrame, column: str) -> Any:
+def kind(df: DataFrame, own: str) -> Any:
     """The type of a column; `InputError` where there is none, or several."""
-    found = [field for field in df.schema.fields if field.name == column]
+    found = [field for field in df.schema.fields if field.name == own]
     if len(found) != 1:
         there = ", ".join(df.columns)
-        raise InputError(f"{len(found) or 'no'} columns are named {column!r}; the columns are: {there}")
+        raise InputError(f"{len(found) or 'no'} columns are named {own!r}; the columns are: {there}")
     return found[0].dataType
 
 
-def _column(df: DataFrame, name: str, column: str) -> Any:
+def column(df: DataFrame, name: str, own: str) -> Any:
     """A column as the workers read it: numbers as doubles."""
-    kind, what = _kind(df, column), _quoted(column)
+    of, what = kind(df, own), quoted(own)
     if name == "key":
-        if not isinstance(kind, KEYS):
+        if not isinstance(of, KEYS):
             raise InputError(
-                f"column {column!r} is of type {kind.simpleString()}; keys are texts, whole numbers, bools or dates"
+                f"column {own!r} is of type {of.simpleString()}; keys are texts, whole numbers, bools or dates"
             )
         return what
-    if name == "time" and isinstance(kind, TIMES):
+    if name == "time" and isinstance(of, TIMES):
         return what
-    if isinstance(kind, T.NumericType) or (name == "label" and isinstance(kind, T.BooleanType)):
+    if isinstance(of, T.NumericType) or (name == "label" and isinstance(of, T.BooleanType)):
         return what.cast("double")
-    raise InputError(f"column {column!r} is of type {kind.simpleString()}; cast it: a {name} is {_allowed(name)}")
+    raise InputError(f"column {own!r} is of type {of.simpleString()}; cast it: a {name} is {_allowed(name)}")
 
 
 def _allowed(name: str) -> str:
     return {"label": "a bool or a number", "time": "a number, a timestamp or a date"}.get(name, "a number")
 
 
-def _quoted(column: str) -> Any:
+def quoted(name: str) -> Any:
     """A column by its exact name, dots included."""
-    return F.col("`" + column.replace("`", "``") + "`")
+    return F.col("`" + name.replace("`", "``") + "`")
