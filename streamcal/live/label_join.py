@@ -227,6 +227,14 @@ class LabelJoin(Saved):
         return len(self._index)
 
     @property
+    def due(self) -> float:
+        """The clock at which the next label is learned or the next forecast forgotten; ∞ where nothing is held."""
+        ages = [self._ages[0][0]] if self._ages else []
+        waiting = [self._waiting[0].at + self._hold] if self._waiting else []
+        learned = [self._learned[0].at + self._keep] if self._learned else []
+        return min(*ages, *waiting, *learned, math.inf, math.inf)
+
+    @property
     def set_aside(self) -> int:
         """Number of outcomes of unknown ids that are kept."""
         return len(self._aside)
