@@ -75,9 +75,7 @@ class Question(NamedTuple):
 
 
 KEEP_ORDER = Question("Must a higher score never get a lower probability?", MONOTONE)
-TAKE_BACK = Question(
-    "Are streams to be merged, outcomes to be taken back, or windows to be exact?", ADDITIVE, KEEP_ORDER, KEEP_ORDER
-)
+TAKE_BACK = Question("Are merging, retraction or exact windows needed?", ADDITIVE, KEEP_ORDER, KEEP_ORDER)
 CHART = Question(
     f"Must predicting and learning take less than {FAST} µs?",
     FASTEST,

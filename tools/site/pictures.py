@@ -110,7 +110,7 @@ def drawn(module: str, name: str, cal: Any) -> bytes:
         "streamcal.regression": _distribution,
     }[module]
     draw(ax, name, cal, stream_of(module), rows_of(module, name))
-    ax.legend(loc="upper left", frameon=False)
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)  # above the axes
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=110, metadata={"Software": None})
     return out.getvalue()
