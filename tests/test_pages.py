@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from typer.main import get_command
+
+from streamcal.app.cli import app
 
 ROOT = Path(__file__).parents[1]
 #: A fence and its code, which may be indented, as in a list.
@@ -87,6 +90,20 @@ def test_every_named_page_is_there_and_most_blocks_run():
     assert set(PROGRAMS) >= LONG
     marked = [name for name, found in PROGRAMS.items() for block in found if not block.runs]
     assert len(marked) <= 2, f"{marked}: a block that does not run goes stale; give it what it needs"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_and_their_options_are_there(name):
+    """Those in fences and in the text: `streamcal run --option`."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    commands = get_command(app).commands
+    fences = "".join(re.findall(r"^```(?:bash|sh|text)\n((?:.*\n)*?)```$", text, re.MULTILINE))
+    typed = re.findall(r"(?:^|^\$ |&& )streamcal ([a-z].*)$", fences, re.MULTILINE)
+    for said in typed + re.findall(r"`streamcal ([a-z][^`]*)`", text):
+        command, *words = said.split()
+        known = {option for parameter in commands[command].params for option in parameter.opts}
+        options = {word.strip("[]") for word in words if word.strip("[").startswith("--")}
+        assert options <= known | {"--help"}, f"{name}: streamcal {said}"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -60,6 +60,11 @@ def test_every_method_has_its_cost_in_the_tables_of_performance():
             assert f"\n| `{method.__name__}()` | " in text
 
 
+def test_the_first_page_links_to_all_others():
+    linked = set(re.findall(r"\]\(([\w/]+\.md)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= linked
+
+
 def test_every_page_is_in_the_navigation():
     """Those of docs/papers and docs/race are found by the site itself, or linked from their page."""
     named = set(re.findall(r"([\w/]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
