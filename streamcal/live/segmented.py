@@ -12,7 +12,8 @@ import numpy.typing as npt
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
-from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain, plain_levels
+from streamcal.kernels.fast_path import fast_levels
+from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.live.levels import (
@@ -334,7 +335,7 @@ class Segmented(Learner):
 
     def _levels(self, keys: Any) -> list[Any]:
         """The level of each field, None where it is missing; `InputError` for what is no level."""
-        found = plain_levels(keys, self.by, LONGEST_LEVEL)
+        found = fast_levels(keys, self.by, LONGEST_LEVEL)
         if found is not None:  # fast path
             return list(found)
         if not isinstance(keys, Mapping):

@@ -31,7 +31,7 @@ from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
 
-#: The methods compared by default: those that the race advises (`README.md`), and the exact isotonic fit.
+#: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
 METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 #: The score itself, which is always among those compared.
 RAW, IDENTITY = "raw", "identity"

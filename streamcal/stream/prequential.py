@@ -81,13 +81,13 @@ class Observer(Protocol):
     ) -> None: ...
 
 
-class Prequential:
-    """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
+class Measures:
+    """The measures of forecasts before and after calibration.
 
     Parameters
     ----------
-    calibrator : str, Calibrator or Segmented
-        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
+    calibrator : Calibrator or Segmented
+        Its scale says whether scores are probabilities.
 
     Attributes
     ----------
@@ -100,6 +100,44 @@ class Prequential:
         Whether an observation had another weight than 1.
     rows, positives : int
         Number of observations, and of positive ones.
+    """
+
+    def __init__(self, calibrator: Any) -> None:
+        reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
+        self.raw = Scoreboard() if reads_probabilities else None
+        self.calibrated = Scoreboard()
+        self.difference = LogLossDifference(adaptive=True)
+        self.weighted = False
+        self.rows = 0
+        self.positives = 0
+
+    def boards(self) -> dict[str, Scoreboard]:
+        """The scoreboards by name; without "raw" where scores are not probabilities."""
+        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
+
+    def add(self, p: FloatArray, scores: FloatArray, labels: FloatArray, weights: FloatArray) -> None:
+        """Add forecasts that have been checked, with their scores, labels and weights, all of shape (n,)."""
+        self.rows += len(p)
+        self.positives += int(np.count_nonzero(labels))
+        self.weighted |= bool((weights != 1.0).any())
+        calibrated = Forecasts.of(p, labels, weights)
+        self.calibrated.update_forecasts(calibrated)
+        if self.raw is not None:
+            raw = Forecasts.of(scores, labels, weights)
+            self.raw.update_forecasts(raw)
+            self.difference.update_forecasts(calibrated, raw)
+
+
+class Prequential(Measures):
+    """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
+
+    Parameters
+    ----------
+    calibrator : str, Calibrator or Segmented
+        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
+
+    Attributes
+    ----------
     observer : Observer or None
         Told every observation with its forecast; None by default.
     seconds : float
@@ -116,21 +154,16 @@ class Prequential:
     def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
         given: Any = calibrator
         self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
-        reads_probabilities = isinstance(getattr(self.calibrator, "scale", None), (Probability, Logit))
-        self.raw = Scoreboard() if reads_probabilities else None
-        self.calibrated = Scoreboard()
-        self.difference = LogLossDifference(adaptive=True)
-        self.weighted = False
-        self.rows = 0
-        self.positives = 0
+        super().__init__(self.calibrator)
         self.observer: Observer | None = None
         self.seconds = 0.0
         if not isinstance(self.calibrator, Segmented):
             self._predict = _predictor(self.calibrator)
 
-    def boards(self) -> dict[str, Scoreboard]:
-        """The scoreboards by name; without "raw" where scores are not probabilities."""
-        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The columns that an output with the predictions has in addition."""
+        return added_columns(self.calibrator)
 
     def step(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
@@ -179,16 +212,8 @@ class Prequential:
         found = self._predict_and_learn(scores, y, w, t, keys)
         self.seconds += process_time() - begun
         count = len(found)
-        labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
-        self.rows += count
-        self.positives += int(np.count_nonzero(labels))
-        self.weighted |= bool((weights != 1.0).any())
-        calibrated = Forecasts.of(found[:, 0], labels, weights)
-        self.calibrated.update_forecasts(calibrated)
-        if self.raw is not None:
-            raw = Forecasts.of(scores[:count], labels, weights)
-            self.raw.update_forecasts(raw)
-            self.difference.update_forecasts(calibrated, raw)
+        weights = np.ones(count) if w is None else w[:count]
+        self.add(found[:, 0], scores[:count], y[:count].astype(np.float64), weights)
         if self.observer is not None and count:
             learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
             self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned)
