@@ -70,6 +70,7 @@ HERE = {
     "near_isotonic",
     "online_newton",
     "online_softmax",
+    "panel_logistic",
     "partial_order",
     "recent_moments",
 }
@@ -192,6 +193,30 @@ def test_anchored_logistic(two, constant, targets):
     targets = [module.regularised_targets(2.0, 1e17) for module in twins("anchored_logistic")]
     assert targets[0] == targets[1] == (math.nextafter(1.0, 0.0), 0.25)
     assert len(set(fits)) > 100, "the fits are hardly ever found"
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_panel_logistic(degree):
+    rng, size = np.random.default_rng(6), 40
+    u, weights = np.concatenate([[0.0, 1.0], rng.random(size - 2)]), rng.uniform(0.5, 2.0, size)
+    slots = 2 * np.arange(size) + (rng.random(size) < u)
+    forms = [module.PanelLogistic(degree, 16, 2 * size) for module in twins("panel_logistic")]
+    start = np.linspace(-1.5, 1.5, degree + 1)
+    for one in forms:
+        one.load(slots.astype(np.intp), u, weights)
+        assert one.start_at(start)
+        assert not one.start_at(np.linspace(-15.0, 15.0, degree + 1))
+    fits = []
+    for number in range(30):
+        assert len({one.fit() for one in forms}) == 1
+        fits.append(bits(forms[0].coefficients))
+        assert fits[-1] == bits(forms[1].coefficients)
+        for sums in zip(*(one.model() for one in forms), strict=True):
+            assert bits(sums[0]) == bits(sums[1])
+        slot, x, w = int(slots[number]), rng.random(), float(rng.integers(0, 3))
+        for one in forms:
+            one.replace(slot, x, w)
+    assert len(set(fits)) > 20, "the fits are hardly ever found"
 
 
 @given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 3.0, 9.75])] * 5), min_size=1, max_size=12))
@@ -371,11 +396,17 @@ def test_measures(rows):
     made = []
     for module in twins("measures"):
         losses = module.log_losses(p)
-        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
-        table[:, 0] = 1.0
-        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        one_by_one, at_once, sums = module.CellTable(64, 4.0), module.CellTable(64, 4.0), np.zeros(4)
+        at_once.add_many(p, y, w, *losses)
+        for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+            if row[2]:
+                one_by_one.add(*row)
+        assert bits(at_once.rows) == bits(one_by_one.rows)
+        at_once.merge(one_by_one.rows)
+        taken = [at_once.take(0.3, 1.0, 0.5), at_once.take(0.0, 0.0, 1.0)]
+        assert taken == [bool(one_by_one.rows[one_by_one.row_of(place), 2]) for place in (0.3, 0.0)]
         module.add_differences(sums, w, y)
-        made.append([bits(losses), bits(table), bits(sums)])
+        made.append([bits(losses), bits(at_once.rows), bits(sums)])
     assert made[0] == made[1]
 
 

@@ -15,6 +15,7 @@ USES = {
     "anchored_logistic": ("compensated",),
     "bernstein": ("compensated",),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
+    "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
     "anchored_stream": ("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic"),
     "cell_bins": ("cell_sums", "fast_path"),
