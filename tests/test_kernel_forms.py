@@ -29,6 +29,7 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
     "difference_qp": "test_tensor_kernels.py",
+    "forest_qp": "test_tensor_kernels.py",
     "hull_changes": "test_hull_tree.py",
     "hull_fits": "test_hull_tree.py",
     "hull_nodes": "test_hull_tree.py",
