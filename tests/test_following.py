@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 
 from streamcal import (
+    BBQ,
     AdaptiveCalibration,
     BernsteinLogistic,
     Beta,
@@ -325,6 +326,53 @@ def test_what_is_read_beside_a_score_as_of_a_later_time(method):
         for t in (300.0, 420.0, 300.0, 460.0, 1000.0, 300.0):
             for score in (0.1, 0.5, 0.8):
                 assert cal.predict_one(score, t) == pytest.approx(cal.predict_many([score], t)[0], abs=1e-13)
+
+
+# ---- averages over binnings ------------------------------------------------------------------------------------------
+
+#: A posterior is the exponential of a sum of hundreds of logarithms, which `solve` takes in another order.
+OF_POSTERIORS = {"one": 1e-12, "any": 1e-12, "light beside heavy": 1e-8}  # 2⁻⁵² of the weight, some 1e7
+
+
+@pytest.mark.parametrize(
+    "weights", ["one", *(pytest.param(x, marks=pytest.mark.full) for x in list(OF_POSTERIORS)[1:])]
+)
+@pytest.mark.parametrize("policy", ["forever", "window", pytest.param("time-window", marks=pytest.mark.full)])
+def test_binnings_that_are_followed_are_those_made_anew(policy, weights):
+    """To the last bit: saved calibrators, which make them anew, go on alike. Cells are left and entered again.
+
+    And what they say is what the map says, which `solve` makes from the cells.
+    """
+    rng = np.random.default_rng(17)
+    window = {"window": Window(40), "time-window": Window(30, by="time")}.get(policy, Forever())
+    cal = BBQ(float(rng.integers(2, 11)), resolution=300, forgetting=window)
+    held, followed = [], 0
+    for number in range(400):
+        w = {"one": 1.0, "any": rng.exponential()}.get(weights, 1e6 if rng.random() < 0.02 else 1.0)
+        observation = float(rng.random()), bool(rng.random() < 0.5), float(w), float(number)
+        cal.learn_one(*observation)
+        held.append(observation)
+        if rng.random() < 0.3 and number > 30:
+            cal.unlearn_one(*held.pop(int(rng.integers(len(held) - 20, len(held)))))
+        if rng.random() < 0.2:
+            found = [cal.predict_one(score) for score in (0.1, 0.5, 0.9)]
+            copy = BBQ.from_state(json.loads(json.dumps(cal.state_dict())))
+            assert [copy.predict_one(score) for score in (0.1, 0.5, 0.9)] == found
+            np.testing.assert_allclose(found, cal.predict_many([0.1, 0.5, 0.9]), rtol=0.0, atol=OF_POSTERIORS[weights])
+            followed += 1
+        elif rng.random() < 0.6:
+            cal.predict_one(0.3)
+    assert followed > 50
+
+
+def test_more_binnings_than_are_kept_are_left_to_solve():
+    cal = BBQ(resolution=4096)
+    scores = cal._memory.statistic.grid.centres[400:-400]  # 3,296 cells
+    cal.learn_many(scores, np.arange(len(scores)) % 2, np.full(len(scores), 1e6))
+    assert math.isnan(cal._at(0.5))
+    light = BBQ(resolution=4096)
+    light.learn_many(scores, np.arange(len(scores)) % 2)
+    assert light._at(0.5) == pytest.approx(light.map().predict_one(0.5), abs=1e-12)
 
 
 # ---- moments in twice the precision ----------------------------------------------------------------------------------
