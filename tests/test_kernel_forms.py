@@ -29,6 +29,7 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
     "difference_qp": "test_tensor_kernels.py",
+    "forest_qp": "test_tensor_kernels.py",
     "hull_changes": "test_hull_tree.py",
     "hull_fits": "test_hull_tree.py",
     "hull_nodes": "test_hull_tree.py",
@@ -473,15 +474,22 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
 
 @pytest.mark.parametrize("size", NEWTONS)
 def test_several_online_newtons_in_one_call(size):
-    """Each as by itself; what needs the full checks is left alone and named."""
+    """Each as by itself; what needs the full checks is left alone and named, and what is beyond the limit is."""
     labels = [k % 3 == 0 for k in range(len(UNUSUAL))]
     together, alone = ([online_newtons(size, 100.0, 0.9) for _ in UNUSUAL] for _ in range(2))
     for form, module in enumerate(twins("online_newton")):
         newtons, single = [pair[form] for pair in together], [pair[form] for pair in alone]
         for w in (1.0, 2.0):
             learned = [one.learn_fast(s, y, w) for one, s, y in zip(single, UNUSUAL, labels, strict=True)]
-            assert module.learn_each(newtons, UNUSUAL, labels, w) == [i for i, done in enumerate(learned) if not done]
-            assert not all(learned)
+            clamped = [
+                not done and one.learn_beyond(s, y, w)
+                for done, one, s, y in zip(learned, single, UNUSUAL, labels, strict=True)
+            ]
+            left, beyond = module.learn_each(newtons, UNUSUAL, labels, w)
+            assert beyond == [i for i, done in enumerate(clamped) if done]
+            assert left == [i for i in range(len(UNUSUAL)) if not (learned[i] or clamped[i])]
+            assert left
+            assert beyond
             assert any(learned)
         assert [bits(one.state()) for one in newtons] == [bits(one.state()) for one in single]
         found = module.predict_each(newtons, UNUSUAL)
