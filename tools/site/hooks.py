@@ -161,7 +161,7 @@ def _facts(method: type[Any], cal: Any, note: notes.Note, up: str) -> str:
     if "multiclass" in method.__module__:
         del rows["rises with the score"]
     lines = [f"| {name} | {value} |" for name, value in rows.items()]
-    return "\n".join(["| property | |", "|---|---|", *lines])
+    return "\n".join([f"| | `{method.__name__}` |", "|---|---|", *lines])
 
 
 def _can(cal: Any) -> str:
