@@ -195,7 +195,7 @@ def test_text_that_cannot_be_drawn(names: tuple[str, ...], size: dict[str, int])
         text_reliability(dict.fromkeys(names, data()), **size)
 
 
-def test_every_plot_function_is_in_the_documentation() -> None:
+def test_every_plot_function_is_in_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parent.parent / "docs" / "plots.md").read_text(encoding="utf-8")
     for name in plot.__all__:
         if callable(getattr(plot, name)) and name[0].islower():
