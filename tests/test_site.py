@@ -69,3 +69,19 @@ def test_every_page_is_in_the_navigation():
     """Those of docs/papers and docs/race are found by the site itself, or linked from their page."""
     named = set(re.findall(r"([\w/]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert {name for name in named if "/" not in name} == {path.name for path in DOCS.glob("*.md")}
+
+
+@pytest.mark.full
+def test_parameters_named_together_have_their_own_types(monkeypatch):
+    griffe = pytest.importorskip("griffe", reason="the site is an extra")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "site")
+    extensions = griffe.load_extensions(importlib.import_module("own_types").OwnTypes)
+    quiet = {"warnings": False}
+    found = griffe.GriffeLoader(
+        search_paths=[ROOT], docstring_parser="numpy", docstring_options=quiet, extensions=extensions
+    ).load("streamcal")["fusion.copula.CopulaFusion"]
+    (section,) = (one for one in found.docstring.parsed if one.kind is griffe.DocstringSectionKind.parameters)
+    shown = {one.name: (str(one.annotation), str(one.value)) for one in section.value}
+    assert shown["n_scores"] == ("int", "2")
+    assert shown["forgetting"] == ("Forgetting", "Forever()")
+    assert shown["limit"] == ("int or None", "1024"), "what the docstring says itself stays"

@@ -161,7 +161,7 @@ def _facts(method: type[Any], cal: Any, note: notes.Note, up: str) -> str:
     if "multiclass" in method.__module__:
         del rows["rises with the score"]
     lines = [f"| {name} | {value} |" for name, value in rows.items()]
-    return "\n".join(["| property | |", "|---|---|", *lines])
+    return "\n".join([f"| | `{method.__name__}` |", "|---|---|", *lines])
 
 
 def _can(cal: Any) -> str:
@@ -177,9 +177,17 @@ def _costs(method: type[Any], up: str) -> dict[str, str]:
         heading, *body = _table_of_performance(kind)
         for row in (row for row in body if row[0] == name):
             medians = [(n, cell.partition(" ")[0]) for n, cell in zip(heading[1:], row[1:], strict=True) if cell]
-            steps = ", ".join(f"{median} µs at {n} observations" for n, median in medians)
+            steps = ", ".join(f"{_readable(median)} after {n} observations" for n, median in medians)
             return {"to learn and predict one": f"{steps} ([Performance]({up}performance.md))"}
     return {}
+
+
+def _readable(microseconds: str) -> str:
+    """Microseconds as the tables write them; a thousand and more as milliseconds, a million and more as seconds."""
+    value = float(microseconds.replace(",", ""))
+    if value < 1e3:
+        return f"{microseconds} µs"
+    return f"{value / 1e3:.3g} ms" if value < 1e6 else f"{value / 1e6:.3g} s"
 
 
 def _table_of_performance(kind: str) -> list[list[str]]:

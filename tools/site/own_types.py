@@ -1,0 +1,39 @@
+"""Parameters that a docstring names together, `scale, forgetting`, each with its own type and default.
+
+They are those of the signature; Griffe, which reads docstrings for mkdocstrings, gives all of them those of the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import griffe
+
+
+class OwnTypes(griffe.Extension):
+    """Corrects what was parsed, once for the package."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        correct(pkg)
+
+
+def correct(found: griffe.Object) -> None:
+    """Give the parameters of an object, and of all that it contains, their own types and defaults."""
+    if found.docstring is not None and isinstance(found, (griffe.Class, griffe.Function)):
+        for section in found.docstring.parsed:
+            if section.kind is griffe.DocstringSectionKind.parameters:
+                for parameter in section.value:
+                    correct_one(parameter, list(found.parameters))
+    for member in found.members.values():
+        if not member.is_alias:
+            correct(member)
+
+
+def correct_one(parameter: griffe.DocstringParameter, signature: list[griffe.Parameter]) -> None:
+    """What the docstring itself says of type and default stays."""
+    own = next((one for one in signature if one.name == parameter.name), None)
+    others = [one for one in signature if one is not own]
+    if parameter.annotation is not None and any(parameter.annotation is one.annotation for one in others):
+        parameter.annotation = own.annotation if own else None
+    if parameter.value is not None and any(parameter.value is one.default for one in others):
+        parameter.value = own.default if own else None
