@@ -133,6 +133,22 @@ def test_a_snapshot_of_earlier_events_leaves_the_others(path):
         assert list(journal.events()) == numbered(4)
 
 
+def test_a_snapshot_may_come_in_the_midst_of_events_that_were_written_together(path):
+    with Journal(path) as journal:
+        for group in ((0, 1, 2), (3, 4, 5), (6,)):
+            for event in numbered(*group):
+                journal.append(event)
+            journal.acknowledge()
+        journal.append(numbered(7)[0])
+        journal.store(Journal.compressed(b"four"), upto=4)
+        assert (journal.n, journal.durable) == (8, 7)
+    for _ in range(2):
+        with Journal(path) as journal:
+            assert journal.n == 8
+            assert journal.state() == b"four"
+            assert list(journal.events()) == numbered(4, 5, 6, 7)
+
+
 # -- the lock --------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -25,12 +26,14 @@ from starlette.testclient import TestClient
 
 from streamcal import InputError, OnlinePlatt, StateError, load_map
 from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
 from streamcal.serving.running import JSONFormatter
 from streamcal.serving.service import Service
 from streamcal.serving.settings import Settings
+from streamcal.serving.snapshots import StateWriter
 
 HORIZON = 100.0
 TOKEN = "a token of some length"
@@ -489,16 +492,91 @@ def test_impressions_need_not_wait_for_the_disk(tmp_path, monkeypatch):
         assert service.acknowledging.pending == 0
 
 
-def test_a_snapshot_takes_its_turn_among_the_writes(tmp_path):
-    path = tmp_path / "events.journal"
+def ten_at(client, k):
+    answered = client.post("/v1/issue/batch", json=[{"id": 10 * k + j, "score": 0.5, "t": float(k)} for j in range(10)])
+    assert answered.status_code == 200
+
+
+def wait_until(happened):
+    until = time.monotonic() + 20.0
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert happened()
+
+
+def test_requests_are_answered_while_a_snapshot_is_made(tmp_path, monkeypatch):
+    path, going = tmp_path / "events.journal", threading.Event()
     service = service_of(path, snapshot_every=100)
+    read = StateWriter.read
+    monkeypatch.setattr(StateWriter, "read", lambda writer: going.wait(20.0) and read(writer))
     with client_of(service) as client:
-        for k in range(30):
-            client.post("/v1/issue/batch", json=[{"id": 10 * k + j, "score": 0.5, "t": float(k)} for j in range(10)])
-        assert service.acknowledging.snapshots == 3
+        for k in range(30):  # three times as many events as lead to a snapshot: there is one at a time
+            ten_at(client, k)
+        assert service.acknowledging.snapshots == 0
+        going.set()
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+        twin = LabelJoin(OnlinePlatt(), HORIZON)
+        for k in range(10):
+            for j in range(10):
+                twin.issue(10 * k + j, 0.5, float(k))
+        journal = service.acknowledging._journal
+        assert journal.state() == twin.to_bytes()
+        assert len(list(journal.events())) == 200
+        ten_at(client, 30)
+        wait_until(lambda: service.acknowledging.snapshots == 2)
     with Journal(path) as journal:
         assert list(journal.events()) == []  # the one at the end holds everything
-        assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 300
+        assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 310
+
+
+def test_a_snapshot_that_is_not_made_is_told_and_tried_again(tmp_path, monkeypatch, caplog):
+    service = service_of(tmp_path / "events.journal", snapshot_every=50)
+    with client_of(service) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(Acknowledging, "_state", lambda _: 1 / 0)  # in the child
+            for k in range(6):
+                ten_at(client, k)
+            wait_until(lambda: service.acknowledging.snapshot_failures == 1)
+        assert "ended with status 1" in caplog.text
+        assert metric(client, "streamcal_journal_snapshot_failures_total") == 1
+        assert client.get("/readyz").status_code == 200
+        for k in range(6, 11):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+
+
+def test_where_no_process_can_be_forked_the_loop_makes_the_snapshot(tmp_path, monkeypatch):
+    service = service_of(tmp_path / "events.journal", snapshot_every=50)
+    monkeypatch.setattr("streamcal.serving.acknowledging.CAN_FORK", False)
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_snapshot_under_way_is_given_up_at_the_end(tmp_path, monkeypatch):
+    path = tmp_path / "events.journal"
+    service, right = service_of(path, snapshot_every=50), Acknowledging._state
+    this = os.getpid()
+    monkeypatch.setattr(Acknowledging, "_state", lambda one: right(one) if os.getpid() == this else time.sleep(3600))
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+    assert service.stopped
+    assert (service.acknowledging.snapshots, service.acknowledging.snapshot_failures) == (1, 1)
+    with Journal(path) as journal:
+        assert list(journal.events()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_hangs_is_given_up(monkeypatch):
+    monkeypatch.setattr("streamcal.serving.snapshots.LONGEST", 0.05)
+    writer = StateWriter(lambda: time.sleep(3600))
+    with pytest.raises(StateError, match="status -9"):
+        writer.read()
+    writer.end()  # nothing happens
+    assert StateWriter(lambda: b"x" * 10**6).read() == b"x" * 10**6
 
 
 def test_requests_at_once_share_a_write(tmp_path):

@@ -229,15 +229,40 @@ class Journal:
         StateError
             If it cannot be written; the journal is then as it was.
         """
-        upto = self.n if upto is None else upto
-        blob = zlib.compress(state, 1)
+        number = self.n if upto is None else upto
+        self.store(self.compressed(state), number)
+
+    @staticmethod
+    def compressed(state: bytes) -> bytes:
+        """A state as `store` takes it; another process may make it."""
+        return zlib.compress(state, 1)
+
+    def store(self, state: bytes, upto: int) -> None:
+        """`snapshot` of a state that is compressed already.
+
+        Parameters
+        ----------
+        state : bytes
+            What `compressed` returned.
+        upto : int
+            The number of events that led to it.
+
+        Raises
+        ------
+        InputError
+            If there are not so many events, or if they led to an earlier snapshot.
+        StateError
+            If it cannot be written; the journal is then as it was.
+        """
         with self._writing:
-            if not self.durable <= upto <= self.n:
-                raise InputError(f"upto={upto!r} is not possible; give a number from {self.durable} to {self.n}")
-            taken = self._taken(upto)
-            row = upto, zlib.crc32(blob), blob
+            before = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
+            if not before <= upto <= self.n:
+                raise InputError(f"upto={upto!r} is not possible; give a number from {before} to {self.n}")
+            taken = self._taken(max(upto, self.durable))
+            row = upto, zlib.crc32(state), state
             replace = ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
-            self._transact(taken, [replace, ("DELETE FROM log WHERE first < ?", (upto,))])
+            # The state comes after whole writes of events, or in their midst: those keep their row.
+            self._transact(taken, [replace, ("DELETE FROM log WHERE first < ? AND first + count <= ?", (upto, upto))])
             self._compact()
 
     def _compact(self) -> None:
@@ -273,14 +298,18 @@ class Journal:
             If some are damaged or missing.
         """
         upto = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
-        for first, count, crc, blob in self._read("SELECT first, count, crc, events FROM log ORDER BY first"):
-            self._require(first == upto and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
+        rows = self._read("SELECT first, count, crc, events FROM log ORDER BY first")
+        for row, (first, count, crc, blob) in enumerate(rows):
+            # The first row may have been written in one piece with events before the snapshot.
+            follows = first == upto or (not row and first < upto < first + count)
+            self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
             place = 0
-            for _ in range(count):
+            for number in range(first, first + count):
                 size = _SIZE.unpack_from(blob, place)[0]
-                yield blob[place + _SIZE.size : place + _SIZE.size + size]
+                if number >= upto:
+                    yield blob[place + _SIZE.size : place + _SIZE.size + size]
                 place += _SIZE.size + size
-            upto += count
+            upto = first + count
 
     def _read(self, query: str) -> Iterator[tuple[Any, ...]]:
         try:
