@@ -142,11 +142,31 @@ def test_a_snapshot_may_come_in_the_midst_of_events_that_were_written_together(p
         journal.append(numbered(7)[0])
         journal.store(Journal.compressed(b"four"), upto=4)
         assert (journal.n, journal.durable) == (8, 7)
-    for _ in range(2):
+    for tidy in (True, False):  # what is before it is passed, whether or not it has been deleted
         with Journal(path) as journal:
             assert journal.n == 8
             assert journal.state() == b"four"
             assert list(journal.events()) == numbered(4, 5, 6, 7)
+            assert len(list(journal._read("SELECT first FROM log"))) == 3 + tidy
+            assert not journal.tidy()
+
+
+def test_room_is_given_back_in_parts(path, monkeypatch):
+    monkeypatch.setattr("streamcal.live.journal.TIDIED", 1000)
+    with Journal(path) as journal:
+        for _ in range(10):
+            journal.append(b"x" * 900)
+            journal.acknowledge()
+        journal.append(b"covered by the state alone")
+        journal.store(Journal.compressed(b"state"), upto=11)
+        assert [journal.tidy() for _ in range(5)] == [True] * 5  # two of them each time
+        assert not journal.tidy()
+    with Journal(path) as journal:
+        assert journal.n == 11
+        assert list(journal.events()) == []
+        journal.append(b"next")
+    with Journal(path) as journal:
+        assert list(journal.events()) == [b"next"]
 
 
 # -- the lock --------------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
-"""`Acknowledging`: many requests wait for one write to the disk; a child process writes down the state for snapshots."""
+"""`Acknowledging`: many requests wait for one write to the disk, and snapshots are made beside them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from streamcal.errors import StateError
 from streamcal.live.journal import Journal
@@ -35,8 +37,9 @@ class Acknowledging:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._write: asyncio.Task[None] | None = None
         self._last = 0 if journal is None else journal.n
-        self._writer: StateWriter | None = None  # of the snapshot under way
+        self._writer: StateWriter | None = None  # of the last snapshot
         self._snapshot: asyncio.Task[None] | None = None
+        self._stopping = False
         self.failure: str | None = None  #: why the last write failed
         self.writes = self.snapshots = self.snapshot_failures = 0
 
@@ -97,23 +100,25 @@ class Acknowledging:
             self._fail_snapshot(error)
 
     def _fail_snapshot(self, error: StateError) -> None:
-        self.snapshot_failures += 1
-        logger.error("no snapshot was made: %s", error)
+        if not self._stopping:
+            self.snapshot_failures += 1
+            logger.error("no snapshot was made: %s", error)
 
     def _state(self) -> bytes:
         return Journal.compressed(self._join.to_bytes())
 
     async def _store(self, state: bytes, upto: int) -> None:
-        """Write a state in place of the events that led to it."""
+        """Write a state in place of the events that led to it; acknowledgements take turns with the parts of that."""
         journal = self._journal
         assert journal is not None
         await self._run(lambda: journal.store(state, upto))
         self.snapshots += 1
+        while await self._run(journal.tidy):
+            pass
 
-    async def _run(self, write: object) -> None:
-        assert callable(write)
+    async def _run(self, write: Callable[[], Any]) -> Any:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, write)
+            returned = await asyncio.get_running_loop().run_in_executor(self._thread, write)
         except StateError as error:
             if self.failure is None:
                 logger.error("the journal cannot be written: %s", error)
@@ -123,6 +128,7 @@ class Acknowledging:
             logger.warning("the journal can be written again")
         self.failure = None
         self.writes += 1
+        return returned
 
     async def stop(self) -> None:
         """Write all events and a snapshot, and close the journal.
@@ -144,6 +150,7 @@ class Acknowledging:
 
     async def _give_up_snapshot(self) -> None:
         """End one that is under way; the last one takes its place."""
+        self._stopping = True
         if self._writer is not None:
             self._writer.end()
         if self._snapshot is not None:
