@@ -1,10 +1,13 @@
 """`streamcal serve`: every address, errors, limits, repeated requests, a full disk, kills, the end."""
 
 import asyncio
+import base64
+import hashlib
 import importlib.util
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,27 +26,30 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 import serving_kills
 from starlette.testclient import TestClient
+from test_html_report import CHROMIUM, needs_chromium
 
 from streamcal import InputError, OnlinePlatt, StateError, load_map
+from streamcal.app.html_report import live_page
+from streamcal.app.html_style import POLICY
 from streamcal.live import Journal, LabelJoin, Segmented
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
+from streamcal.serving.forking import Forked
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
 from streamcal.serving.running import JSONFormatter
-from streamcal.serving.service import Service
+from streamcal.serving.service import Page, Service
 from streamcal.serving.settings import Settings
-from streamcal.serving.snapshots import StateWriter
 
 HORIZON = 100.0
 TOKEN = "a token of some length"
 
 
-def service_of(path=None, horizon=HORIZON, early=None, **settings):
+def service_of(path=None, horizon=HORIZON, early=None, page=None, **settings):
     """A service under event time, so that the tests say what time it is."""
     journal = None if path is None else Journal(path)
     join = ServedJoin(OnlinePlatt(), horizon, early=early, journal=journal)
-    return Service(join, journal, Settings(**{"event_time": True, **settings}))
+    return Service(join, journal, Settings(**{"event_time": True, **settings}), page)
 
 
 def client_of(service):
@@ -52,7 +58,7 @@ def client_of(service):
 
 @pytest.fixture
 def client(tmp_path):
-    with client_of(service_of(tmp_path / "events.journal")) as one:
+    with client_of(service_of(tmp_path / "events.journal", page=Page(live_page, POLICY))) as one:
         yield one
 
 
@@ -266,10 +272,10 @@ def test_a_body_that_does_not_come_is_not_waited_for():
 
 
 def test_the_token_is_asked_for_except_by_probes():
-    with client_of(service_of(token=TOKEN)) as client:
+    with client_of(service_of(token=TOKEN, page=Page(live_page, POLICY))) as client:
         for path in ("/healthz", "/readyz"):
             assert client.get(path).status_code == 200
-        for path in ("/metrics", "/openapi.json", "/v1/map", "/nothing"):
+        for path in ("/", "/metrics", "/openapi.json", "/v1/map", "/nothing"):
             refused = client.get(path)
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
         assert issue(client, "a").status_code == 401
@@ -351,6 +357,55 @@ def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
             assert effects["c0"]["n"] == 100
             assert "effect" not in client.get("/v1/segments/d").json()["levels"][0]
             assert client.get("/v1/map").json()["exact"] is False
+
+
+def test_the_report_is_that_of_the_labels_so_far(tmp_path):
+    with client_of(service_of(page=Page(live_page, POLICY), report_every=0.001)) as client:
+        empty = client.get("/")
+        assert "No label is certain yet" in empty.text
+        assert (empty.status_code, empty.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert empty.headers["Content-Security-Policy"] == POLICY
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.001 * k, "t": 0.0} for k in range(1000)])
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 1000, 10)])
+        issue(client, "later", t=100.0)
+        text = client.get("/").text
+        assert "1,000 rows, 100 positive" in text
+        assert "Calibration maps" in text
+        assert repr(OnlinePlatt()) in text
+        for kind in ("style", "script"):  # those that the policy allows
+            content = re.search(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)[1].encode()
+            assert base64.b64encode(hashlib.sha256(content).digest()).decode() in POLICY
+
+
+def test_the_report_is_made_once_for_all_that_ask():
+    service = service_of(page=Page(lambda comparison: f"at {time.monotonic_ns()}", POLICY))
+    with client_of(service) as client:
+        first = client.get("/").text
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.5, "t": 0.0} for k in range(100)])
+        issue(client, "later", t=100.0)
+        assert client.get("/").text == first
+
+
+def test_a_report_that_cannot_be_made_is_said():
+    with client_of(service_of(page=Page(lambda comparison: 1 / 0, POLICY))) as client:
+        refused = client.get("/")
+        assert (refused.status_code, refused.json()["where"], refused.headers["Retry-After"]) == (503, "report", "1")
+        assert issue(client, "a").status_code == 200
+
+
+@pytest.mark.full
+@needs_chromium
+def test_a_browser_shows_the_live_report(command, tmp_path):
+    _, port = command("--horizon", "1s", "--memory", "--log-level", "error")
+    asked(port, "/v1/issue/batch", [{"id": k, "score": 0.001 * k} for k in range(1000)])
+    asked(port, "/v1/outcome/batch", [{"id": k, "y": 1} for k in range(0, 1000, 3)])
+    time.sleep(3.0)  # the horizon, and the clock's next tick
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"http://127.0.0.1:{port}/"]
+    run = subprocess.run([CHROMIUM, *options], capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in run.stderr  # nothing that the policy refuses
+    assert run.stdout.count("<figure") == 6
+    assert 'max="0"' not in run.stdout  # the script has set up each slider
 
 
 def test_a_stop_that_cannot_write_says_so(tmp_path, monkeypatch):
@@ -507,8 +562,8 @@ def wait_until(happened):
 def test_requests_are_answered_while_a_snapshot_is_made(tmp_path, monkeypatch):
     path, going = tmp_path / "events.journal", threading.Event()
     service = service_of(path, snapshot_every=100)
-    read = StateWriter.read
-    monkeypatch.setattr(StateWriter, "read", lambda writer: going.wait(20.0) and read(writer))
+    read = Forked.read
+    monkeypatch.setattr(Forked, "read", lambda writer: going.wait(20.0) and read(writer))
     with client_of(service) as client:
         for k in range(30):  # three times as many events as lead to a snapshot: there is one at a time
             ten_at(client, k)
@@ -571,12 +626,12 @@ def test_a_snapshot_under_way_is_given_up_at_the_end(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr("streamcal.serving.snapshots.LONGEST", 0.05)
-    writer = StateWriter(lambda: time.sleep(3600))
+    monkeypatch.setattr("streamcal.serving.forking.LONGEST", 0.05)
+    writer = Forked(lambda: time.sleep(3600))
     with pytest.raises(StateError, match="status -9"):
         writer.read()
     writer.end()  # nothing happens
-    assert StateWriter(lambda: b"x" * 10**6).read() == b"x" * 10**6
+    assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
 
 
 def test_requests_at_once_share_a_write(tmp_path):

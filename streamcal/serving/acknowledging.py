@@ -11,7 +11,7 @@ from typing import Any
 from streamcal.errors import StateError
 from streamcal.live.journal import Journal
 from streamcal.live.label_join import LabelJoin
-from streamcal.serving.snapshots import CAN_FORK, StateWriter
+from streamcal.serving.forking import CAN_FORK, Forked
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Acknowledging:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._write: asyncio.Task[None] | None = None
         self._last = 0 if journal is None else journal.n
-        self._writer: StateWriter | None = None  # of the last snapshot
+        self._writer: Forked | None = None  # of the last snapshot
         self._snapshot: asyncio.Task[None] | None = None
         self._stopping = False
         self.failure: str | None = None  #: why the last write failed
@@ -82,7 +82,7 @@ class Acknowledging:
         assert self._journal is not None
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
-            self._writer = StateWriter(self._state) if CAN_FORK else None
+            self._writer = Forked(self._state) if CAN_FORK else None
             made = None if self._writer else self._state()
         except StateError as error:
             self._fail_snapshot(error)
@@ -101,8 +101,8 @@ class Acknowledging:
 
     def _fail_snapshot(self, error: StateError) -> None:
         if not self._stopping:
-            self.snapshot_failures += 1
             logger.error("no snapshot was made: %s", error)
+            self.snapshot_failures += 1
 
     def _state(self) -> bytes:
         return Journal.compressed(self._join.to_bytes())

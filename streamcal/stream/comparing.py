@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLos
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.showing import html_table
+from streamcal.parameters.types import FloatArray
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Group, Step, group
 from streamcal.stream.history import History
@@ -137,13 +138,32 @@ class Comparison:
         if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
             raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
         self._calibrators = named(METHODS if methods is None else methods, delay)
-        self.standings = {RAW: Standing(RAW, "the score itself")}
-        self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
             base = RAW
-        if base not in self.standings:
-            known = ", ".join(self.standings)
-            raise InputError(f"base={base!r} is not compared{did_you_mean(base, self.standings)}; compared are {known}")
+        if base not in (RAW, *self._calibrators):
+            known = ", ".join([RAW, *self._calibrators])
+            advice = did_you_mean(base, [RAW, *self._calibrators])
+            raise InputError(f"base={base!r} is not compared{advice}; compared are {known}")
+        self._set_out({name: repr(one) for name, one in self._calibrators.items()}, delay, base)
+
+    @classmethod
+    def of_forecasts(cls, shown: Mapping[str, str]) -> Self:
+        """One that is told by `take` what others forecast, instead of reading a stream.
+
+        Parameters
+        ----------
+        shown : mapping
+            Their names, and how each is shown.
+        """
+        comparison = cls.__new__(cls)
+        comparison._calibrators = {}
+        comparison._set_out(shown, 0, RAW)
+        return comparison
+
+    def _set_out(self, shown: Mapping[str, str], delay: int, base: str) -> None:
+        """The state before the first row."""
+        self.standings = {RAW: Standing(RAW, "the score itself")}
+        self.standings |= {name: Standing(name, text) for name, text in shown.items()}
         self.base = base
         self.delay = delay
         pairs = list(itertools.combinations(self.standings, 2))
@@ -170,7 +190,7 @@ class Comparison:
         entrants = group(self._calibrators, self.delay, processes)
         try:
             for piece, said, share in _together(source, entrants):
-                self._take(piece, said)
+                self.take(piece, said)
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
             self._end(entrants)
@@ -179,18 +199,22 @@ class Comparison:
             entrants.close()
 
     def _end(self, entrants: Group) -> None:
-        """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
+        """Ask for what is left of the methods."""
         if not self.names:
             return
-        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
-        scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+        scores = self.scores()
         for name, left in entrants.end(scores).items():
             if left is not None:
                 self.standings[name].bytes = left.bytes
                 self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
-    def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
-        """Measure what all said to a piece."""
+    def scores(self) -> FloatArray:
+        """Where maps are shown: means of bins of the scores that came, and both ends. There has to be a row."""
+        bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
+        return np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+
+    def take(self, piece: Observations, said: Mapping[str, Step]) -> None:
+        """Measure what all said to a piece of the stream, whose scores are probabilities."""
         y = piece.labels.astype(np.float64)
         w = np.ones(len(y)) if piece.weights is None else piece.weights
         self.rows += len(y)

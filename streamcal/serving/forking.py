@@ -1,7 +1,8 @@
-"""`StateWriter`: a child process writes down the state that this one has when it forks, which goes on meanwhile."""
+"""`Forked`: a child process makes bytes of what this one holds at the moment of the fork, and this one goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -16,7 +17,7 @@ from streamcal.errors import StateError
 
 logger = logging.getLogger(__name__)
 
-#: Whether this system can fork; elsewhere the state is written down between two requests.
+#: Whether this system can fork; elsewhere requests wait.
 CAN_FORK = hasattr(os, "fork")
 #: Seconds after which a child is given up.
 LONGEST = 600.0
@@ -26,8 +27,19 @@ NICE = 10
 PART = 2**20
 
 
-class StateWriter:
-    """A child process that writes down what this process holds at this moment.
+async def made(make: Callable[[], bytes]) -> bytes:
+    """What `make` returns, of the state of this moment; requests go on meanwhile where this system can fork.
+
+    Raises
+    ------
+    StateError
+        If the child fails.
+    """
+    return await asyncio.to_thread(Forked(make).read) if CAN_FORK else make()
+
+
+class Forked:
+    """A child process that makes bytes of what this process holds at this moment, such as its state.
 
     A fork shares all memory until one side changes it: the child sees the state of one moment, and this process is held
     up for the fork alone, some 10 ms for 300 MB. Until the child has ended, what either side touches is there twice.
@@ -54,7 +66,7 @@ class StateWriter:
                 self._process = os.fork()
         except OSError as error:
             os.close(self._pipe)
-            raise StateError(f"no process could be made for a snapshot: {error}") from None
+            raise StateError(f"no further process could be made: {error}") from None
         else:
             if not self._process:
                 _write(make, writing)
@@ -62,7 +74,7 @@ class StateWriter:
             os.close(writing)
 
     def read(self) -> bytes:
-        """Wait for all that the child writes, once.
+        """Wait for the bytes, once.
 
         Raises
         ------
@@ -79,7 +91,7 @@ class StateWriter:
                 self.end()
         status = self._ended()
         if status:
-            raise StateError(f"the process that wrote it down ended with status {status}")
+            raise StateError(f"the process that had to make it ended with status {status}")
         return b"".join(parts)
 
     def end(self) -> None:
@@ -116,6 +128,6 @@ def _write(make: Callable[[], bytes], pipe: int) -> None:
     except BrokenPipeError:  # the parent is gone
         pass
     except Exception:
-        logger.exception("the state could not be written down")
+        logger.exception("a child process failed")
     finally:
         os._exit(status)
