@@ -478,7 +478,7 @@ def test_what_a_resumed_join_holds_is_judged_too(tmp_path):
 
 def test_quality_does_not_depend_on_when_it_is_read():
     join = LabelJoin(OnlinePlatt(), HORIZON)
-    often, seldom = Quality(1e6, 10), Quality(1e6, 10)
+    often, seldom = Quality(1e6, 10, OnlinePlatt()), Quality(1e6, 10, OnlinePlatt())
     for k in range(700):
         one = join.issue(k, 0.1 + 0.001 * k, 0.0, {"c": k % 4} if k % 2 else None)
         often.take(one, k % 7 == 0)

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamcal.calibrators.base import Calibrator
 from streamcal.live.alarms import Alarm, Segment
 from streamcal.live.issued import Issued
 from streamcal.live.monitor import CalibrationMonitor
+from streamcal.live.segmented import Segmented
 from streamcal.metrics import CalibrationRatio, LogLoss, NormalizedEntropy
-from streamcal.parameters.scales import Probability, Scale
-from streamcal.stream.columns import Observations
-from streamcal.stream.comparing import Comparison, Standing
-from streamcal.stream.entrants import Step
+from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +43,8 @@ class Quality:
         Mean number of labels until a false alarm.
     max_segments : int
         Segments with sums of their own; those that come first have them, the others of a field are together.
-    name, shown : str
-        What makes the forecasts, for the report.
-    scale : Scale
-        Of the scores: the probabilities that they stand for are compared with the forecasts.
+    calibrator : Calibrator or Segmented
+        What makes the forecasts; the probabilities that its scores stand for are compared with them.
 
     Attributes
     ----------
@@ -59,11 +56,11 @@ class Quality:
         self,
         run_length: float,
         max_segments: int,
-        name: str = "calibrated",
-        shown: str = "",
-        scale: Scale = Probability(),
+        calibrator: Calibrator | Segmented,
     ) -> None:
-        self.comparison, self._name, self._scale = Comparison.of_forecasts({name: shown}), name, scale
+        self._scale = calibrator.scale
+        self.name = calibrator.name if calibrator.name not in (RAW, IDENTITY) else "calibrated"
+        self.comparison = Comparison({self.name: calibrator})
         self.entropy = NormalizedEntropy()
         self.monitor = CalibrationMonitor(run_length=run_length, on_alarm=self._alarm)
         self.labels = self.alarms = 0
@@ -76,7 +73,7 @@ class Quality:
     @property
     def standing(self) -> Standing:
         """The measures of the forecasts."""
-        return self.comparison.standings[self._name]
+        return self.comparison.standings[self.name]
 
     @property
     def ratio(self) -> CalibrationRatio:
@@ -105,7 +102,7 @@ class Quality:
         score, p, w = np.array([(one.score, one.p, one.w) for one, _ in new]).T
         y = np.array([label for _, label in new])
         raw = score if self._scale.domain == (0.0, 1.0) else self._scale.probabilities(self._scale.coordinates(score))
-        self.comparison.take(Observations(raw, y, w, None), {self._name: Step(p, None, 0.0)})
+        self.comparison.measure({RAW: raw, self.name: p}, y, w)
         self.entropy.update_many(p, y, w)
         if any(one.keys for one, _ in new):
             for one, label in new:

@@ -23,7 +23,8 @@ from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
 from streamcal.serving.settings import Settings
-from streamcal.stream.comparing import RAW, Comparison
+from streamcal.stream.comparing import Comparison
+from streamcal.stream.entrants import Entrant
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +74,7 @@ class Service:
         page: Page | None = None,
     ) -> None:
         self.join, self.settings, self.page = join, settings, page
-        calibrator = join.calibrator
-        name = calibrator.name if calibrator.name != RAW else "calibrated"
-        self.quality = Quality(settings.run_length, settings.metric_segments, name, repr(calibrator), calibrator.scale)
+        self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
@@ -206,10 +205,8 @@ class Service:
         """In the child process, which may change what it has."""
         comparison, overall = self.quality.comparison, self.join.overall
         comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
-        if comparison.rows and self.join.served_by_map and overall.scale.domain == (0.0, 1.0):
-            scores = comparison.scores()
-            calibrated = overall.predict_many(scores).tolist()
-            self.quality.standing.mapped = tuple(zip(scores.tolist(), calibrated, strict=True))
+        if self.join.served_by_map and overall.scale.domain == (0.0, 1.0):
+            comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
         assert self.page is not None
         return self.page.write(comparison).encode()
 
