@@ -265,7 +265,7 @@ def soak(minutes: float) -> None:
             sending = asyncio.create_task(traffic(port, 60.0 * minutes, told))
             start = time.perf_counter()
             while not sending.done():
-                await asyncio.wait([sending], timeout=max(6.0 * minutes, 1.0))
+                await asyncio.wait([sending], timeout=max(2.0 * minutes, 1.0))
                 files = sum(path.stat().st_size for path in Path(folder).iterdir())
                 minute = (time.perf_counter() - start) / 60
                 sizes = f"{resident(pid):.1f} MB in memory, {files / 2**20:.1f} MB on disk"

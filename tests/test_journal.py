@@ -16,6 +16,7 @@ import streamcal
 from streamcal import InputError, OnlinePlatt, Platt, StateError
 from streamcal.live import Journal, LabelJoin
 from streamcal.live import events as packed
+from streamcal.live.issued import Issued
 
 
 @pytest.fixture
@@ -167,6 +168,21 @@ def test_room_is_given_back_in_parts(path, monkeypatch):
         journal.append(b"next")
     with Journal(path) as journal:
         assert list(journal.events()) == [b"next"]
+
+
+def test_keys_and_versions_are_written_as_json_has_them():
+    texts = ["", 'a"b\\', "\x00\n\x7f\u2028", "é\U0001f600", "\ud800"]
+    for version in (None, -(2**63) + 1, *texts):
+        for keys in (
+            None,
+            dict.fromkeys(texts, 7),
+            {"f": text for text in texts},
+            dict(zip(texts, texts, strict=True)),
+        ):
+            one = Issued(1, 0.5, 0.25, 3.0, version, keys, 1e-30)
+            more = json.dumps([version, keys, 1e-30], separators=(",", ":"), ensure_ascii=False)
+            assert packed.issued(one).endswith(more.encode("utf-8", "surrogatepass"))
+            assert packed.read(packed.issued(one))[4:7] == (version, keys, 1e-30)
 
 
 # -- the lock --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import hashlib
 import importlib.util
 import json
@@ -632,6 +633,23 @@ def test_a_process_that_hangs_is_given_up(monkeypatch):
         writer.read()
     writer.end()  # nothing happens
     assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
+
+
+def test_the_collector_of_garbage_is_spared_what_is_held_until_the_end(monkeypatch):
+    service, collections = service_of(), []
+
+    async def lived():
+        await service.start()
+        service._spare_collector()
+        assert gc.get_freeze_count() > 0
+        monkeypatch.setattr("streamcal.serving.service.COLLECTED", 0.0)
+        monkeypatch.setattr(gc, "collect", lambda: collections.append(gc.get_freeze_count()))
+        service._spare_collector()
+        assert collections == [0]  # a full one looks at everything
+        await service.stop()
+
+    asyncio.run(lived())
+    assert gc.get_freeze_count() == 0
 
 
 def test_requests_at_once_share_a_write(tmp_path):

@@ -43,7 +43,7 @@ def _more(one: Issued) -> str:
 
 
 def _plain(value: str | int) -> str:
-    return _text(value) if value.__class__ is str else int.__repr__(value)  # type: ignore[arg-type]
+    return _text(value) if value.__class__ is str else int.__repr__(value)
 
 
 def resolved(id: Id, positive: bool, t: float) -> bytes:
