@@ -25,6 +25,7 @@ from river.datasets.synth import FriedmanDrift
 from river.drift import ADWIN
 
 import streamcal
+from benchmarks.monitors import shown
 from streamcal.live import CalibrationMonitor
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "monitors.md"
@@ -99,7 +100,7 @@ def table(streams: int) -> str:
                 delays[name][drift].append(min((n - BEFORE for n in alarms if n > BEFORE), default=np.inf))
     lines = [f"| | {' | '.join(NAMES[drift] for drift in DRIFTS)} | alarm before |", "|---|---:|---:|---:|---:|"]
     for name, found in delays.items():
-        cells = [f"{np.median(one):,.0f} ({np.isfinite(one).mean():.0%})" for one in found.values()]
+        cells = [f"{shown(np.median(one))} ({np.isfinite(one).mean():.0%})" for one in found.values()]
         lines.append(f"| {name} | {' | '.join(cells)} | {early[name] / (streams * len(DRIFTS)):.1%} |")
     return "\n".join(lines)
 

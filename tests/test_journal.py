@@ -176,7 +176,6 @@ def test_keys_and_versions_are_written_as_json_has_them():
         for keys in (
             None,
             dict.fromkeys(texts, 7),
-            {"f": text for text in texts},
             dict(zip(texts, texts, strict=True)),
         ):
             one = Issued(1, 0.5, 0.25, 3.0, version, keys, 1e-30)
