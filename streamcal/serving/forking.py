@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 CAN_FORK = hasattr(os, "fork")
 #: Seconds after which a child is given up.
 LONGEST = 600.0
+#: Seconds between two looks whether a child that has written everything has ended.
+LOOKED = 0.005
 #: The child leaves the processor to requests, where both want it.
 NICE = 10
 #: Bytes that are read at once.
@@ -102,11 +104,13 @@ class Forked:
 
     def _ended(self) -> int:
         """Wait for the end of the child; its exit code."""
-        os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOWAIT)  # it can still be killed without harm
-        with self._lock:
-            status = os.waitpid(self._process, 0)[1]
-            self._process = 0
-        return os.waitstatus_to_exitcode(status)
+        while True:  # without a lock while it waits, so that the child can be stopped
+            with self._lock:
+                process, status = os.waitpid(self._process, os.WNOHANG)
+                if process:
+                    self._process = 0
+                    return os.waitstatus_to_exitcode(status)
+            time.sleep(LOOKED)
 
 
 def _write(make: Callable[[], bytes], pipe: int) -> None:
