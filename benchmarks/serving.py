@@ -2,6 +2,7 @@
 
     python -m benchmarks.serving                  # about two minutes; writes the table in docs/serving.md
     python -m benchmarks.serving --seconds 2      # shortened, prints only
+    python -m benchmarks.serving --snapshots 15   # latencies while a snapshot is made; prints them
     python -m benchmarks.serving --soak 60        # so many minutes of impressions and outcomes; prints the memory
 
 Clients are processes on the same machine, so that they and the server share its cores. The processor time of the server
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import datetime
 import json
+import math
 import os
 import random
 import re
@@ -102,11 +104,11 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, a
     return await reader.readexactly(length)
 
 
-async def client(port: int, name: str, load: Load, until: float) -> list[float]:
-    """Ask until a time; the seconds of each request."""
+async def client(port: int, name: str, load: Load, until: float, most: float = math.inf) -> list[float]:
+    """Ask until a time, or so many times; the seconds of each request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     rng, taken, number = random.Random(name), [], 0
-    while time.perf_counter() < until:
+    while time.perf_counter() < until and len(taken) < most:
         items = []
         for _ in range(load.items):
             number += 1
@@ -175,6 +177,60 @@ def table(seconds: float) -> str:
     return "\n".join(rows)
 
 
+# -- while snapshots are made --------------------------------------------------------------------------------------
+
+#: Forecasts held, and events after which a snapshot is made: one in the time measured.
+HELD, EVERY = 200_000, 220_000
+#: Requests of batches of 100 a second, and of single impressions.
+PACES = {100: 20.0, 1: 50.0}
+
+
+async def paced(port: int, items: int, seconds: float) -> list[tuple[float, float]]:
+    """Requests at a steady pace, whether or not others have been answered: when each was due, and its seconds."""
+    start, taken, asked = time.perf_counter(), [], []
+
+    async def one(number: int, due: float) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        ids = [f'{{"id":"{items}-{number}-{k}","score":0.{k + 1:03}}}' for k in range(items)]
+        path, content = ("/v1/issue", ids[0]) if items == 1 else ("/v1/issue/batch", f"[{','.join(ids)}]")
+        await exchange(reader, writer, request(path, content))
+        writer.close()
+        taken.append((due, time.perf_counter() - due))
+
+    for number in range(int(seconds * PACES[items])):
+        due = start + number / PACES[items]
+        await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+        asked.append(asyncio.create_task(one(number, due)))
+    await asyncio.gather(*asked)
+    return taken
+
+
+def snapshots(seconds: float) -> None:
+    """Latencies at a steady pace, in which one snapshot of 200,000 forecasts held is made."""
+    for method in ("ops", "auto"):
+        options = ("--horizon", "1h", "--method", method, "--snapshot-every", str(EVERY))
+        with tempfile.TemporaryDirectory() as folder, server(folder, *options) as (pid, port):
+            fill = Load(1000, 1)
+            asyncio.run(client(port, "fill", fill, math.inf, HELD // fill.items))
+            before = resident(pid)
+
+            async def both(port: int = port) -> list[list[tuple[float, float]]]:
+                return await asyncio.gather(*(paced(port, items, seconds) for items in PACES))
+
+            for items, taken in zip(PACES, asyncio.run(both()), strict=True):
+                print(f"{method}, {items} at once: {told(taken)}; {before:.0f}, now {resident(pid):.0f} MB", flush=True)
+
+
+def told(taken: list[tuple[float, float]]) -> str:
+    """Quantiles of latencies; also of the second with the worst of them."""
+    due, latency = np.array(taken).T
+    half, most = np.quantile(latency, [0.5, 0.99]) * 1e3
+    worst = due[latency.argmax()]
+    near = np.quantile(latency[abs(due - worst) < 0.5], 0.99) * 1e3
+    longest = 1e3 * latency.max()
+    return f"p50 {half:.1f}, p99 {most:.1f}, p99 of the worst second {near:.1f}, longest {longest:.1f} ms"
+
+
 # -- memory over a long time ---------------------------------------------------------------------------------------
 
 
@@ -209,7 +265,7 @@ def soak(minutes: float) -> None:
             sending = asyncio.create_task(traffic(port, 60.0 * minutes, told))
             start = time.perf_counter()
             while not sending.done():
-                await asyncio.wait([sending], timeout=max(6.0 * minutes, 1.0))
+                await asyncio.wait([sending], timeout=max(2.0 * minutes, 1.0))
                 files = sum(path.stat().st_size for path in Path(folder).iterdir())
                 minute = (time.perf_counter() - start) / 60
                 sizes = f"{resident(pid):.1f} MB in memory, {files / 2**20:.1f} MB on disk"
@@ -222,10 +278,14 @@ def soak(minutes: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, help="of each row; prints only")
+    parser.add_argument("--snapshots", type=float, metavar="SECONDS")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
     given = parser.parse_args()
     if given.soak is not None:
         soak(given.soak)
+        return
+    if given.snapshots is not None:
+        snapshots(given.snapshots)
         return
     text = table(given.seconds or SECONDS)
     if given.seconds is None:

@@ -173,12 +173,14 @@ def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
     width = len(rows[0])
     if not width or set(map(len, rows)) != {width}:
         return None
-    columns = list(map(_column, zip(*rows, strict=True)))
-    if any(column is None for column in columns):
-        return None
     out = bytearray([ROWS])
     _write_size(out, width)
-    return bytes(out) + b"".join(filter(None, columns))
+    for values in zip(*rows, strict=True):
+        column = _column(values)
+        if column is None:
+            return None
+        out += column
+    return bytes(out)
 
 
 def _stored(values: Sequence[Any], kind: type) -> bytes | None:

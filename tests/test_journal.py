@@ -16,6 +16,7 @@ import streamcal
 from streamcal import InputError, OnlinePlatt, Platt, StateError
 from streamcal.live import Journal, LabelJoin
 from streamcal.live import events as packed
+from streamcal.live.issued import Issued
 
 
 @pytest.fixture
@@ -131,6 +132,56 @@ def test_a_snapshot_of_earlier_events_leaves_the_others(path):
     with Journal(path) as journal:
         assert journal.state() == b"three"
         assert list(journal.events()) == numbered(4)
+
+
+def test_a_snapshot_may_come_in_the_midst_of_events_that_were_written_together(path):
+    with Journal(path) as journal:
+        for group in ((0, 1, 2), (3, 4, 5), (6,)):
+            for event in numbered(*group):
+                journal.append(event)
+            journal.acknowledge()
+        journal.append(numbered(7)[0])
+        journal.store(Journal.compressed(b"four"), upto=4)
+        assert (journal.n, journal.durable) == (8, 7)
+    for tidy in (True, False):  # what is before it is passed, whether or not it has been deleted
+        with Journal(path) as journal:
+            assert journal.n == 8
+            assert journal.state() == b"four"
+            assert list(journal.events()) == numbered(4, 5, 6, 7)
+            assert len(list(journal._read("SELECT first FROM log"))) == 3 + tidy
+            assert not journal.tidy()
+
+
+def test_room_is_given_back_in_parts(path, monkeypatch):
+    monkeypatch.setattr("streamcal.live.journal.TIDIED", 1000)
+    with Journal(path) as journal:
+        for _ in range(10):
+            journal.append(b"x" * 900)
+            journal.acknowledge()
+        journal.append(b"covered by the state alone")
+        journal.store(Journal.compressed(b"state"), upto=11)
+        assert [journal.tidy() for _ in range(5)] == [True] * 5  # two of them each time
+        assert not journal.tidy()
+    with Journal(path) as journal:
+        assert journal.n == 11
+        assert list(journal.events()) == []
+        journal.append(b"next")
+    with Journal(path) as journal:
+        assert list(journal.events()) == [b"next"]
+
+
+def test_keys_and_versions_are_written_as_json_has_them():
+    texts = ["", 'a"b\\', "\x00\n\x7f\u2028", "é\U0001f600", "\ud800"]
+    for version in (None, -(2**63) + 1, *texts):
+        for keys in (
+            None,
+            dict.fromkeys(texts, 7),
+            dict(zip(texts, texts, strict=True)),
+        ):
+            one = Issued(1, 0.5, 0.25, 3.0, version, keys, 1e-30)
+            more = json.dumps([version, keys, 1e-30], separators=(",", ":"), ensure_ascii=False)
+            assert packed.issued(one).endswith(more.encode("utf-8", "surrogatepass"))
+            assert packed.read(packed.issued(one))[4:7] == (version, keys, 1e-30)
 
 
 # -- the lock --------------------------------------------------------------------------------------------------------

@@ -1,14 +1,19 @@
 """`streamcal serve`: every address, errors, limits, repeated requests, a full disk, kills, the end."""
 
 import asyncio
+import base64
+import gc
+import hashlib
 import importlib.util
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -22,25 +27,30 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 import serving_kills
 from starlette.testclient import TestClient
+from test_html_report import CHROMIUM, needs_chromium
 
 from streamcal import InputError, OnlinePlatt, StateError, load_map
+from streamcal.app.html_report import live_page
+from streamcal.app.html_style import POLICY
 from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.app import application
+from streamcal.serving.forking import Forked
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
 from streamcal.serving.running import JSONFormatter
-from streamcal.serving.service import Service
+from streamcal.serving.service import Page, Service
 from streamcal.serving.settings import Settings
 
 HORIZON = 100.0
 TOKEN = "a token of some length"
 
 
-def service_of(path=None, horizon=HORIZON, early=None, **settings):
+def service_of(path=None, horizon=HORIZON, early=None, page=None, **settings):
     """A service under event time, so that the tests say what time it is."""
     journal = None if path is None else Journal(path)
     join = ServedJoin(OnlinePlatt(), horizon, early=early, journal=journal)
-    return Service(join, journal, Settings(**{"event_time": True, **settings}))
+    return Service(join, journal, Settings(**{"event_time": True, **settings}), page)
 
 
 def client_of(service):
@@ -49,7 +59,7 @@ def client_of(service):
 
 @pytest.fixture
 def client(tmp_path):
-    with client_of(service_of(tmp_path / "events.journal")) as one:
+    with client_of(service_of(tmp_path / "events.journal", page=Page(live_page, POLICY))) as one:
         yield one
 
 
@@ -263,10 +273,10 @@ def test_a_body_that_does_not_come_is_not_waited_for():
 
 
 def test_the_token_is_asked_for_except_by_probes():
-    with client_of(service_of(token=TOKEN)) as client:
+    with client_of(service_of(token=TOKEN, page=Page(live_page, POLICY))) as client:
         for path in ("/healthz", "/readyz"):
             assert client.get(path).status_code == 200
-        for path in ("/metrics", "/openapi.json", "/v1/map", "/nothing"):
+        for path in ("/", "/metrics", "/openapi.json", "/v1/map", "/nothing"):
             refused = client.get(path)
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
         assert issue(client, "a").status_code == 401
@@ -350,6 +360,55 @@ def test_segments_show_the_effects_of_a_segmented_calibrator(tmp_path):
             assert client.get("/v1/map").json()["exact"] is False
 
 
+def test_the_report_is_that_of_the_labels_so_far(tmp_path):
+    with client_of(service_of(page=Page(live_page, POLICY), report_every=0.001)) as client:
+        empty = client.get("/")
+        assert "No label is certain yet" in empty.text
+        assert (empty.status_code, empty.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert empty.headers["Content-Security-Policy"] == POLICY
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.001 * k, "t": 0.0} for k in range(1000)])
+        client.post("/v1/outcome/batch", json=[{"id": k, "y": True, "t": 1.0} for k in range(0, 1000, 10)])
+        issue(client, "later", t=100.0)
+        text = client.get("/").text
+        assert "1,000 rows, 100 positive" in text
+        assert "Calibration maps" in text
+        assert repr(OnlinePlatt()) in text
+        for kind in ("style", "script"):  # those that the policy allows
+            content = re.search(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)[1].encode()
+            assert base64.b64encode(hashlib.sha256(content).digest()).decode() in POLICY
+
+
+def test_the_report_is_made_once_for_all_that_ask():
+    service = service_of(page=Page(lambda comparison: f"at {time.monotonic_ns()}", POLICY))
+    with client_of(service) as client:
+        first = client.get("/").text
+        client.post("/v1/issue/batch", json=[{"id": k, "score": 0.5, "t": 0.0} for k in range(100)])
+        issue(client, "later", t=100.0)
+        assert client.get("/").text == first
+
+
+def test_a_report_that_cannot_be_made_is_said():
+    with client_of(service_of(page=Page(lambda comparison: 1 / 0, POLICY))) as client:
+        refused = client.get("/")
+        assert (refused.status_code, refused.json()["where"], refused.headers["Retry-After"]) == (503, "report", "1")
+        assert issue(client, "a").status_code == 200
+
+
+@pytest.mark.full
+@needs_chromium
+def test_a_browser_shows_the_live_report(command, tmp_path):
+    _, port = command("--horizon", "1s", "--memory", "--log-level", "error")
+    asked(port, "/v1/issue/batch", [{"id": k, "score": 0.001 * k} for k in range(1000)])
+    asked(port, "/v1/outcome/batch", [{"id": k, "y": 1} for k in range(0, 1000, 3)])
+    time.sleep(3.0)  # the horizon, and the clock's next tick
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"http://127.0.0.1:{port}/"]
+    run = subprocess.run([CHROMIUM, *options], capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in run.stderr  # nothing that the policy refuses
+    assert run.stdout.count("<figure") == 6
+    assert 'max="0"' not in run.stdout  # the script has set up each slider
+
+
 def test_a_stop_that_cannot_write_says_so(tmp_path, monkeypatch):
     service = service_of(tmp_path / "events.journal")
 
@@ -420,7 +479,7 @@ def test_what_a_resumed_join_holds_is_judged_too(tmp_path):
 
 def test_quality_does_not_depend_on_when_it_is_read():
     join = LabelJoin(OnlinePlatt(), HORIZON)
-    often, seldom = Quality(1e6, 10), Quality(1e6, 10)
+    often, seldom = Quality(1e6, 10, OnlinePlatt()), Quality(1e6, 10, OnlinePlatt())
     for k in range(700):
         one = join.issue(k, 0.1 + 0.001 * k, 0.0, {"c": k % 4} if k % 2 else None)
         often.take(one, k % 7 == 0)
@@ -489,16 +548,108 @@ def test_impressions_need_not_wait_for_the_disk(tmp_path, monkeypatch):
         assert service.acknowledging.pending == 0
 
 
-def test_a_snapshot_takes_its_turn_among_the_writes(tmp_path):
-    path = tmp_path / "events.journal"
+def ten_at(client, k):
+    answered = client.post("/v1/issue/batch", json=[{"id": 10 * k + j, "score": 0.5, "t": float(k)} for j in range(10)])
+    assert answered.status_code == 200
+
+
+def wait_until(happened):
+    until = time.monotonic() + 20.0
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert happened()
+
+
+def test_requests_are_answered_while_a_snapshot_is_made(tmp_path, monkeypatch):
+    path, going = tmp_path / "events.journal", threading.Event()
     service = service_of(path, snapshot_every=100)
+    read = Forked.read
+    monkeypatch.setattr(Forked, "read", lambda writer: going.wait(20.0) and read(writer))
     with client_of(service) as client:
-        for k in range(30):
-            client.post("/v1/issue/batch", json=[{"id": 10 * k + j, "score": 0.5, "t": float(k)} for j in range(10)])
-        assert service.acknowledging.snapshots == 3
+        for k in range(30):  # three times as many events as lead to a snapshot: there is one at a time
+            ten_at(client, k)
+        assert service.acknowledging.snapshots == 0
+        going.set()
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+        twin = LabelJoin(OnlinePlatt(), HORIZON)
+        for k in range(10):
+            for j in range(10):
+                twin.issue(10 * k + j, 0.5, float(k))
+        journal = service.acknowledging._journal
+        assert journal.state() == twin.to_bytes()
+        assert len(list(journal.events())) == 200
+        ten_at(client, 30)
+        wait_until(lambda: service.acknowledging.snapshots == 2)
     with Journal(path) as journal:
         assert list(journal.events()) == []  # the one at the end holds everything
-        assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 300
+        assert LabelJoin(OnlinePlatt(), HORIZON, journal=journal).tally()["issued"] == 310
+
+
+def test_a_snapshot_that_is_not_made_is_told_and_tried_again(tmp_path, monkeypatch, caplog):
+    service = service_of(tmp_path / "events.journal", snapshot_every=50)
+    with client_of(service) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(Acknowledging, "_state", lambda _: 1 / 0)  # in the child
+            for k in range(6):
+                ten_at(client, k)
+            wait_until(lambda: service.acknowledging.snapshot_failures == 1)
+        assert "ended with status 1" in caplog.text
+        assert metric(client, "streamcal_journal_snapshot_failures_total") == 1
+        assert client.get("/readyz").status_code == 200
+        for k in range(6, 11):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+
+
+def test_where_no_process_can_be_forked_the_loop_makes_the_snapshot(tmp_path, monkeypatch):
+    service = service_of(tmp_path / "events.journal", snapshot_every=50)
+    monkeypatch.setattr("streamcal.serving.acknowledging.CAN_FORK", False)
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_snapshot_under_way_is_given_up_at_the_end(tmp_path, monkeypatch):
+    path = tmp_path / "events.journal"
+    service, right = service_of(path, snapshot_every=50), Acknowledging._state
+    this = os.getpid()
+    monkeypatch.setattr(Acknowledging, "_state", lambda one: right(one) if os.getpid() == this else time.sleep(3600))
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+    assert service.stopped
+    assert (service.acknowledging.snapshots, service.acknowledging.snapshot_failures) == (1, 0)
+    with Journal(path) as journal:
+        assert list(journal.events()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_hangs_is_given_up(monkeypatch):
+    monkeypatch.setattr("streamcal.serving.forking.LONGEST", 0.05)
+    writer = Forked(lambda: time.sleep(3600))
+    with pytest.raises(StateError, match="status -9"):
+        writer.read()
+    writer.end()  # nothing happens
+    assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
+
+
+def test_the_collector_of_garbage_is_spared_what_is_held_until_the_end(monkeypatch):
+    service, collections = service_of(), []
+
+    async def lived():
+        await service.start()
+        service._spare_collector()
+        assert gc.get_freeze_count() > 0
+        monkeypatch.setattr("streamcal.serving.service.COLLECTED", 0.0)
+        monkeypatch.setattr(gc, "collect", lambda: collections.append(gc.get_freeze_count()))
+        service._spare_collector()
+        assert collections == [0]  # a full one looks at everything
+        await service.stop()
+
+    asyncio.run(lived())
+    assert gc.get_freeze_count() == 0
 
 
 def test_requests_at_once_share_a_write(tmp_path):

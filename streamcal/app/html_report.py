@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
 
 from streamcal.app.figures import Figure, colour, figures
 from streamcal.app.html_style import SCRIPT, STYLE
-from streamcal.app.report_data import LISTED, ReportData, Series, prepared
+from streamcal.app.report_data import LATE, LISTED, ReportData, Series, prepared
 from streamcal.errors import InputError
 from streamcal.stream.atomic import atomic_write
 from streamcal.stream.comparing import Comparison
+
+NO_LABEL = "No label is certain yet: the first ones are when the horizon has passed."
 
 
 def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command: str = "") -> None:
@@ -49,11 +52,25 @@ def save_report(comparison: Comparison, path: str | os.PathLike[str], *, command
         raise InputError(f"{os.fspath(path)}: the report cannot be written: {error.strerror or error}") from None
 
 
+def live_page(comparison: Comparison) -> str:
+    """The report on forecasts that go on, as they are now; it may have no label yet.
+
+    Examples
+    --------
+    >>> from streamcal.stream.comparing import Comparison
+    >>> "No label is certain yet" in live_page(Comparison(["ops"]))
+    True
+    """
+    data = prepared(comparison, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, since the process started.")
+    first = () if comparison.names else (NO_LABEL,)
+    shown = tuple(one for one in data.settings if one[0] != LATE)  # labels come when they come
+    return page(replace(data, sentences=(*first, *data.sentences), settings=shown))
+
+
 def page(data: ReportData) -> str:
     """The report as HTML."""
     title = escape(f"Calibration of {data.source}")
     lead, *others = data.sentences
-    drawn = figures(data)
     return "\n".join(
         [
             "<!doctype html>",
@@ -64,22 +81,29 @@ def page(data: ReportData) -> str:
             f'<p class="soft">{data.rows:,} rows, {data.positives:,} positive. {escape(data.made)}</p></header>',
             f'<main><p class="lead">{escape(lead)}</p>',
             *(f"<p>{escape(text)}</p>" for text in others),
-            "<h2>Methods</h2>",
-            _table("Methods and their measures", data.headings, data.table),
-            *_segments(data),
-            "<h2>Pictures</h2>",
-            _legend(data.series),
-            '<div class="grid-of-figures">',
-            *(_figure(one, i) for i, one in enumerate(drawn)),
-            "</div>",
-            *_alarms(data.series),
-            "<h2>To repeat it</h2>",
+            *(_measures(data) if data.series else []),
+            "<h2>To repeat it</h2>" if data.command else "<h2>Settings</h2>",
             f'<pre tabindex="0"><code>{escape(data.command)}</code></pre>' if data.command else "",
             "<dl>",
             *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in data.settings),
             f"</dl></main><script>{SCRIPT}</script></body></html>",
         ]
     )
+
+
+def _measures(data: ReportData) -> list[str]:
+    """Everything that is measured of at least one row."""
+    return [
+        "<h2>Methods</h2>",
+        _table("Methods and their measures", data.headings, data.table),
+        *_segments(data),
+        "<h2>Pictures</h2>",
+        _legend(data.series),
+        '<div class="grid-of-figures">',
+        *(_figure(one, i) for i, one in enumerate(figures(data))),
+        "</div>",
+        *_alarms(data.series),
+    ]
 
 
 def _segments(data: ReportData) -> list[str]:

@@ -1,5 +1,8 @@
 """The style sheet and the script of the HTML report."""
 
+import base64
+import hashlib
+
 #: Colours are those of Okabe and Ito, which colour-blind readers can distinguish, darker on white and lighter on black;
 #: series differ by the pattern of their lines as well.
 STYLE = """
@@ -70,3 +73,15 @@ for (const figure of document.querySelectorAll("figure[data-stops]")) {
   });
 }
 """
+
+
+def _hashed(text: str) -> str:
+    """How a Content-Security-Policy names a style sheet or a script in the page."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+#: What a browser may do with the page: apply this style sheet and run this script, and nothing else.
+POLICY = (
+    f"default-src 'none'; style-src {_hashed(STYLE)}; script-src {_hashed(SCRIPT)}; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)

@@ -17,6 +17,8 @@ from streamcal.stream.history import Part
 MOST_SERIES = 4
 #: Alarms of one series that are listed.
 LISTED = 8
+#: The setting that says how late labels were.
+LATE = "labels known after"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
     """
     headings, table = _table(comparison)
     settings = [(name, comparison.standings[name].shown) for name in comparison.standings]
-    more = [("labels known after", f"{comparison.delay:,} rows"), ("better than", comparison.base)]
+    more = [(LATE, f"{comparison.delay:,} rows"), ("better than", comparison.base)]
     return ReportData(
         source=comparison.source,
         rows=comparison.rows,
@@ -137,15 +139,17 @@ def _table(comparison: Comparison) -> tuple[tuple[str, ...], tuple[tuple[str, ..
         "its floor": aligned([row.ece.floor for row in rows]),
         "predicted / actual": [_ratio(comparison, name) for name in names],
         "alarms": [f"{comparison.history.alarms_in_all[name]:,}" for name in names],
-        "µs a row": ["" if name == RAW else f"{_each(comparison, name):.2g}" for name in names],
+        "µs a row": [_each(comparison, name) for name in names],
         "state": ["" if row.bytes is None else size(row.bytes) for row in rows],
     }
-    return tuple(columns), tuple(zip(*columns.values(), strict=True))
+    known = {heading: cells for heading, cells in columns.items() if any(cells)}
+    return tuple(known), tuple(zip(*known.values(), strict=True))
 
 
-def _each(comparison: Comparison, name: str) -> float:
-    """Microseconds a row."""
-    return 1e6 * comparison.standings[name].seconds / comparison.rows
+def _each(comparison: Comparison, name: str) -> str:
+    """Microseconds a row, where they were measured."""
+    seconds = comparison.standings[name].seconds
+    return f"{1e6 * seconds / comparison.rows:.2g}" if seconds else ""
 
 
 def _ratio(comparison: Comparison, name: str) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamcal.app.choosing import calibrator_of, choice_of
+from streamcal.app.html_report import live_page
+from streamcal.app.html_style import POLICY
 from streamcal.app.options import span_of
 from streamcal.app.terminal import fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -105,7 +107,7 @@ def serve(
     try:
         from streamcal.serving.running import log_as_json
         from streamcal.serving.running import serve as serve_until_signal
-        from streamcal.serving.service import Service
+        from streamcal.serving.service import Page, Service
         from streamcal.serving.settings import Settings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("streamcal"):
@@ -138,7 +140,7 @@ def serve(
             join = _joined(calibrator, spans, events, max_held, event_time)
             _warn_of(host, settings.token)
             try:
-                whole = serve_until_signal(Service(join, events, settings), host, port)
+                whole = serve_until_signal(Service(join, events, settings, Page(live_page, POLICY)), host, port)
             except SystemExit:
                 fail(f"{host}:{port}: the service could not start; the log says why")
     raise typer.Exit(0 if whole else 1)

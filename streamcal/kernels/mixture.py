@@ -212,17 +212,27 @@ class Mixture:
         The log-odds of the components of each mixture at both knots, and the log-probabilities of the labels 0 and 1
         under its rows.
         """
-        said = []
+        k: cython.Py_ssize_t
+        side: cython.Py_ssize_t
+        rows: cython.Py_ssize_t = self._experts.rows
+        found: Assessment = Assessment(self._experts.size, rows)
+        said: list = []
         for side in range(2):
             for k in range(self._experts.size):
-                said.append(self._first[side, k])
-            said += [self._second[side, 0], self._second[side, 1]]
-            said += [self._third[side, 0], self._third[side, 1], self._third[side, 2]]
-        for label in range(2):
-            found = self.assess(share, label, 1.0)
-            said += np.asarray(found.expert_rows).tolist() + np.asarray(found.stacked_rows).tolist()
-            said += np.asarray(found.corrected_rows).tolist()
-        return [float(one) for one in said]
+                said.append(float(self._first[side, k]))
+            for k in range(2):
+                said.append(float(self._second[side, k]))
+            for k in range(3):
+                said.append(float(self._third[side, k]))
+        for side in range(2):  # the label
+            self.assess(share, side, 1.0, found)
+            for k in range(rows):
+                said.append(float(found.expert_rows[k]))
+            for k in range(rows):
+                said.append(float(found.stacked_rows[k]))
+            for k in range(rows):
+                said.append(float(found.corrected_rows[k]))
+        return said
 
     def assess_issued(self, said, knot, share, y, w):
         """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.

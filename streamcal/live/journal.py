@@ -6,7 +6,7 @@ import os
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +17,8 @@ from streamcal.errors import InputError, StateError
 APPLICATION, FORMAT = 0x7363616C, 1
 #: Bytes of events that are not acknowledged, after which no more are taken.
 MOST_UNACKNOWLEDGED = 64 * 2**20
+#: Bytes of events whose room is given back at once.
+TIDIED = 4 * 2**20
 #: Pages of the write-ahead log, 4 kB each, after which SQLite moves them to the database.
 CHECKPOINT_PAGES = 4_000
 #: What is written of an event, beside itself.
@@ -29,6 +31,11 @@ _TABLES = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
+
+_UPTO = "coalesce((SELECT upto FROM snapshot), 0)"
+#: Events after the snapshot, and rows of those before it, which `tidy` deletes: their place and their bytes.
+_AFTER = f"first + count > {_UPTO} ORDER BY first"
+_BEFORE = f"SELECT first, length(events) FROM log WHERE first < {_UPTO} AND first + count <= {_UPTO} ORDER BY first"
 
 
 class Journal:
@@ -120,7 +127,7 @@ class Journal:
         """The number of events on the disk, those before the snapshot included."""
         last = self._database.execute("SELECT first + count FROM log ORDER BY first DESC LIMIT 1").fetchone()
         upto = self._database.execute("SELECT upto FROM snapshot").fetchone()
-        return int(last[0] if last else upto[0] if upto else 0)
+        return max(int(last[0]) if last else 0, int(upto[0]) if upto else 0)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -229,16 +236,65 @@ class Journal:
         StateError
             If it cannot be written; the journal is then as it was.
         """
-        upto = self.n if upto is None else upto
-        blob = zlib.compress(state, 1)
+        number = self.n if upto is None else upto
+        self.store(self.compressed(state), number)
+        while self.tidy():
+            pass
+
+    @staticmethod
+    def compressed(state: bytes) -> bytes:
+        """A state as `store` takes it; another process may make it."""
+        return zlib.compress(state, 1)
+
+    def store(self, state: bytes, upto: int) -> None:
+        """A `snapshot` whose state is compressed already, and which leaves the events before it to `tidy`.
+
+        Parameters
+        ----------
+        state : bytes
+            What `compressed` returned.
+        upto : int
+            The number of events that led to it.
+
+        Raises
+        ------
+        InputError
+            If there are not so many events, or if they led to an earlier snapshot.
+        StateError
+            If it cannot be written; the journal is then as it was.
+        """
         with self._writing:
-            if not self.durable <= upto <= self.n:
-                raise InputError(f"upto={upto!r} is not possible; give a number from {self.durable} to {self.n}")
-            taken = self._taken(upto)
-            row = upto, zlib.crc32(blob), blob
-            replace = ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
-            self._transact(taken, [replace, ("DELETE FROM log WHERE first < ?", (upto,))])
-            self._compact()
+            before = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
+            if not before <= upto <= self.n:
+                raise InputError(f"upto={upto!r} is not possible; give a number from {before} to {self.n}")
+            taken = self._taken(max(upto, self.durable))
+            row = upto, zlib.crc32(state), state
+            self._transact(taken, [("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)])
+
+    def tidy(self) -> bool:
+        """Give the room of some events before the last snapshot back, some 4 MB: others need not wait long.
+
+        Returns
+        -------
+        bool
+            Whether there are more of them.
+
+        Raises
+        ------
+        StateError
+            If that cannot be written; it can be tried again.
+        """
+        with self._writing:
+            last, size = -1, 0
+            rows = self._read(_BEFORE)
+            while size <= TIDIED and (row := next(rows, None)):
+                last, size = row[0], size + row[1]
+            rows.close()
+            self._transact([], [("DELETE FROM log WHERE first <= ?", (last,))])
+            more = size > TIDIED
+            if not more:
+                self._compact()
+        return more
 
     def _compact(self) -> None:
         """Shorten the files; where the disk is too full for it, the next snapshot does it."""
@@ -273,16 +329,20 @@ class Journal:
             If some are damaged or missing.
         """
         upto = next(iter(self._read("SELECT upto FROM snapshot")), (0,))[0]
-        for first, count, crc, blob in self._read("SELECT first, count, crc, events FROM log ORDER BY first"):
-            self._require(first == upto and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
+        start = upto
+        for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
+            # The first of them may have been written in one piece with events before the snapshot.
+            follows = first == upto or first < upto == start
+            self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
             place = 0
-            for _ in range(count):
+            for number in range(first, first + count):
                 size = _SIZE.unpack_from(blob, place)[0]
-                yield blob[place + _SIZE.size : place + _SIZE.size + size]
+                if number >= upto:
+                    yield blob[place + _SIZE.size : place + _SIZE.size + size]
                 place += _SIZE.size + size
-            upto += count
+            upto = first + count
 
-    def _read(self, query: str) -> Iterator[tuple[Any, ...]]:
+    def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:
         try:
             yield from self._database.execute(query)
         except sqlite3.Error as error:

@@ -1,14 +1,17 @@
-"""`Acknowledging`: many requests wait for one write to the disk, and snapshots take their turn among the writes."""
+"""`Acknowledging`: many requests wait for one write to the disk, and snapshots are made beside them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from streamcal.errors import StateError
 from streamcal.live.journal import Journal
 from streamcal.live.label_join import LabelJoin
+from streamcal.serving.forking import CAN_FORK, Forked
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +29,7 @@ class Acknowledging:
     journal : Journal or None
         That of the join.
     snapshot_every : int
-        Events after which a write is a snapshot of the whole state, which ends with the events on the disk as well.
+        Events after which a snapshot of the whole state is begun.
     """
 
     def __init__(self, join: LabelJoin, journal: Journal | None, snapshot_every: int) -> None:
@@ -34,8 +37,11 @@ class Acknowledging:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._write: asyncio.Task[None] | None = None
         self._last = 0 if journal is None else journal.n
+        self._writer: Forked | None = None  # of the last snapshot
+        self._snapshot: asyncio.Task[None] | None = None
+        self._stopping = False
         self.failure: str | None = None  #: why the last write failed
-        self.writes = self.snapshots = 0
+        self.writes = self.snapshots = self.snapshot_failures = 0
 
     @property
     def pending(self) -> int:
@@ -64,24 +70,55 @@ class Acknowledging:
         return self._write
 
     async def _turn(self) -> None:
-        """One write: of the events, or where it is time, of the whole state."""
+        """One write of events; before it, where it is time, a snapshot of the state that they lead to is begun."""
         assert self._journal is not None
-        due = self._journal.n - self._last >= self._every
-        await (self._snapshot() if due else self._run(self._join.acknowledge))
+        under_way = self._snapshot is not None and not self._snapshot.done()
+        if self._journal.n - self._last >= self._every and not under_way:
+            self._begin_snapshot()
+        await self._run(self._join.acknowledge)
 
-    async def _snapshot(self) -> None:
-        """The state is taken on the loop, between two requests, and is written by the thread."""
+    def _begin_snapshot(self) -> None:
+        """A child process writes down the state of this moment, or where there is none, this one does."""
         assert self._journal is not None
-        journal, upto = self._journal, self._journal.n
-        state = self._join.to_bytes()
-        await self._run(lambda: journal.snapshot(state, upto))
-        self._last = upto
-        self.snapshots += 1
-
-    async def _run(self, write: object) -> None:
-        assert callable(write)
+        self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, write)
+            self._writer = Forked(self._state) if CAN_FORK else None
+            made = None if self._writer else self._state()
+        except StateError as error:
+            self._fail_snapshot(error)
+        else:
+            self._snapshot = asyncio.get_running_loop().create_task(self._end_snapshot(made, self._last))
+
+    async def _end_snapshot(self, state: bytes | None, upto: int) -> None:
+        """Store a state that was written down; without one, that of the child, when it is done."""
+        try:
+            if state is None:
+                assert self._writer is not None
+                state = await asyncio.to_thread(self._writer.read)
+            await self._store(state, upto)
+        except StateError as error:
+            self._fail_snapshot(error)
+
+    def _fail_snapshot(self, error: StateError) -> None:
+        if not self._stopping:
+            logger.error("no snapshot was made: %s", error)
+            self.snapshot_failures += 1
+
+    def _state(self) -> bytes:
+        return Journal.compressed(self._join.to_bytes())
+
+    async def _store(self, state: bytes, upto: int) -> None:
+        """Write a state in place of the events that led to it; acknowledgements take turns with the parts of that."""
+        journal = self._journal
+        assert journal is not None
+        await self._run(lambda: journal.store(state, upto))
+        self.snapshots += 1
+        while await self._run(journal.tidy):
+            pass
+
+    async def _run(self, write: Callable[[], Any]) -> Any:
+        try:
+            returned = await asyncio.get_running_loop().run_in_executor(self._thread, write)
         except StateError as error:
             if self.failure is None:
                 logger.error("the journal cannot be written: %s", error)
@@ -91,6 +128,7 @@ class Acknowledging:
             logger.warning("the journal can be written again")
         self.failure = None
         self.writes += 1
+        return returned
 
     async def stop(self) -> None:
         """Write all events and a snapshot, and close the journal.
@@ -102,12 +140,21 @@ class Acknowledging:
         """
         try:
             if self._journal is not None:
+                await self._give_up_snapshot()
                 await self.wait()
-                await self._snapshot()
+                await self._store(self._state(), self._journal.n)
         finally:
             self._thread.shutdown()
             if self._journal is not None:
                 self._journal.close()
+
+    async def _give_up_snapshot(self) -> None:
+        """End one that is under way; the last one takes its place."""
+        self._stopping = True
+        if self._writer is not None:
+            self._writer.end()
+        if self._snapshot is not None:
+            await self._snapshot
 
 
 def _looked_at(task: asyncio.Task[None]) -> None:

@@ -56,6 +56,7 @@ def application(service: Service) -> Starlette:
         Route("/metrics", page(lambda: Response(meters.page(), media_type=CONTENT_TYPE))),
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
         Route("/readyz", page(lambda: readiness(service))),
+        *([Route("/", report_page(service))] if service.page is not None else []),
         Route("/openapi.json", page(lambda: Response(described, media_type="application/json"))),
     ]
     handlers = {
@@ -202,6 +203,21 @@ def map_page(service: Service) -> Endpoint:
         if not content:
             raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
         return Response(content, media_type="application/json")
+
+    return endpoint
+
+
+def report_page(service: Service) -> Endpoint:
+    async def endpoint(_: Request) -> Response:
+        content = await service.report()
+        assert service.page is not None
+        headers = {
+            "Content-Security-Policy": service.page.policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "private, no-cache",
+        }
+        return Response(content, headers=headers, media_type="text/html")
 
     return endpoint
 

@@ -73,6 +73,8 @@ class State(Collector):
         )
         yield CounterMetricFamily("streamcal_journal_writes", "Writes of the journal.", acknowledging.writes)
         yield CounterMetricFamily("streamcal_journal_snapshots", "Snapshots of the state.", acknowledging.snapshots)
+        failures = acknowledging.snapshot_failures
+        yield CounterMetricFamily("streamcal_journal_snapshot_failures", "Snapshots that were not made.", failures)
         yield from self._measures()
         yield from self._segments()
 

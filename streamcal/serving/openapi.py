@@ -47,6 +47,8 @@ def schema(service: Service) -> dict[str, Any]:
         "/readyz": {"get": {**showing("Whether events can be taken", {"type": "object"}, "503"), "security": []}},
         "/openapi.json": {"get": showing("This schema", {"type": "object"})},
     }
+    if service.page is not None:
+        paths["/"] = {"get": showing("The report, for a browser", {"type": "string"}, "503", content="text/html")}
     info = {"title": "streamcal serve", "version": streamcal.__version__}
     described: dict[str, Any] = {"openapi": "3.1.0", "info": info, "paths": paths}
     if service.settings.token is not None:

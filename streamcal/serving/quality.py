@@ -6,15 +6,20 @@ import logging
 from bisect import bisect_left
 from typing import NamedTuple
 
+import numpy as np
+
+from streamcal.calibrators.base import Calibrator
 from streamcal.live.alarms import Alarm, Segment
 from streamcal.live.issued import Issued
 from streamcal.live.monitor import CalibrationMonitor
+from streamcal.live.segmented import Segmented
 from streamcal.metrics import CalibrationRatio, LogLoss, NormalizedEntropy
+from streamcal.stream.comparing import IDENTITY, RAW, Comparison, Standing
 
 logger = logging.getLogger(__name__)
 
 #: Labels that are added at once: together they take a tenth of the time that they take one by one.
-AT_ONCE = 256
+AT_ONCE = 512
 #: Seconds from an impression to its positive outcome, for the metrics.
 DELAYS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
 #: The level of all segments that have no measures of their own.
@@ -38,10 +43,25 @@ class Quality:
         Mean number of labels until a false alarm.
     max_segments : int
         Segments with sums of their own; those that come first have them, the others of a field are together.
+    calibrator : Calibrator or Segmented
+        What makes the forecasts; the probabilities that its scores stand for are compared with them.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        The forecasts and the scores beside their labels.
     """
 
-    def __init__(self, run_length: float, max_segments: int) -> None:
-        self.ratio, self.log_loss, self.entropy = CalibrationRatio(), LogLoss(), NormalizedEntropy()
+    def __init__(
+        self,
+        run_length: float,
+        max_segments: int,
+        calibrator: Calibrator | Segmented,
+    ) -> None:
+        self._scale = calibrator.scale
+        self.name = calibrator.name if calibrator.name not in (RAW, IDENTITY) else "calibrated"
+        self.comparison = Comparison({self.name: calibrator})
+        self.entropy = NormalizedEntropy()
         self.monitor = CalibrationMonitor(run_length=run_length, on_alarm=self._alarm)
         self.labels = self.alarms = 0
         self.segments: dict[Segment, Sums] = {}
@@ -49,6 +69,19 @@ class Quality:
         self.delay = 0.0  #: the sum of the delays
         self._most = max_segments
         self._new: list[tuple[Issued, bool]] = []
+
+    @property
+    def standing(self) -> Standing:
+        """The measures of the forecasts."""
+        return self.comparison.standings[self.name]
+
+    @property
+    def ratio(self) -> CalibrationRatio:
+        return self.standing.ratio
+
+    @property
+    def log_loss(self) -> LogLoss:
+        return self.standing.log_loss
 
     def take(self, one: Issued, y: bool) -> None:
         """Add a forecast and its label."""
@@ -66,9 +99,11 @@ class Quality:
         new, self._new = self._new, []
         if not new:
             return
-        p, y, w = [one.p for one, _ in new], [label for _, label in new], [one.w for one, _ in new]
-        for measure in (self.ratio, self.log_loss, self.entropy):
-            measure.update_many(p, y, w)
+        score, p, w = np.array([(one.score, one.p, one.w) for one, _ in new]).T
+        y = np.array([label for _, label in new])
+        raw = score if self._scale.domain == (0.0, 1.0) else self._scale.probabilities(self._scale.coordinates(score))
+        self.comparison.measure({RAW: raw, self.name: p}, y, w)
+        self.entropy.update_many(p, y, w)
         if any(one.keys for one, _ in new):
             for one, label in new:
                 self.monitor.update(one.p, label, one.keys)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import math
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -16,25 +18,37 @@ from streamcal.live.journal import Journal
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
 from streamcal.serving.acknowledging import Acknowledging
+from streamcal.serving.forking import made
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
 from streamcal.serving.settings import Settings
+from streamcal.stream.comparing import Comparison
+from streamcal.stream.entrants import Entrant
 
 logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at the clock.
 TICK = 1.0
+#: Seconds between two full collections of garbage, which hold up requests: 0.1 s for 200,000 forecasts held.
+COLLECTED = 600.0
 #: Seconds after which a client may try again while the disk is full.
 RETRY_AFTER = 1
 
 
 class Drawn(NamedTuple):
-    """A map as it is shown, the labels learned when it was made, and the time."""
+    """A map or a report as it is shown, the labels that it is made of, and the time."""
 
     content: bytes
-    learned: int
+    labels: int
     at: float
+
+
+class Page(NamedTuple):
+    """Writes a report as HTML; and its Content-Security-Policy."""
+
+    write: Callable[[Comparison], str]
+    policy: str
 
 
 class Service:
@@ -48,18 +62,27 @@ class Service:
         That of the join.
     settings : Settings
         How requests are taken.
+    page : Page, optional
+        The report at /, on what `Quality.comparison` holds.
     """
 
-    def __init__(self, join: ServedJoin, journal: Journal | None, settings: Settings) -> None:
-        self.join, self.settings = join, settings
-        self.quality = Quality(settings.run_length, settings.metric_segments)
+    def __init__(
+        self,
+        join: ServedJoin,
+        journal: Journal | None,
+        settings: Settings,
+        page: Page | None = None,
+    ) -> None:
+        self.join, self.settings, self.page = join, settings, page
+        self.quality = Quality(settings.run_length, settings.metric_segments, join.calibrator)
         self.acknowledging = Acknowledging(join, journal, settings.snapshot_every)
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
         self._durable = journal is not None
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
-        self._map = Drawn(b"", -1, -math.inf)
-        self._drawing = asyncio.Lock()
+        self._map = self._report = Drawn(b"", -1, -math.inf)
+        self._drawing, self._reporting = asyncio.Lock(), asyncio.Lock()
+        self._begun = self._collected = time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -151,12 +174,41 @@ class Service:
         """
         async with self._drawing:
             learned, now = self.join.tally()["learned"], time.monotonic()
-            if learned != self._map.learned and now - self._map.at > self.settings.map_every:
+            if learned != self._map.labels and now - self._map.at > self.settings.map_every:
                 head = {"learned": learned, "version": self.join.newest, "exact": self.join.served_by_map}
                 content = await asyncio.to_thread(_written, self.join.overall.map())
                 text = f'{json.dumps(head)[:-1]}, "map": {content}}}' if content else ""
                 self._map = Drawn(text.encode(), learned, now)
             return self._map.content
+
+    async def report(self) -> bytes:
+        """The report as HTML; made by a child process, for all that ask meanwhile.
+
+        Raises
+        ------
+        RefusedError
+            If it cannot be made.
+        """
+        async with self._reporting:
+            self.quality.settle()
+            labels, now = self.quality.labels, time.monotonic()
+            if labels != self._report.labels and now - self._report.at > self.settings.report_every:
+                try:
+                    content = await made(self._written_report)
+                except StateError as error:
+                    text = f"the report could not be made: {error}; try again, and see the log"
+                    raise RefusedError(503, text, "report", {"Retry-After": str(RETRY_AFTER)}) from None
+                self._report = Drawn(content, labels, now)
+            return self._report.content
+
+    def _written_report(self) -> bytes:
+        """In the child process, which may change what it has."""
+        comparison, overall = self.quality.comparison, self.join.overall
+        comparison.source, comparison.seconds = "the service", time.monotonic() - self._begun
+        if self.join.served_by_map and overall.scale.domain == (0.0, 1.0):
+            comparison.finish(lambda last: {self.quality.name: Entrant(overall, 0).end(last)})
+        assert self.page is not None
+        return self.page.write(comparison).encode()
 
     # -- beside the requests ---------------------------------------------------------------------------------------
 
@@ -174,6 +226,7 @@ class Service:
             self._ticking.cancel()
             with suppress(asyncio.CancelledError):
                 await self._ticking
+        gc.unfreeze()
         await self.acknowledging.stop()
         self.stopped = True
         logger.info("stopped", extra={"event": "stopped", **self.join.tally()})
@@ -186,8 +239,21 @@ class Service:
                 self.quality.settle()
                 if self.acknowledging.pending or self.acknowledging.failure:
                     self.acknowledging.soon()
+                self._spare_collector()
             except Exception:
                 logger.exception("the work between requests failed")
+
+    def _spare_collector(self) -> None:
+        """Keep the garbage collector from looking at all that is held again and again, whenever a quarter is new.
+
+        What is no cycle is freed without it; cycles that were alive at a tick, such as those of a connection, wait for
+        the next full collection.
+        """
+        if time.monotonic() - self._collected > COLLECTED:
+            gc.unfreeze()
+            gc.collect()
+            self._collected = time.monotonic()
+        gc.freeze()
 
     def _advance(self) -> None:
         """Tell the join the time, where the clock is that of the server."""

@@ -34,6 +34,8 @@ class Settings:
         Events after which the whole state is written to the journal, beside at the end.
     map_every : float
         Seconds for which the calibration map that is shown is kept, since it is made beside the requests.
+    report_every : float
+        Seconds for which the report is kept, since each is made by a process of its own.
     metric_segments : int
         Segments with measures of their own in the metrics; further levels are together under "other".
     run_length : float
@@ -51,6 +53,7 @@ class Settings:
     max_ahead: float = 60.0
     snapshot_every: int = 1_000_000
     map_every: float = 10.0
+    report_every: float = 10.0
     metric_segments: int = 100
     run_length: float = 1e6
 

@@ -149,7 +149,8 @@ class Auto(SequentialCalibrator):
     # and all rows of the mixtures have learning rate 1.
 
     def _issue(self, x: float) -> list[float]:
-        return list(self._live.kernel.issue(x))
+        said: list[float] = self._live.kernel.issue(x)
+        return said
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
         if said is None:

@@ -1,0 +1,137 @@
+"""`Forked`: a child process makes bytes of what this one holds at the moment of the fork, and this one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import select
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from threading import Lock
+
+from streamcal.errors import StateError
+
+logger = logging.getLogger(__name__)
+
+#: Whether this system can fork; elsewhere requests wait.
+CAN_FORK = hasattr(os, "fork")
+#: Seconds after which a child is given up.
+LONGEST = 600.0
+#: Seconds between two looks whether a child that has written everything has ended.
+LOOKED = 0.005
+#: The child leaves the processor to requests, where both want it.
+NICE = 10
+#: Bytes that are read at once.
+PART = 2**20
+
+
+async def made(make: Callable[[], bytes]) -> bytes:
+    """What `make` returns, of the state of this moment; requests go on meanwhile where this system can fork.
+
+    Raises
+    ------
+    StateError
+        If the child fails.
+    """
+    return await asyncio.to_thread(Forked(make).read) if CAN_FORK else make()
+
+
+class Forked:
+    """A child process that makes bytes of what this process holds at this moment, such as its state.
+
+    A fork shares all memory until one side changes it: the child sees the state of one moment, and this process is held
+    up for the fork alone, some 10 ms for 300 MB. Until the child has ended, what either side touches is there twice.
+    The child has one thread and takes no lock that another one may have held; should it hang all the same, it is given
+    up after ten minutes.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the bytes. It is called in the child, where files and sockets of this process are closed.
+
+    Raises
+    ------
+    StateError
+        If the system makes no further process.
+    """
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._pipe, writing = os.pipe()
+        self._lock = Lock()
+        try:
+            with warnings.catch_warnings():  # of threads, see above
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process = os.fork()
+        except OSError as error:
+            os.close(self._pipe)
+            raise StateError(f"no further process could be made: {error}") from None
+        else:
+            if not self._process:
+                _write(make, writing)
+        finally:
+            os.close(writing)
+
+    def read(self) -> bytes:
+        """Wait for the bytes, once.
+
+        Raises
+        ------
+        StateError
+            If the child fails or takes more than ten minutes.
+        """
+        until, parts = time.monotonic() + LONGEST, [b""]
+        with open(self._pipe, "rb", buffering=0) as pipe:
+            while select.select([pipe], [], [], max(until - time.monotonic(), 0.0))[0]:
+                parts.append(pipe.read(PART))
+                if not parts[-1]:
+                    break
+            else:
+                self.end()
+        status = self._ended()
+        if status:
+            raise StateError(f"the process that had to make it ended with status {status}")
+        return b"".join(parts)
+
+    def end(self) -> None:
+        """Stop the child, if it has not ended; `read` then fails. Any thread may call it."""
+        with self._lock:
+            if self._process:
+                os.kill(self._process, signal.SIGKILL)
+
+    def _ended(self) -> int:
+        """Wait for the end of the child; its exit code."""
+        while True:  # without a lock while it waits, so that the child can be stopped
+            with self._lock:
+                process, status = os.waitpid(self._process, os.WNOHANG)
+                if process:
+                    self._process = 0
+                    return os.waitstatus_to_exitcode(status)
+            time.sleep(LOOKED)
+
+
+def _write(make: Callable[[], bytes], pipe: int) -> None:
+    """The life of the child."""
+    status = 1
+    try:
+        gc.disable()  # it would touch, and so copy, all memory
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM):  # which the whole group may get; the parent ends this process
+            signal.signal(number, signal.SIG_IGN)
+        # Sockets too: where the parent is killed, its port is free at once.
+        os.closerange(3, pipe)
+        os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
+        os.nice(NICE)
+        content = memoryview(make())
+        while content:
+            content = content[os.write(pipe, content) :]
+        status = 0
+    except BrokenPipeError:  # the parent is gone
+        pass
+    except Exception:
+        logger.exception("a child process failed")
+    finally:
+        os._exit(status)
