@@ -116,6 +116,9 @@ def other_rooms() -> Any:
     three = [({"a": 0.5, "b": 0.25, "c": 0.25}, label) for label in "abc"]
     theta = [1e308, *LogisticFusion(2)._state()["regression"][0][1:]]
     yield LogisticFusion(2), pairs, "learned.regression", [theta, LogisticFusion(2)._state()["regression"][1]]
+    _, sums, products = after(LogisticFusion(2), pairs)["learned"]["moments"]
+    for moments in ([1e-100, sums, products], [4.0, [1e200, *sums[1:]], products], [4.0, [9.0, *sums[1:]], products]):
+        yield LogisticFusion(2), pairs, "learned.moments", moments
     yield Dirichlet(), three, "params.off_diagonal", 10**400
     yield QuantileRecalibration(), normal, "params.smoothing", 10**400
     yield Temperature(), ROWS, "params.scale", {"setting": "Logit", "lo": -1e308, "hi": 16.0}

@@ -264,7 +264,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     ],
 )
 def test_levels_that_need_no_check(keys, levels):
-    assert [module.plain_levels(keys, ("a", ("a", "b")), 3) for module in twins("segment_chain")] == [levels] * 2
+    assert [module.fast_levels(keys, ("a", ("a", "b")), 3) for module in twins("fast_path")] == [levels] * 2
 
 
 def test_kernels_refuse_other_lengths():

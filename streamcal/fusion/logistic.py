@@ -178,7 +178,6 @@ class LogisticFusion(SequentialLearner, NamedScores):
             np.linalg.cholesky(regression[1])
         except np.linalg.LinAlgError:
             raise StateError("the curvature is not positive definite") from None
-        ensure(moments[0] > 0.0, "the moments have no weight")
         self._n = n
         self._regression.load(regression[0].tolist(), regression[1].tolist())
         self._moments.load(*moments)
@@ -233,8 +232,14 @@ class FeatureMoments:
         return [self._weight, self._sums.tolist(), self._products.tolist()]
 
     def load(self, weight: float, sums: FloatArray, products: FloatArray) -> None:
-        """Load an earlier `state`."""
+        """Load an earlier `state`; `StateError` unless they are moments of features."""
+        ensure(weight >= (1.0 - ROUNDING) * PRIOR_WEIGHT, "the moments have less weight than their prior")
         self._weight, self._sums, self._products = weight, sums, products
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self.normal()[1]
+        largest = np.abs(products).max() / weight
+        ensure(largest <= FARTHEST**2 and np.isfinite(covariance).all(), "the moments are too large")
+        ensure(np.linalg.eigvalsh(covariance)[0] >= -ROUNDING * largest, "the moments are of no distribution")
 
 
 class LogisticMap(FusionMap):

@@ -68,7 +68,7 @@ def _log_odds(positive: cython.double, negative: cython.double) -> cython.double
         return -LARGEST
     if negative <= 0.0:
         return LARGEST
-    return clamped(log(positive / negative))
+    return clamped(log(positive / negative), LARGEST)
 
 
 @cython.final
@@ -181,7 +181,7 @@ class Panel:
             raise ValueError(f"expected {self._curves.shape[1]} probabilities, not {p.shape[0]}")
         for knot in range(p.shape[0]):
             self._curves[curve, knot] = clamped(
-                logit((n * min(max(p[knot], 0.0), 1.0) + self._scores[knot]) / (n + 1.0))
+                logit((n * min(max(p[knot], 0.0), 1.0) + self._scores[knot]) / (n + 1.0)), LARGEST
             )
 
     def _fill(self, x, means):

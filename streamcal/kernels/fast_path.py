@@ -35,3 +35,35 @@ def fast_observation(score: object, y: object, w: object, lo: cython.double, hi:
         return False
     weight = w
     return _SMALLEST <= weight <= _LARGEST and fast_score(score, lo, hi)
+
+
+def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
+    """The levels that a dict has of fields, None for a field without one, if all are texts or whole numbers; else None.
+
+    `fields` are texts and tuples of texts. Texts are at most `longest` long, and numbers have fewer than 53 bits.
+    """
+    found: list = []
+    if type(keys) is not dict:
+        return None
+    given: dict = keys
+    for field in fields:
+        if type(field) is tuple:
+            level = tuple([given.get(part) for part in field])
+            for one in level:
+                if one is None:
+                    level = None
+                elif not _is_plain(one, longest):
+                    return None
+        else:
+            level = given.get(field)
+            if level is not None and not _is_plain(level, longest):
+                return None
+        found.append(level)
+    return found
+
+
+@cython.cfunc
+def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
+    if type(level) is str:
+        return len(level) <= longest
+    return type(level) is int and -(2**53) < level < 2**53

@@ -57,9 +57,9 @@ FEATURES = cython.declare(cython.Py_ssize_t, 4)
 TRENDS = cython.declare(cython.Py_ssize_t, 5)
 
 
-def clamped(z):
-    """Log-odds within ±16."""
-    return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
+def clamped(z, limit):
+    """z within ±limit."""
+    return -limit if z < -limit else limit if z > limit else z
 
 
 def implicit(z, c, y):
@@ -91,11 +91,7 @@ def implicit(z, c, y):
     return m
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _variance(z: cython.double) -> cython.double:
+def curvature(z):
     """σ(z)(1 − σ(z))."""
     e: cython.double = exp(-abs(z))
     return e / ((1.0 + e) * (1.0 + e))
@@ -389,7 +385,7 @@ class RegressionBank:
         """Write what each of the regressions predicts, clamped, to its place in `out`."""
         i: cython.Py_ssize_t
         for i in range(self.size):
-            out[places[i]] = clamped(self.predict_one(i, phi, ahead))
+            out[places[i]] = clamped(self.predict_one(i, phi, ahead), LARGEST)
 
     def learn(self, phi, y, w):
         """One step of each on the label y at these features, of weight w."""
@@ -405,7 +401,7 @@ class RegressionBank:
         for i in range(self.size):
             m, v = self._work[M, i], self._work[V, i]
             step: cython.double = (m - self._work[Z, i]) / v if v > 0.0 else 0.0
-            self._h[i] = w * _variance(m) if v > 0.0 else 0.0
+            self._h[i] = w * curvature(m) if v > 0.0 else 0.0
             self._finish(i, step)
 
     def _finish(self, i, step):
@@ -622,7 +618,7 @@ class Correction:
         v += share * self._kernel(knot + 1, x) / self._curvature[knot + 1]
         z += self.at(x)
         m = implicit(z, v * w, y)
-        h = w * _variance(m)
+        h = w * curvature(m)
         step = (m - z) / v
         for k in range(first, last + 1):
             self._curve[k] += self._parts[k] / self._curvature[k] * step

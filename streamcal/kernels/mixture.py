@@ -148,12 +148,14 @@ class Mixture:
         _odds(self._first[side], self._first_odds[side])
         self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds[side])
         self._set_features(side)
-        self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0))
+        self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0), LARGEST)
         _odds(self._second[side], self._second_odds[side])
-        middle = clamped(self._stacked.mean_of(self._second_odds[side]))
+        middle = clamped(self._stacked.mean_of(self._second_odds[side]), LARGEST)
         self._third[side, SECOND_MIXTURE] = middle
-        self._third[side, BY_SCORE] = clamped(middle + self._by_score.at((self._knot + side) / self._unit - LARGEST))
-        self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle))
+        self._third[side, BY_SCORE] = clamped(
+            middle + self._by_score.at((self._knot + side) / self._unit - LARGEST), LARGEST
+        )
+        self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle), LARGEST)
         _odds(self._third[side], self._third_odds[side])
 
     def _set_features(self, side):

@@ -21,13 +21,13 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import clamped, implicit
+    from streamcal.kernels.implicit_regression import clamped, curvature, implicit
     from streamcal.kernels.logistic import logit, sigmoid
 
     exp, log, sqrt = math.exp, math.log, math.sqrt
 else:
     from cython.cimports.libc.math import exp, log, sqrt
-    from cython.cimports.streamcal.kernels.implicit_regression import clamped, implicit
+    from cython.cimports.streamcal.kernels.implicit_regression import clamped, curvature, implicit
     from cython.cimports.streamcal.kernels.logistic import logit, sigmoid
 
 import numpy as np
@@ -63,6 +63,8 @@ FIRST_VARIANCE = cython.declare(cython.double, 0.02)
 """τ₀, in log-odds squared: levels differ by .14."""
 STEEP = cython.declare(cython.double, 4.0)
 """The prior precision of the slope; that of the offset beside it is 1."""
+LARGEST = cython.declare(cython.double, 16.0)
+"""The log-odds that a slope multiplies are clamped to ± this."""
 FURTHEST = cython.declare(cython.double, 4.0)
 """A mean further from 0 counts as this in τ², and a retraction moves none further: where many are taken back in another
 order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
@@ -75,58 +77,9 @@ MISSING = cython.declare(cython.Py_ssize_t, -2)
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _bounded(z: cython.double) -> cython.double:
-    """Log-odds within ±36."""
-    return -_LIMIT if z < -_LIMIT else _LIMIT if z > _LIMIT else z
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _curvature(z: cython.double) -> cython.double:
-    """σ(z)(1 − σ(z))."""
-    e: cython.double = exp(-abs(z))
-    return e / ((1.0 + e) * (1.0 + e))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _residual(y: cython.double, z: cython.double) -> cython.double:
     """y − σ(z), which is no difference."""
     return sigmoid(-z) if y > 0.0 else -sigmoid(z)
-
-
-def plain_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
-    """The levels that a dict has of fields, None for a field without one, if all are texts or whole numbers; else None.
-
-    `fields` are texts and tuples of texts. Texts are at most `longest` long, and numbers have fewer than 53 bits.
-    """
-    found: list = []
-    if type(keys) is not dict:
-        return None
-    given: dict = keys
-    for field in fields:
-        if type(field) is tuple:
-            level = tuple([given.get(part) for part in field])
-            for one in level:
-                if one is None:
-                    level = None
-                elif not _is_plain(one, longest):
-                    return None
-        else:
-            level = given.get(field)
-            if level is not None and not _is_plain(level, longest):
-                return None
-        found.append(level)
-    return found
-
-
-@cython.cfunc
-def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
-    if type(level) is str:
-        return len(level) <= longest
-    return type(level) is int and -(2**53) < level < 2**53
 
 
 @cython.final
@@ -256,7 +209,7 @@ class SegmentChain:
     def _look(self, z: cython.double) -> cython.double:
         """The log-odds that leave the chain where z enters it."""
         j: cython.Py_ssize_t
-        z = _bounded(z)
+        z = clamped(z, _LIMIT)
         for j in range(self.size):
             self._z[j] = z
             if self._slot[j] >= 0:
@@ -272,14 +225,14 @@ class SegmentChain:
         self._say(j, 0, z)
         for a in range(3):
             self._say(j, a + 1, z + self._values[k, 2 + 2 * a] / (self._values[k, 1 + 2 * a] + self._precision[j, a]))
-        self._say(j, 4, z + self._line(k, clamped(z)))
+        self._say(j, 4, z + self._line(k, clamped(z, LARGEST)))
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
     def _say(self, j: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
         """Set the log-odds of one member."""
-        z = _bounded(z)
+        z = clamped(z, _LIMIT)
         e: cython.double = exp(-abs(z))
         large: cython.double = 1.0 / (1.0 + e)
         self._said[j, a] = z
@@ -304,7 +257,7 @@ class SegmentChain:
         for a in range(_MEMBERS):
             positive += self._weights[j, a] * self._positive[j, a]
             negative += self._weights[j, a] * self._negative[j, a]
-        return _bounded(log(positive / negative))
+        return clamped(log(positive / negative), _LIMIT)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -443,7 +396,7 @@ class SegmentChain:
             precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
             mean = self._values[k, 2 + 2 * a] / precision
             end = implicit(z + mean, w / precision, y)
-            h = w * _curvature(end)
+            h = w * curvature(end)
             self._values[k, 1 + 2 * a] += h
             self._values[k, 2 + 2 * a] += w * _residual(y, end) + h * (end - z)
         self._forget(k)
@@ -460,9 +413,9 @@ class SegmentChain:
     @cython.exceptval(check=False)
     def _move_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """The implicit step of offset and slope."""
-        x: cython.double = clamped(z)
+        x: cython.double = clamped(z, LARGEST)
         end: cython.double = implicit(z + self._line(k, x), w * self._line_variance(k, x), y)
-        h: cython.double = w * _curvature(end)
+        h: cython.double = w * curvature(end)
         step: cython.double = w * _residual(y, end) + h * (end - z)
         self._values[k, 9] += h
         self._values[k, 10] += h * x
@@ -526,7 +479,7 @@ class SegmentChain:
         for a in range(3):
             precision = self._values[k, 1 + 2 * a] + self._precision[j, a]
             mean = self._values[k, 2 + 2 * a] / precision
-            h = min(w * _curvature(z + mean), self._values[k, 1 + 2 * a])
+            h = min(w * curvature(z + mean), self._values[k, 1 + 2 * a])
             total = self._values[k, 2 + 2 * a] - w * _residual(y, z + mean) - h * mean
             limit = max(abs(mean), FURTHEST) * (precision - h)
             self._values[k, 1 + 2 * a] -= h
@@ -537,9 +490,9 @@ class SegmentChain:
     @cython.exceptval(check=False)
     def _take_line(self, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double) -> cython.void:
         """`unlearn` of offset and slope."""
-        x: cython.double = clamped(z)
+        x: cython.double = clamped(z, LARGEST)
         mean: cython.double = self._line(k, x)
-        h: cython.double = min(w * _curvature(z + mean), self._values[k, 9])
+        h: cython.double = min(w * curvature(z + mean), self._values[k, 9])
         step: cython.double = w * _residual(y, z + mean) + h * mean
         bound: cython.double
         self._values[k, 9] -= h
