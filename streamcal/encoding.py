@@ -291,9 +291,16 @@ class _Reader:
         return self._content[begin : self.at]
 
     def _byte(self) -> int:
-        return self._take(1)[0]
+        at = self.at
+        _ensure(at < len(self._content))
+        self.at = at + 1
+        return self._content[at]
 
     def _size(self) -> int:
+        at = self.at
+        if at < len(self._content) and self._content[at] <= 0x7F:  # most are short
+            self.at = at + 1
+            return self._content[at]
         size, shift, more = 0, 0, True
         while more:
             _ensure(shift < 70)
@@ -309,7 +316,12 @@ class _Reader:
         return number
 
     def _text(self) -> str:
+        begin, content = self.at + 1, self._content
+        size = content[self.at] if begin <= len(content) else 0x80
         try:
+            if size <= 0x7F and begin + size <= len(content):  # most are short
+                self.at = begin + size
+                return str(content[begin : self.at], "utf-8", "surrogatepass")
             return str(self._take(self._number()), "utf-8", "surrogatepass")
         except UnicodeDecodeError:
             raise StateError("the bytes are damaged") from None

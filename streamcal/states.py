@@ -15,6 +15,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -31,6 +32,8 @@ CHECK = "check"
 #: Hexadecimal digits of a checksum: 64 bits.
 CHECK_DIGITS = 16
 
+#: The largest float; an integer may be larger.
+LARGEST_FLOAT = sys.float_info.max
 #: No sum of weights is larger: the heaviest observation weighs 1e60, times 2^16 under decay.
 HEAVIEST = 1e90
 #: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
@@ -84,7 +87,7 @@ def number(least: float = -math.inf, most: float = math.inf) -> Reader:
 
     def read(value: Any) -> float:
         _require(type(value) in (float, int), value, "is no number")
-        _require(abs(value) <= np.finfo(np.float64).max, value, "is not finite")
+        _require(abs(value) <= LARGEST_FLOAT, value, "is not finite")
         _require(least <= value <= most, value, f"is not from {least:g} to {most:g}")
         return float(value)
 

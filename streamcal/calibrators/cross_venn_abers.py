@@ -23,7 +23,7 @@ from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.statistics.folded_trees import NO_FOLD, FoldedTrees, outcome
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import grid_of
 
 #: Limit of the number of folds: each is a tree, and every prediction uses them all.
 MAX_FOLDS = 1000
@@ -152,7 +152,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self._merged = self._memory.statistic.merged if self._memory.steady else None
 
     def new_statistic(self) -> FoldedTrees:
-        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        grid = None if self.resolution is None else grid_of(self.scale, self.resolution)
         return FoldedTrees(self.folds, grid, self.scale, dealt=not isinstance(self.forgetting, Decay))
 
     def pseudo_observations(self) -> PseudoObservations | None:

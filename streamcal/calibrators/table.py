@@ -13,7 +13,7 @@ from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import Time
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import grid_of
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
 from streamcal.statistics.score_tree import ScoreTree
 
@@ -69,7 +69,7 @@ class TreeCalibrator(AdditiveCalibrator[ScoreTree]):
     is_fit: ClassVar[bool] = True
 
     def new_statistic(self) -> ScoreTree:
-        grid = None if self.resolution is None else Grid(self.scale, self.resolution)
+        grid = None if self.resolution is None else grid_of(self.scale, self.resolution)
         return ScoreTree(grid, self.scale, self.is_fit)
 
 

@@ -7,6 +7,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -131,8 +132,7 @@ class Learner(Saved):
 
     def params(self) -> dict[str, Any]:
         """The constructor's arguments by name."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
     def same_parameters(self, other: object) -> bool:
         """Whether `other` is of this class and has equal parameters, as merging requires."""
@@ -235,6 +235,12 @@ class Learner(Saved):
         if not issubclass(found, cls):
             raise StateError(f"the state is one of {name!r}, which is no {cls.__name__}")
         return found
+
+
+@cache
+def _parameter_names(cls: type[Learner]) -> tuple[str, ...]:
+    """The names of the constructor's arguments; `inspect` takes longer than to write a small state."""
+    return tuple(inspect.signature(cls).parameters)
 
 
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:

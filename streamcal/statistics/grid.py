@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,14 @@ from streamcal.parameters.types import FloatArray
 
 #: A table of so many cells takes 40 MB.
 MOST_CELLS = 2**20
+#: Grids of up to so many cells are kept for the next calibrator, so many of them: making one of 4,096 cells takes
+#: longer than to learn a thousand observations, and there may be a calibrator for each of a million keys.
+KEPT_CELLS, KEPT_GRIDS = 2**16, 8
+
+
+def grid_of(scale: Scale, cells: int) -> Grid:
+    """`Grid(scale, cells)`, perhaps one that others have: a grid does not change."""
+    return _kept(scale, cells) if isinstance(cells, int) and cells <= KEPT_CELLS else Grid(scale, cells)
 
 
 class Grid(Shown):
@@ -75,3 +84,8 @@ class Grid(Shown):
     def take(self, values: FloatArray, x: FloatArray) -> FloatArray:
         """The value of each coordinate's cell; `values` has shape (cells,)."""
         return np.asarray(self._finder.take(values, x))
+
+
+@lru_cache(maxsize=KEPT_GRIDS, typed=True)
+def _kept(scale: Scale, cells: int) -> Grid:
+    return Grid(scale, cells)

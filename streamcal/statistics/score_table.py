@@ -32,7 +32,7 @@ from streamcal.states import (
     require_weights,
 )
 from streamcal.statistics.base import Piece, Statistic
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.held import HELD_TOLERANCE, require_held
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
@@ -334,4 +334,4 @@ class GridTable(Statistic):
 
 def score_table(scale: Scale, resolution: int | None) -> ScoreTable | GridTable:
     """A score table: exact, or on a grid of `resolution` cells over the scale."""
-    return ScoreTable(scale) if resolution is None else GridTable(Grid(scale, resolution))
+    return ScoreTable(scale) if resolution is None else GridTable(grid_of(scale, resolution))

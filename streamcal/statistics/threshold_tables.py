@@ -10,7 +10,7 @@ import numpy as np
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING, Fields, ensure, listed, unread
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import grid_of
 from streamcal.statistics.keyed import Column, Entry, Keyed
 from streamcal.statistics.score_table import GridTable, ScoreTable
 from streamcal.statistics.vector_table import require_tuples
@@ -42,7 +42,7 @@ class ThresholdTables(Keyed[ScoreTable | GridTable]):
         self.size = size
         self.scale = scale
         self.resolution = resolution
-        grid = None if resolution is None else Grid(scale, resolution)  # common to all
+        grid = None if resolution is None else grid_of(scale, resolution)  # common to all
         super().__init__((lambda: ScoreTable(scale)) if grid is None else lambda: GridTable(grid), range(size))
         self.bounded = resolution is not None
 

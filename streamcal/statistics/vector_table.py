@@ -13,7 +13,7 @@ from streamcal.errors import InputError
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, record, row, whole
-from streamcal.statistics.grid import Grid
+from streamcal.statistics.grid import Grid, grid_of
 from streamcal.statistics.score_table import Columns, ScoreTable
 
 #: Cells for each score of the finest and of the coarsest of the nested grids.
@@ -214,7 +214,7 @@ def vector_table(scales: tuple[Scale, ...], resolution: int | None, limit: int |
     There is no limit where a scale is unbounded, which no grid covers.
     """
     if resolution is not None:
-        return VectorTable(len(scales), tuple(Grid(scale, resolution) for scale in scales), scales)
+        return VectorTable(len(scales), tuple(grid_of(scale, resolution) for scale in scales), scales)
     bounded = all(math.isfinite(scale.lo) and math.isfinite(scale.hi) for scale in scales)
     return VectorTable(len(scales), None, scales, limit if bounded else None)
 

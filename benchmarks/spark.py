@@ -1,0 +1,193 @@
+"""Rows per second that `streamcal.spark` learns, beside other ways of making the same statistic; events per second.
+
+    PYSPARK_PYTHON=... python -m benchmarks.spark                       # 10⁷ rows; some minutes
+    python -m benchmarks.spark --rows 1000000 --events 200000 --repeats 2
+
+Needs PySpark and Java; Polars and DuckDB where they are installed. The rows are in eight Parquet files. What is made
+is, for each of 300 keys, the weights and labels in 4,096 cells of the score: by `fit` with `Isotonic(resolution=4096)`,
+by the same folding in two processes without an engine, and by GROUP BY in Polars and DuckDB on two threads, which keep
+no coordinates in their cells and merge nothing. Times are the least of the repeats, starting the JVM and the processes
+left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from streamcal import Isotonic, OnlinePlatt
+from streamcal.spark import folding
+
+KEYS, FILES, CELLS = 300, 8, 4096
+NAMES = {"score": "score", "label": "label", "key": "key"}
+
+
+def write(folder: Path, rows: int) -> list[str]:
+    """Parquet files with so many rows in all."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for part in range(FILES):
+        size = rows // FILES
+        score = rng.random(size)
+        columns = {"key": rng.integers(0, KEYS, size), "score": score, "label": rng.random(size) < score}
+        paths.append(str(folder / f"{part}.parquet"))
+        parquet.write_table(pa.table(columns), paths[-1])
+    return paths
+
+
+def folded(path: str) -> list[Any]:
+    """One file as states, for `alone`."""
+    table = parquet.read_table(path, columns=["key", "score", "label"])
+    labels = table.column("label").cast(pa.int8()).cast(pa.float64())
+    batches = table.set_column(2, "label", labels).to_batches()
+    return [*folding.fold(batches, Isotonic(resolution=CELLS), NAMES)]
+
+
+def alone(paths: list[str], pool: Any) -> int:
+    """Two processes and pyarrow."""
+    partial_states = pa.Table.from_batches(chain.from_iterable(pool.map(folded, paths, chunksize=1)))
+    merged = folding.merge(partial_states.sort_by("key").to_batches(), Isotonic.from_bytes)
+    return sum(batch.num_rows for batch in merged)
+
+
+def on_spark(paths: list[str], spark: Any) -> int:
+    """`fit`, the states collected."""
+    from streamcal.spark import fit
+
+    df = spark.read.parquet(*paths)
+    return len(fit(df, score="score", label="label", key="key", calibrator=Isotonic(resolution=CELLS)).collect())
+
+
+def by_polars(paths: list[str]) -> int:
+    """GROUP BY in Polars."""
+    import polars as pl
+
+    cell = (pl.col("score") * CELLS).cast(pl.Int32).alias("cell")
+    cells = pl.scan_parquet(paths).group_by("key", cell).agg(pl.len().alias("n"), pl.col("label").sum().alias("ones"))
+    return int(cells.collect(engine="streaming")["key"].n_unique())
+
+
+def by_duckdb(paths: list[str]) -> int:
+    """GROUP BY in DuckDB."""
+    import duckdb
+
+    cells = (
+        f"SELECT key, CAST(floor(score * {CELLS}) AS INTEGER) AS cell, count(*) AS n, "
+        f"sum(CAST(label AS INTEGER)) AS ones FROM read_parquet({paths!r}) GROUP BY ALL"
+    )
+    with duckdb.connect(config={"threads": 2}) as connection:
+        found = connection.execute(f"SELECT count(DISTINCT key) FROM (SELECT * FROM ({cells}))").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def session(memory: str) -> Any:
+    """Two threads of this machine."""
+    from pyspark.sql import SparkSession
+
+    from streamcal.spark.streams import ROCKSDB, STORE
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", memory)
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4", STORE: ROCKSDB}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def stream(spark: Any, folder: Path, events: int, batches: int) -> float:
+    """Events per second of `calibrate_stream`: impressions, and clicks of a tenth of them, in batches of a file."""
+    from pyspark.sql import functions as F
+
+    from streamcal.spark import calibrate_stream
+
+    source = folder / "events"
+    source.mkdir()
+    rng = np.random.default_rng(1)
+    for part in range(batches):
+        t = part * 3600.0 + np.sort(rng.random(events)) * 3600.0
+        key, ids = rng.integers(0, KEYS, events), np.arange(events) + part * events
+        click = rng.random(events) < 0.1
+        columns = {
+            "key": np.r_[key, key[click]],
+            "id": np.r_[ids, ids[click]],
+            "score": pa.array(
+                np.r_[rng.random(events), np.zeros(click.sum())], mask=np.arange(events + click.sum()) >= events
+            ),
+            "label": pa.array(
+                np.r_[np.zeros(events), np.ones(click.sum())], mask=np.arange(events + click.sum()) < events
+            ),
+            "t": np.r_[t, t[click] + 60.0],
+        }
+        parquet.write_table(pa.table(columns), source / f"{part}.parquet")
+    df = spark.readStream.schema("key long, id long, score double, label double, t double")
+    df = df.option("maxFilesPerTrigger", 1).parquet(str(source))
+    df = df.withColumn("at", F.timestamp_micros((F.col("t") * 1e6).cast("long")))
+    names = {"key": "key", "id": "id", "score": "score", "label": "label", "event_time": "at"}
+    told = calibrate_stream(df, **names, horizon=1800.0, late=0.0, calibrator=OnlinePlatt())
+    query = told.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    spent = [(one["numInputRows"], one["batchDuration"] / 1e3) for one in query.recentProgress if one["numInputRows"]]
+    return max(rows / seconds for rows, seconds in spent)
+
+
+def least(make: Callable[[], int], repeats: int) -> float:
+    """Seconds, the least of the repeats."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        keys = make()
+        times.append(time.perf_counter() - begin)
+        assert keys == KEYS, keys
+    return min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument(
+        "--events", type=int, default=200_000, help="impressions in a batch of the stream; 0: no stream"
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--memory", default="2g", help="of the JVM")
+    given = parser.parse_args()
+    os.environ["POLARS_MAX_THREADS"] = "2"
+    with tempfile.TemporaryDirectory() as name, get_context("spawn").Pool(2) as pool:
+        folder = Path(name)
+        paths = write(folder, given.rows)
+        spark = session(given.memory)
+        print(f"| {given.rows:,} rows, {KEYS} keys, two processes or threads | seconds | million rows a second |")
+        print("|---|---:|---:|", flush=True)
+        subjects: dict[str, Callable[[], int]] = {
+            "`streamcal.spark.fit`": partial(on_spark, paths, spark),
+            "pyarrow and `streamcal`, without an engine": partial(alone, paths, pool),
+            "Polars, cells alone": partial(by_polars, paths),
+            "DuckDB, cells alone": partial(by_duckdb, paths),
+        }
+        for subject, make in subjects.items():
+            seconds = least(make, given.repeats)
+            print(f"| {subject} | {seconds:.2f} | {given.rows / seconds / 1e6:.2f} |", flush=True)
+        if given.events:
+            rate = stream(spark, folder, given.events, 4)
+            print(f"\nstream: {rate:,.0f} events a second, batches of {given.events:,} impressions and their clicks")
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
