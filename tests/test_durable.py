@@ -12,11 +12,13 @@ import pytest
 from laws.binary import realistic
 
 import streamcal
-from streamcal import REGISTRY, InputError, Platt, StateError, fusion, multiclass, regression
+from streamcal import REGISTRY, InputError, Platt, StateError, TrackingOPS, fusion, live, multiclass, regression
 from streamcal.fusion import BernsteinFusion, CopulaFusion, PrequentialFusion
 from streamcal.learners.learner import Learner
+from streamcal.live import CalibrationMonitor, LabelJoin, Segmented, Shadow
 from streamcal.multiclass import OneVsRest
 from streamcal.regression import Normal
+from streamcal.saved import Saved
 from streamcal.states import signed
 
 SIZE = 60
@@ -84,6 +86,52 @@ def test_what_is_saved_is_loaded(methods, name, learned, tmp_path):
     # elsewhere, and a tree built anew adds in another order.
     np.testing.assert_equal(found.n, cal.n)
     assert np.allclose(flat(predictions(found)), flat(predictions(cal)), rtol=0.0, atol=1e-9)
+
+
+def joined() -> LabelJoin:
+    """Waiting forecasts with keys, an outcome set aside, early labels, a second version, and a note."""
+    join = LabelJoin(Segmented("ops", by=["place"]), 60.0, early=10.0)
+    for k in range(90):
+        join.issue(f"i{k}", 0.1 + k / 200, float(k), {"place": k % 3}, version="v2" if k > 50 else "v1")
+        if k % 4 == 0:
+            join.resolve(f"i{k}", True, k + 5.0)
+    join.resolve("later", True, 90.0)
+    join.note({"offset": 17})
+    return join
+
+
+def monitor() -> CalibrationMonitor:
+    watched = CalibrationMonitor(run_length=1e4)
+    for k in range(200):
+        watched.update(0.3, k % 2 == 0, {"place": k % 3})
+    return watched
+
+
+def shadow() -> Shadow:
+    given = Shadow(Platt(), {"ops": TrackingOPS()})
+    given.predict_learn_many(*realistic(seed=2, size=SIZE, a=1.0, b=2.0))
+    return given
+
+
+@pytest.mark.parametrize("make", [joined, monitor, shadow])
+def test_what_learns_beside_calibrators_is_saved_too(make, tmp_path):
+    """Everything of `streamcal.live` that has a state; the class that is loaded is the one of the list."""
+    given = make()
+    streamcal.save(given, tmp_path / "state.json")
+    found = streamcal.load(tmp_path / "state.json")
+    assert type(found) is type(given)
+    assert type(found).__name__ in live.SAVED
+    assert found.state_dict() == given.state_dict()
+    assert repr(found) == repr(given)
+
+
+def test_lists_of_live_name_every_class_with_a_state():
+    found = {
+        name
+        for name in live.__all__
+        if isinstance(getattr(live, name), type) and issubclass(getattr(live, name), Saved)
+    }
+    assert found == {*live.SAVED, *live.METHODS.by_class}
 
 
 def flat(predictions):

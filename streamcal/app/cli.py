@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +17,21 @@ from rich.console import Console
 from rich.table import Table
 
 from streamcal.app.choosing import calibrator_of, choice_of, held
-from streamcal.app.compare import compare, report
+from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
+from streamcal.app.late_labels import (
+    EarlyOption,
+    EventTimeOption,
+    HorizonOption,
+    IdOption,
+    JournalOption,
+    LabelTimeOption,
+    LateOption,
+    MaxHeldOption,
+    closing_lines,
+    late_labels,
+    waiting,
+)
 from streamcal.app.oddities import oddities, reads_time, times_in_no_order
 from streamcal.app.options import (
     DelimiterOption,
@@ -35,6 +48,7 @@ from streamcal.app.options import (
     span_of,
 )
 from streamcal.app.report import conclusions, scores_table
+from streamcal.app.run_report import RunReport, command_line
 from streamcal.app.serve import serve
 from streamcal.app.terminal import (
     INTERRUPTED,
@@ -54,6 +68,7 @@ from streamcal.live.segmented import Segmented
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM
+from streamcal.stream.prequential import Measures
 from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import KEEP_EVERY, Run, same_file
 
@@ -95,6 +110,7 @@ def options(
 
 @app.command()
 def run(
+    context: typer.Context,
     stream: StreamArgument,
     score: ScoreOption,
     label: LabelOption,
@@ -141,6 +157,14 @@ def run(
         typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
     ] = None,
     weight: WeightOption = None,
+    id_: IdOption = None,
+    event_time: EventTimeOption = None,
+    label_time: LabelTimeOption = None,
+    horizon: HorizonOption = None,
+    early: EarlyOption = None,
+    late: LateOption = None,
+    journal: JournalOption = None,
+    max_held: MaxHeldOption = None,
     segment: Annotated[
         list[str] | None,
         typer.Option(
@@ -165,7 +189,7 @@ def run(
         typer.Option(
             metavar="SPAN",
             parser=span_of,
-            help="With --state: save it so often while the run goes on, as in 5m.  [default: 30s]",
+            help="With --state: save it so often while the run goes on, as in 5m.  [default: 30s; of --journal 2s]",
         ),
     ] = None,
     again: Annotated[
@@ -179,6 +203,10 @@ def run(
     ] = STOP,
     rejects: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
     ] = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
@@ -195,6 +223,13 @@ def run(
     another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
     read twice: rows after the checkpoint are then in the output alone, which the next run continues.
 
+    --html writes the page of `streamcal report` on the rows of this run, also after an interrupt.
+
+    Where labels come late, --id, --event-time, --label-time and --horizon replay the log: each row is predicted at the
+    time of its event, and learned when the horizon has passed, by default (--early), as negative unless its label came.
+    The rows have to be in the order of their events; one may be older than the latest by the horizon, and not more.
+    With --journal the same command goes on where it ended, however it ended. docs/late_labels.md has the rest.
+
     Warnings come last: scores that predict 20 times, or 1/20 of, the positives (from 1,000 rows on); times in
     milliseconds with a span in seconds; --time where nothing reads it; and rows in no order, where more than half came
     too late to be learned (exit code 1). docs/command_line.md has the rules.
@@ -205,9 +240,14 @@ def run(
     """
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
+    if html is not None:
+        check_report(html, stream, out, rejects, state)
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
+    excluded = {"--time": time_column, "--state": state, "--again": again, "--html": html}
+    asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, excluded)
+    time_column = time_column if asked is None else asked.event_time
     choice = choice_of(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
@@ -217,27 +257,36 @@ def run(
     with failing():
         if state is not None:
             _check_state_file(state, (stream, out, rejects))
-        with nullcontext() if state is None else checkpoints.locked(state):
+        with nullcontext() if state is None else checkpoints.locked(state), ExitStack() as files:
             calibrator, before = calibrator_of(choice, state)
             if time_column is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
+            join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
+            calibrator = calibrator if join is None else join.calibrator
             fields = calibrator.fields if isinstance(calibrator, Segmented) else ()
-            columns = Columns(score, label, time_column, weight, positive, fields)
-            job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit)
+            columns = Columns(score, label, time_column, weight, positive, fields, id_, label_time)
+            job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again
             if state is not None:
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
+            elif asked is not None:
+                asked.go_on(job, every)
+            told = None if html is None else RunReport(job, html)
             console.print(summary())
-            console.print(f"{calibrator!r}{held(calibrator, state)}")
+            console.print(f"{calibrator!r}{held(calibrator, state)}" if join is None else f"{join!r}{waiting(join)}")
             quiet = shares_terminal(stream, out, rejects)
+            interrupted = False
             try:
                 with _interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
                     job.execute(tell)
             except KeyboardInterrupt:
-                _report(console, job, seconds=seconds)
-                typer.echo("streamcal: interrupted", err=True)
-                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT) from None
+                interrupted = True
             _report(console, job, seconds=seconds)
+            if told is not None:
+                console.print(told.save(command_line(context)))
+            if interrupted:
+                typer.echo("streamcal: interrupted", err=True)
+                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
         if times_in_no_order(job):
             raise typer.Exit(UNLEARNED)
 
@@ -368,15 +417,18 @@ def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
 
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
     """The closing table, raw against calibrated, what follows from it, what was read, and what was odd about it."""
-    evaluation = job.evaluation
+    evaluation: Measures = job.evaluation
     console.print(scores_table(evaluation.boards()))
     for line in conclusions(evaluation):
         console.print(line)
     if job.passed_over:
         console.print(f"the {job.passed_over:,} rows before had been learned; --again learns them once more")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
-    pace = evaluation.rows / job.seconds if evaluation.rows else 0.0
-    console.print(f"{evaluation.rows:,} rows ({evaluation.positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    pace = job.taken / job.seconds if job.taken else 0.0
+    positives = evaluation.positives if job.replay is None else job.replay.clicks
+    console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
+    for line in closing_lines(job):
+        console.print(line)
     for line in _segments_found(job.calibrator):
         console.print(line)
     for what, count in job.calibrator.tally().items():

@@ -6,6 +6,8 @@
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times that are not read | `--time` with a method that does not forget by time |
+| times of events in another unit | with late labels: the latest is above 1e11 |
+| labels of another unit of time | of at least 20 positive labels more than half came after the horizon |
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ LARGEST_RATIO = 20.0
 LARGEST_SECONDS = 1e11
 #: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
 LARGEST_SPAN = 1e6
+#: Positive labels from which on it is odd that most of them come after the horizon.
+CLICKS_FOR_HORIZON = 20
 #: Units of time shorter than a second: how many make a second, and the times that they give today.
 SHORTER_UNITS = ((1e9, "nanoseconds", 1e17), (1e6, "microseconds", 1e14), (1e3, "milliseconds", LARGEST_SECONDS))
 
@@ -38,7 +42,14 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     seconds : bool
         Whether the span of the forgetting was given with a unit, and is in seconds whatever its size.
     """
-    found = (_odd_ratio(job), _odd_unit_of_time(job, seconds=seconds), _odd_order(job), _unread_times(job))
+    found = (
+        _odd_ratio(job),
+        _odd_unit_of_time(job, seconds=seconds),
+        _odd_order(job),
+        _unread_times(job),
+        _odd_unit_of_events(job),
+        _odd_labels(job),
+    )
     return [line for line in found if line is not None]
 
 
@@ -111,9 +122,29 @@ def _odd_order(job: Run) -> str | None:
 
 def _unread_times(job: Run) -> str | None:
     method = overall(job.calibrator)
-    if job.columns.time is None or reads_time(job.calibrator) or method.learns_time:
+    if job.columns.time is None or job.join is not None or reads_time(job.calibrator) or method.learns_time:
         return None
     name = method.name
     if not hasattr(method, "forgetting"):
         return f"--time has no effect: method {name} does not forget by time; platt, isotonic and others do"
     return f"--time has no effect without a span of time: give method {name} --window 24h or --half-life 7d"
+
+
+def _odd_unit_of_events(job: Run) -> str | None:
+    if job.join is None or job.latest is None or job.latest <= LARGEST_SECONDS:
+        return None
+    _, unit, _ = next(one for one in SHORTER_UNITS if job.latest > one[2])
+    return (
+        f"times up to {job.latest:.4g} look like {unit}, of which the horizon of {job.join.spans.horizon:.15g} is that "
+        "number: give times in seconds or in ISO 8601"
+    )
+
+
+def _odd_labels(job: Run) -> str | None:
+    replay = job.replay
+    if replay is None or replay.clicks < CLICKS_FOR_HORIZON or 2 * replay.after_horizon <= replay.clicks:
+        return None
+    return (
+        f"{replay.after_horizon:,} of {replay.clicks:,} positive labels came after the horizon, and count as negative: "
+        "give a longer --horizon, and --label-time in the unit of --event-time"
+    )

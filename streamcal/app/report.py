@@ -11,7 +11,7 @@ from rich.table import Table
 
 from streamcal.metrics import CalibrationRatio, LogLossDifference
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.stream.prequential import Prequential, Scoreboard
+from streamcal.stream.prequential import Measures, Scoreboard
 
 #: Significant digits of the smallest figure in a column; losses of rare events differ only in later digits.
 SIGNIFICANT_DIGITS = 4
@@ -43,12 +43,13 @@ def scores_table(boards: dict[str, Scoreboard]) -> Group:
     return Group(table, f"infinite: labels that had been given probability 0, counted as if given {LOG_LOSS_CLIP:g}")
 
 
-def conclusions(evaluation: Prequential) -> list[str]:
+def conclusions(evaluation: Measures) -> list[str]:
     """Sentences: whether calibration is better than raw in log loss, and whose positives are too many or too few.
 
     Examples
     --------
     >>> from streamcal import OnlinePlatt
+    >>> from streamcal.stream.prequential import Prequential
     >>> evaluation = Prequential(OnlinePlatt())
     >>> for i in range(2_000):
     ...     _ = evaluation.step(0.9, i % 2 == 0)

@@ -56,7 +56,7 @@ CYCLES = cython.declare(cython.Py_ssize_t, 5)
 DAILY = cython.declare(cython.Py_ssize_t, 4)
 WEEKLY = cython.declare(cython.Py_ssize_t, 3)
 
-#: Name of a feature → its index in φ: those of a score, the log-odds of the forecast, harmonics of the day and the week.
+#: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day and the week.
 TIME_FEATURES = {
     "x": X,  # 0 where the score is clamped
     "1": CONSTANT,

@@ -12,6 +12,12 @@ from streamcal.lazy import Methods, attributes
 
 #: Those that learn from keys beside scores, by name: what `streamcal.load` finds.
 METHODS: Methods[type] = Methods({"segmented": "streamcal.live.segmented.Segmented"})
+#: Classes with a state that are no learners, and their places: what `streamcal.load` finds besides.
+SAVED = {
+    "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
+    "LabelJoin": "streamcal.live.label_join.LabelJoin",
+    "Shadow": "streamcal.live.shadow.Shadow",
+}
 
 if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.corrections import importance_weight, shift_prior, undo_downsampling
@@ -25,20 +31,19 @@ else:  # the same names, each imported when it is first used
     __getattr__, __dir__ = attributes(
         globals(),
         {
-            "CalibrationMonitor": "streamcal.live.monitor.CalibrationMonitor",
             "Issued": "streamcal.live.issued.Issued",
             "Journal": "streamcal.live.journal.Journal",
-            "LabelJoin": "streamcal.live.label_join.LabelJoin",
             "importance_weight": "streamcal.live.corrections.importance_weight",
             "shift_prior": "streamcal.live.corrections.shift_prior",
             "undo_downsampling": "streamcal.live.corrections.undo_downsampling",
-            "Shadow": "streamcal.live.shadow.Shadow",
+            **SAVED,
             **METHODS.by_class,
         },
     )
 
 __all__ = [
     "METHODS",
+    "SAVED",
     "CalibrationMonitor",
     "Issued",
     "Journal",

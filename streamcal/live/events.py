@@ -9,7 +9,7 @@ from typing import Any
 from streamcal.errors import StateError
 from streamcal.live.issued import Id, Issued
 
-ISSUE, RESOLVE, ADVANCE = 0, 1, 2
+ISSUE, RESOLVE, ADVANCE, NOTE = 0, 1, 2, 3
 #: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
 INTEGER, MORE, POSITIVE = 1, 2, 4
 
@@ -40,8 +40,13 @@ def advanced(t: float) -> bytes:
     return _ADVANCED.pack(ADVANCE, t)
 
 
+def noted(note: str) -> bytes:
+    """What its user keeps with a join, as ASCII."""
+    return bytes((NOTE,)) + note.encode("ascii")
+
+
 def read(event: bytes) -> tuple[Any, ...]:
-    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve` or `_advance`.
+    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve`, `_advance` or `_keep_note`.
 
     Raises
     ------
@@ -67,6 +72,8 @@ def read(event: bytes) -> tuple[Any, ...]:
             return kind, _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits), bool(bits & POSITIVE), t
         if kind == ADVANCE:
             return _ADVANCED.unpack(event)
+        if kind == NOTE:
+            return kind, event[1:].decode("ascii")
     except (struct.error, ValueError, IndexError) as error:
         raise StateError(f"the journal holds something that is no event: {error}") from None
     raise StateError(f"the journal holds an event of kind {kind}, which this version does not know; use a newer one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from array import array
 from collections import OrderedDict, deque
@@ -33,12 +34,13 @@ class Learned(NamedTuple):
     counts: dict[str, int]
     curve: Any
     ages: list[tuple[float, int, int, Id]]
+    note: str | None
 
 
 def state_of(join: LabelJoin) -> dict[str, Any]:
     """Plain data for `read`; the same for equal joins, in whatever order their outcomes came."""
     ages = [list(one) for one in sorted(join._ages, key=lambda one: one[:3]) if _is_held(join, one)]
-    return {
+    written = {
         "clock": None if math.isinf(join._clock) else join._clock,
         "number": join._number,
         "versions": [[version, learner.state()] for version, learner in join._versions.items()],
@@ -52,6 +54,7 @@ def state_of(join: LabelJoin) -> dict[str, Any]:
         "curve": None if join._curve is None else join._curve.state(),
         "ages": ages,
     }
+    return written if join._note is None else {**written, "note": join._note}
 
 
 def _is_held(join: LabelJoin, age: tuple[float, int, int, Id]) -> bool:
@@ -87,9 +90,16 @@ def read(state: Any, factor: float) -> Learned:
         "curve": unread,
         "ages": listed(row(time, whole(), whole(1), check_id)),
     }
-    found = Learned(**record(fields)(state))
+    found = Learned(**record(fields, {"note": _note})(state))
     ensure(any(version == found.newest for version, _ in found.versions), "the newest version has no calibration")
     return found
+
+
+def _note(value: Any) -> str:
+    """The note of a user: JSON."""
+    ensure(isinstance(value, str) and value.isascii(), "a note is no text")
+    json.loads(value)
+    return str(value)
 
 
 def restore(join: LabelJoin, found: Learned) -> None:
@@ -109,6 +119,7 @@ def restore(join: LabelJoin, found: Learned) -> None:
     ensure(all(one.positive or one.negative for one in (*join._outcomes.values(), *join._aside.values())), "no label")
     ensure(found.counts.keys() == join._counts.keys(), "the counts are others")
     join._counts = dict(found.counts)
+    join._note = found.note
     ensure(found.stride == 1 or found.next_stride is not None, "forecasts are thinned out since no time")
     join._stride, join._next_stride = found.stride, -math.inf if found.next_stride is None else found.next_stride
     _require_order(join, held)

@@ -294,6 +294,12 @@ class Journal:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
+    def discard(self) -> None:
+        """Drop the events that are not on the disk, of a caller who failed between two of its own steps."""
+        with self._guard:
+            self.n -= len(self._events)
+            self._events, self._bytes = [], 0
+
     def close(self) -> None:
         """Acknowledge all events and release the file."""
         if self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections import OrderedDict, deque
@@ -201,6 +202,7 @@ class LabelJoin(Saved):
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
         self._ages: list[tuple[float, int, int, Id]] = []
+        self._note: str | None = None  # as JSON
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -223,6 +225,14 @@ class LabelJoin(Saved):
     def held(self) -> int:
         """Number of forecasts remembered: those waiting, and those whose labels were learned."""
         return len(self._index)
+
+    @property
+    def due(self) -> float:
+        """The clock at which the next label is learned or the next forecast forgotten; ∞ where nothing is held."""
+        ages = [self._ages[0][0]] if self._ages else []
+        waiting = [self._waiting[0].at + self._hold] if self._waiting else []
+        learned = [self._learned[0].at + self._keep] if self._learned else []
+        return min(*ages, *waiting, *learned, math.inf, math.inf)
 
     @property
     def set_aside(self) -> int:
@@ -647,6 +657,48 @@ class LabelJoin(Saved):
         """
         self._with_journal().snapshot(self.to_bytes())
 
+    @property
+    def noted(self) -> Any:
+        """What the last `note` was given; None if there was none."""
+        return None if self._note is None else json.loads(self._note)
+
+    def note(self, data: Any) -> None:
+        """Keep plain data with the state and in the journal, between the events before and after it.
+
+        Such as the place in the source of the events: a consumer that notes it before each `acknowledge` goes on from
+        `noted` when it was killed, and takes no event twice.
+
+        Parameters
+        ----------
+        data
+            What `json` can write. It takes the place of the note before.
+
+        Raises
+        ------
+        InputError
+            For other data; nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+
+        Examples
+        --------
+        >>> from streamcal import OnlinePlatt
+        >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
+        >>> join.note({"offset": 17})
+        >>> LabelJoin.from_bytes(join.to_bytes()).noted
+        {'offset': 17}
+        """
+        try:
+            note = json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"a note has to be plain data, which JSON can hold: {error}") from None
+        if self._journal is not None:
+            self._journal.append(events.noted(note))
+        self._keep_note(note)
+
+    def _keep_note(self, note: str) -> None:
+        self._note = note
+
     def _with_journal(self) -> Journal:
         if self._journal is None:
             raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
@@ -677,6 +729,7 @@ class LabelJoin(Saved):
             events.ISSUE: self._issue,
             events.RESOLVE: self._resolve,
             events.ADVANCE: self._advance,
+            events.NOTE: self._keep_note,
         }
         take[kind](*given)
 

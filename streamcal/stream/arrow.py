@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pyarrow
 
 # The functions behind `pyarrow.compute`, whose import takes as long as all of pyarrow, for its documentation.
-from pyarrow._compute import CastOptions, DictionaryEncodeOptions, call_function
+from pyarrow._compute import CastOptions, DictionaryEncodeOptions, NullOptions, call_function
 
 from streamcal.parameters.types import FloatArray
 
@@ -70,6 +70,17 @@ def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
     """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
     found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
     return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
+
+
+def filled(column: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
+    """The values that are neither null, NaN nor an empty text, and which rows have one."""
+    here = call_function("invert", [call_function("is_null", [column], NullOptions(nan_is_null=True))])
+    kind = column.type
+    if pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
+        some = call_function("greater", [call_function("binary_length", [column]), pyarrow.scalar(0)])
+        here = call_function("and_kleene", [here, some])
+    found = call_function("array_filter", [column, here])
+    return found, as_array(cast(here, pyarrow.uint8()), np.uint8).astype(np.bool_)
 
 
 def as_text(values: FloatArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,14 @@ from streamcal.stream.records import (
     LabelReader,
     RecordError,
     label_advice,
+    label_text,
     parse_probability,
     parse_score,
     parse_time,
     parse_weight,
 )
+
+T = TypeVar("T")
 
 #: Distinct labels of a batch above which they are no labels of two classes.
 MANY = 100
@@ -40,7 +43,7 @@ EXACT = 2.0**53
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; time and weight are optional."""
+    """Names of the columns to read; all but score and label are optional."""
 
     score: str
     label: str
@@ -50,10 +53,13 @@ class Columns:
     positive: str | None = None
     #: Columns with the levels of segments.
     segments: tuple[str, ...] = ()
+    #: Those of labels that come late (`impressions.py`): of the id, and of the time of the label.
+    id: str | None = None
+    label_time: str | None = None
 
     def used(self) -> list[str]:
         """The names given, each once."""
-        given = (self.score, self.label, self.time, self.weight, *self.segments)
+        given = (self.score, self.label, self.time, self.weight, *self.segments, self.id, self.label_time)
         return list(dict.fromkeys(name for name in given if name is not None))
 
 
@@ -73,6 +79,8 @@ class Observations(NamedTuple):
     labels: npt.NDArray[np.bool_]
     weights: FloatArray | None
     times: FloatArray | None
+    #: The levels of segments by column, n of each; None where none were asked for.
+    keys: dict[str, list[str | int | None]] | None = None
 
 
 class FieldReader:
@@ -98,9 +106,9 @@ class FieldReader:
             if columns.weight is not None:
                 w = _numbers(batch.column(columns.weight))
             if columns.time is not None:
-                t = _times(batch.column(columns.time))
+                t = times_in(batch.column(columns.time))
             usable = scores is not None and (w is None or _are_weights(w)) and (t is None or np.isfinite(t).all())
-            labels = _labels(batch.column(columns.label), self._label_of) if usable else None
+            labels = self._labels_of(batch) if usable else None
         except ERRORS:
             return None
         return None if scores is None or labels is None else Observations(scores, labels, w, t)
@@ -108,40 +116,44 @@ class FieldReader:
     def one(self, row: Row) -> Observation:
         """The fields of a row; its `RecordError` names the column."""
         columns = self._columns
-        w, t = 1.0, None
-        try:
-            score = self._score_of(row.get(column := columns.score))
-            y = self._label_of(row.get(column := columns.label))
-            if columns.weight is not None:
-                w = parse_weight(row.get(column := columns.weight))
-            if columns.time is not None:
-                t = parse_time(row.get(column := columns.time))
-        except RecordError as error:
-            error.column = column
-            raise
+        score = field_of(row, columns.score, self._score_of)
+        y = self._label_in(row)
+        w = 1.0 if columns.weight is None else field_of(row, columns.weight, parse_weight)
+        t = None if columns.time is None else field_of(row, columns.time, parse_time)
         return Observation(score, y, w, t)
+
+    def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
+        """The labels of a batch; None where one of them cannot be used."""
+        return labels_in(batch.column(self._columns.label), self._label_of)
+
+    def _label_in(self, row: Row) -> bool:
+        return field_of(row, self._columns.label, self._label_of)
 
     def all(self, batch: Batch) -> Observations:
         """The fields of a batch; the `RecordError` of the first row that cannot be used has its number and column."""
-        found = self.many(batch)
-        if found is not None:
-            return found
-        rows = []
+        found, segmented = self.many(batch), bool(self._columns.segments)
+        levels = self.levels_of_many(batch) if segmented and found is not None else None
+        if found is not None and (levels is not None or not segmented):
+            return found._replace(keys=levels)
+        rows, keys = [], []
         for i, number in enumerate(batch.numbers.tolist()):
             try:
-                rows.append(self.one(batch.row(i)))
+                row = batch.row(i)
+                rows.append(self.one(row))
+                keys.append(self.levels_of(row))
             except RecordError as error:
                 error.row = number
                 self.advise(error, batch.readable())
                 raise
         scores, y, w, t = zip(*rows, strict=True)
         times = None if t[0] is None else np.array(t)
-        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
+        levels = {name: [one[name] for one in keys] for name in self._columns.segments} if segmented else None
+        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels)
 
     def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
         """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""
         try:
-            columns = {name: _plain(batch.column(name)) for name in self._columns.segments}
+            columns = {name: plain(batch.column(name)) for name in self._columns.segments}
             return {name: column_of(name, values, len(batch)) for name, values in columns.items()}
         except (*ERRORS, InputError):
             return None
@@ -161,6 +173,15 @@ class FieldReader:
         columns = self._columns
         if error.column == columns.label and columns.positive is None and error.reason != MISSING:
             error.allowed = f"{error.allowed}; {label_advice(row.get(columns.label) for row in rows)}"
+
+
+def field_of(row: Row, column: str, read: Callable[[Any], T]) -> T:
+    """What a field holds; the `RecordError` names its column."""
+    try:
+        return read(row.get(column))
+    except RecordError as error:
+        error.column = column
+        raise
 
 
 def _finite(scores: FloatArray) -> FloatArray | None:
@@ -203,7 +224,7 @@ def _numbers(column: Any) -> FloatArray:
     return as_array(cast(column, pyarrow.float64()), np.float64)
 
 
-def _times(column: Any) -> FloatArray:
+def times_in(column: Any) -> FloatArray:
     """The times in a column: numbers as they are, others as seconds since 1970 UTC."""
     if not pyarrow.types.is_timestamp(column.type):
         try:
@@ -222,21 +243,28 @@ def _times(column: Any) -> FloatArray:
     return micros / 1e6
 
 
-def _labels(column: Any, read: LabelReader) -> npt.NDArray[np.bool_] | None:
-    """The labels in a column, each distinct value read once; None where one cannot be used."""
-    before = read.negative
+def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> npt.NDArray[np.bool_] | None:
+    """The labels in a column, each distinct value read once; None where one cannot be used.
+
+    `missing` is what a missing value means, where that is allowed.
+    """
+    before = reader.negative
+
+    def read(value: Any) -> bool:
+        return reader(value) if missing is None or label_text(value) else missing
+
     distinct, places = codes(column)
     if len(distinct) > MANY:
         return None
     try:
         labels = np.array([read(_as_read(value)) for value in distinct], dtype=np.bool_)
     except RecordError:
-        read.negative = before
+        reader.negative = before
         return None
     return labels[places]
 
 
-def _plain(column: Any) -> list[Any]:
+def plain(column: Any) -> list[Any]:
     """The values of a column as Python has them; no text is a missing level, since CSV has no other way to say so."""
     return [_or_missing(_as_read(value)) for value in column.to_pylist()]
 

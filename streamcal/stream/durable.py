@@ -1,4 +1,7 @@
-"""Saving calibrators to JSON files. Files are replaced atomically: after a crash they hold the old or the new state."""
+"""Saving calibrators, and what learns beside them, to JSON files.
+
+Files are replaced atomically: after a crash they hold the old or the new state.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,26 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from streamcal.errors import StateError
+from streamcal.lazy import imported
 from streamcal.learners.learner import Learner
+from streamcal.live import SAVED
+from streamcal.saved import Saved
 from streamcal.stream.atomic import atomic_write
 
 logger = logging.getLogger(__name__)
 
 
-def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
+def save(calibrator: Saved, path: str | os.PathLike[str]) -> None:
     """Write everything a calibrator has learned to a JSON file, atomically.
 
     Parameters
     ----------
-    calibrator : Learner
-        Any method: of one score, of several scores, of many classes or of distributions.
+    calibrator : Learner, LabelJoin, CalibrationMonitor or Shadow
+        Any method: of one score, of several scores, of many classes or of distributions; `Segmented`; and what of
+        `streamcal.live` has a state. The journal of a join is no part of it.
     path : str or path
         The file to write or to replace.
 
@@ -45,11 +53,11 @@ def save(calibrator: Learner, path: str | os.PathLike[str]) -> None:
     """
     content = json.dumps(calibrator.state_dict()).encode()
     atomic_write(path, content)
-    logger.debug("saved %s of weight %g, %d bytes, to %s", type(calibrator).__name__, calibrator.n, len(content), path)
+    logger.debug("saved %s, %d bytes, to %s", _described(calibrator), len(content), path)
 
 
-def load(path: str | os.PathLike[str]) -> Learner:
-    """Load a calibrator written by `save`; it can continue to learn.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load what `save` wrote; it goes on from there.
 
     Parameters
     ----------
@@ -58,13 +66,13 @@ def load(path: str | os.PathLike[str]) -> Learner:
 
     Returns
     -------
-    Learner
-        A calibrator of the class, parameters and state that were saved.
+    Learner, LabelJoin, CalibrationMonitor or Shadow
+        Of the class, parameters and state that were saved.
 
     Raises
     ------
     StateError
-        If the file is damaged, was not written by `save`, or names a method that this version does not have.
+        If the file is damaged, was not written by `save`, or names a class that this version does not have.
     OSError
         If the file cannot be read.
 
@@ -88,8 +96,20 @@ def load(path: str | os.PathLike[str]) -> Learner:
     if not isinstance(name, str):
         raise StateError(f"{os.fspath(path)} is not a streamcal state: it names no class")
     try:
-        calibrator = Learner.class_named(name).from_state(state)
+        found = _class_named(name).from_state(state)
     except StateError as error:
         raise StateError(f"{os.fspath(path)}: {error}") from error
-    logger.debug("loaded %s of weight %g from %s", name, calibrator.n, path)
-    return calibrator
+    logger.debug("loaded %s from %s", _described(found), path)
+    return found
+
+
+def _described(one: Saved) -> str:
+    """The class, and the weight that a learner holds."""
+    name = type(one).__name__
+    return f"{name} of weight {one.n:g}" if isinstance(one, Learner) else name
+
+
+def _class_named(name: str) -> type[Saved]:
+    """The class of a state; `StateError` where there is none."""
+    found: type[Saved] = imported(SAVED[name]) if name in SAVED else Learner.class_named(name)
+    return found

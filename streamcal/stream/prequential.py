@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
+from time import process_time
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -70,13 +71,23 @@ class Scoreboard:
             metric.update_forecasts(forecasts)
 
 
-class Prequential:
-    """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
+class Observer(Protocol):
+    """Something that is told each row and its forecast."""
+
+    def one(self, score: float, y: bool, w: float, p: float, keys: Keys) -> None: ...
+
+    def many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Columns
+    ) -> None: ...
+
+
+class Measures:
+    """The measures of forecasts before and after calibration.
 
     Parameters
     ----------
-    calibrator : str, Calibrator or Segmented
-        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
+    calibrator : Calibrator or Segmented
+        Its scale says whether scores are probabilities.
 
     Attributes
     ----------
@@ -89,6 +100,48 @@ class Prequential:
         Whether an observation had another weight than 1.
     rows, positives : int
         Number of observations, and of positive ones.
+    """
+
+    def __init__(self, calibrator: Any) -> None:
+        reads_probabilities = isinstance(getattr(calibrator, "scale", None), (Probability, Logit))
+        self.raw = Scoreboard() if reads_probabilities else None
+        self.calibrated = Scoreboard()
+        self.difference = LogLossDifference(adaptive=True)
+        self.weighted = False
+        self.rows = 0
+        self.positives = 0
+
+    def boards(self) -> dict[str, Scoreboard]:
+        """The scoreboards by name; without "raw" where scores are not probabilities."""
+        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
+
+    def add(self, p: FloatArray, scores: FloatArray, labels: FloatArray, weights: FloatArray) -> None:
+        """Add forecasts that have been checked, with their scores, labels and weights, all of shape (n,)."""
+        self.rows += len(p)
+        self.positives += int(np.count_nonzero(labels))
+        self.weighted |= bool((weights != 1.0).any())
+        calibrated = Forecasts.of(p, labels, weights)
+        self.calibrated.update_forecasts(calibrated)
+        if self.raw is not None:
+            raw = Forecasts.of(scores, labels, weights)
+            self.raw.update_forecasts(raw)
+            self.difference.update_forecasts(calibrated, raw)
+
+
+class Prequential(Measures):
+    """Prequential evaluation of a calibrator: each outcome is predicted first and learned afterwards.
+
+    Parameters
+    ----------
+    calibrator : str, Calibrator or Segmented
+        It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
+
+    Attributes
+    ----------
+    observer : Observer or None
+        Told every observation with its forecast; None by default.
+    seconds : float
+        Processor time to predict and to learn in `step_many`, and, with an observer, in `step`.
 
     Examples
     --------
@@ -101,24 +154,22 @@ class Prequential:
     def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
         given: Any = calibrator
         self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
-        reads_probabilities = isinstance(getattr(self.calibrator, "scale", None), (Probability, Logit))
-        self.raw = Scoreboard() if reads_probabilities else None
-        self.calibrated = Scoreboard()
-        self.difference = LogLossDifference(adaptive=True)
-        self.weighted = False
-        self.rows = 0
-        self.positives = 0
+        super().__init__(self.calibrator)
+        self.observer: Observer | None = None
+        self.seconds = 0.0
         if not isinstance(self.calibrator, Segmented):
             self._predict = _predictor(self.calibrator)
 
-    def boards(self) -> dict[str, Scoreboard]:
-        """The scoreboards by name; without "raw" where scores are not probabilities."""
-        return ({} if self.raw is None else {"raw": self.raw}) | {"calibrated": self.calibrated}
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The columns that an output with the predictions has in addition."""
+        return added_columns(self.calibrator)
 
     def step(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> Prediction:
         """Predict, learn and measure one observation; on an error nothing changes."""
+        begun = 0.0 if self.observer is None else process_time()
         if isinstance(self.calibrator, Segmented):
             prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
             self.calibrator.learn_one(score, keys or {}, y, w, t)
@@ -127,6 +178,9 @@ class Prequential:
             self.calibrator.learn_one(score, y, w, t)
         # `learn_one` has checked the arguments: what follows cannot fail.
         label, weight = (1.0 if y else 0.0), float(w)
+        if self.observer is not None:
+            self.seconds += process_time() - begun
+            self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {})
         self.rows += 1
         self.positives += label == 1.0
         self.weighted |= weight != 1.0
@@ -154,18 +208,15 @@ class Prequential:
             The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
             those before the first that cannot be predicted or learned: `step` of that one says why.
         """
+        begun = process_time()
         found = self._predict_and_learn(scores, y, w, t, keys)
+        self.seconds += process_time() - begun
         count = len(found)
-        labels, weights = y[:count].astype(np.float64), np.ones(count) if w is None else w[:count]
-        self.rows += count
-        self.positives += int(np.count_nonzero(labels))
-        self.weighted |= bool((weights != 1.0).any())
-        calibrated = Forecasts.of(found[:, 0], labels, weights)
-        self.calibrated.update_forecasts(calibrated)
-        if self.raw is not None:
-            raw = Forecasts.of(scores[:count], labels, weights)
-            self.raw.update_forecasts(raw)
-            self.difference.update_forecasts(calibrated, raw)
+        weights = np.ones(count) if w is None else w[:count]
+        self.add(found[:, 0], scores[:count], y[:count].astype(np.float64), weights)
+        if self.observer is not None and count:
+            learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
+            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned)
         return found
 
     def _predict_and_learn(

@@ -18,15 +18,18 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
+from streamcal.live.judged import JudgedJoin
 from streamcal.live.segmented import Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
-from streamcal.stream.prequential import Prediction, Prequential, added_columns
+from streamcal.stream.impressions import ImpressionReader
+from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
+from streamcal.stream.replay import Replay
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.writing import RecordWriter, to_json
 
@@ -76,11 +79,15 @@ class Run:
         on the disk by then.
     keep_every : float
         Seconds between two checkpoints.
+    join : JudgedJoin or None
+        Where labels come late, the join whose calibrator this is; `columns` has an id and the time of the label then.
 
     Attributes
     ----------
-    evaluation : Prequential
-        The measures, and the number of rows learned.
+    evaluation : Prequential or Replay
+        It predicts, learns and measures.
+    taken : int
+        The number of rows that were predicted.
     skipped : int
         The number of rows skipped.
     late : int
@@ -110,7 +117,9 @@ class Run:
     again: bool = False
     keep: Callable[[Checkpoint], None] | None = None
     keep_every: float = KEEP_EVERY
-    evaluation: Prequential = field(init=False)
+    join: JudgedJoin | None = None
+    evaluation: Prequential | Replay = field(init=False)
+    taken: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     latest: float | None = field(default=None, init=False)
     started: bool = field(default=False, init=False)
@@ -119,11 +128,13 @@ class Run:
     interrupted_by: int = field(default=signal.SIGINT, init=False)
 
     def __post_init__(self) -> None:
-        self.evaluation = Prequential(self.calibrator)
+        self.evaluation = Prequential(self.calibrator) if self.join is None else Replay(self.join, self.columns)
         if self.unit is not None and self.evaluation.raw is None:
             raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
         scores = "finite" if self.evaluation.raw is None else "probability"
-        self._fields = FieldReader(self.columns, self.unit or scores)
+        self._steps: Any = self.evaluation  # which takes the fields that the reader reads
+        reader = FieldReader if self.join is None else ImpressionReader
+        self._fields = reader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []  # those not counted yet: the reader is ahead of what is learned
         self._rows_at_once = FIRST_ROWS
@@ -135,7 +146,7 @@ class Run:
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
-        self._added = added_columns(self.calibrator)
+        self._added = self.evaluation.added
         # While rows are learned and written, an interrupt takes effect after the part of a batch, so that output and
         # calibrator contain the same rows; while the run waits for input, it takes effect at once.
         self._waiting = True
@@ -161,7 +172,7 @@ class Run:
             try:
                 for part in self._parts(reader):
                     self._take(part)
-                    progress(self.evaluation.rows + self.skipped, reader.share)
+                    progress(self.taken + self.skipped, reader.share)
                     if time.perf_counter() - self._kept >= self.keep_every:
                         self._keep()
             except BaseException as error:
@@ -170,6 +181,11 @@ class Run:
                 raise
             self.seconds = time.perf_counter() - begun
             self._keep()
+
+    @property
+    def replay(self) -> Replay | None:
+        """The evaluation, where labels come late."""
+        return self.evaluation if isinstance(self.evaluation, Replay) else None
 
     @property
     def late(self) -> int:
@@ -309,7 +325,8 @@ class Run:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
         if found is not None:
-            values = self.evaluation.step_many(*found, levels)
+            values = self._steps.step_many(*found._replace(keys=levels))
+            self.taken += len(values)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):
                 self._note_time(float(found.times[: len(done)].max()))
@@ -345,6 +362,7 @@ class Run:
                 taken += 1
         finally:
             places = np.array(done, dtype=np.int64)
+            self.taken += len(done)
             self._write_out(part.take(places), np.array(values, dtype=np.float64).reshape(-1, len(self._added)))
             self._advance(part.take(slice(taken)))
             self._settle_rejected()
@@ -357,7 +375,9 @@ class Run:
         if observation.t is not None:
             self._note_time(observation.t)
         try:
-            return _values(self.evaluation.step(*observation, levels))
+            return _values(self._steps.step(*observation, levels))
+        except RecordError:
+            raise
         except InputError as error:
             column = self.columns.time if isinstance(error, ClockError) else self.columns.score
             raise RecordError(str(error), column=column) from None

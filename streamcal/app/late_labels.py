@@ -1,0 +1,185 @@
+"""The options of `streamcal run` for labels that come late, and the join and the journal that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamcal.app.options import Span, span_of
+from streamcal.app.terminal import check_place, fail
+from streamcal.stream.run import Run, same_file
+
+if TYPE_CHECKING:
+    from streamcal.live.journal import Journal
+    from streamcal.live.judged import JudgedJoin
+
+#: Seconds by which an event may be ahead of the latest one, if 100 horizons are less: logs have gaps.
+GAP = 30 * 86_400.0
+#: Seconds after which rows and events are on the disk: what a crash costs.
+KEEP_EVERY = 2.0
+#: Those that belong together.
+NEEDED = ("--id", "--event-time", "--label-time", "--horizon")
+
+#: Descriptions of the counts of `LabelJoin.tally` that say something about the rows of a file.
+TALLIES = {
+    "contradicted": "ids with a positive and a negative label; the positive one counts",
+    "corrected": "clicks after the horizon, learned in place of the negative label",
+    "uncorrected": "positive labels that came after a negative one was learned",
+    "backwards": "rows older than the row before, in time",
+    "unheld": "labels not learned for lack of room (--max-held)",
+    "forgotten": "forecasts forgotten early for lack of room (--max-held)",
+    "refused": "labels that the method refused",
+}
+
+IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id", metavar="COLUMN", help="Labels come late: column of the id of the impression. With the next three:"
+    ),
+]
+EventTimeOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of the time of the impression, in whose order the rows are."),
+]
+LabelTimeOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of the time of the label, such as the click; empty: there was none."),
+]
+HorizonOption = Annotated[
+    Span | None,
+    typer.Option(
+        metavar="SPAN", parser=span_of, help="An impression without a label by then is a negative, as in 90s or 6h."
+    ),
+]
+EarlyOption = Annotated[
+    Span | None,
+    typer.Option(metavar="SPAN", parser=span_of, help="Learn labels so long after issue, as clicks that come early."),
+]
+LateOption = Annotated[
+    Span | None,
+    typer.Option(
+        metavar="SPAN",
+        parser=span_of,
+        help="For so long after the horizon a click corrects, where that is exact.  [default: the horizon]",
+    ),
+]
+JournalOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keep all events, and go on from them after the rows that they hold."),
+]
+MaxHeldOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=2, help="Forecasts remembered at most.  [default: 1000000]"),
+]
+
+
+@dataclass(frozen=True)
+class LateLabels:
+    """What was asked for, checked; the three columns are given."""
+
+    id: str
+    event_time: str
+    label_time: str
+    horizon: float
+    early: float | None
+    late: float | None
+    journal: Path | None
+    max_held: int
+
+    @contextmanager
+    def join(self, calibrator: Any, *others: str | None) -> Iterator[JudgedJoin]:
+        """A join of the calibrator, or the one that the journal holds; `others` are the files of the run.
+
+        Events that were not noted with their rows when a run failed are dropped from the journal.
+        """
+        from streamcal.live.journal import Journal
+
+        if self.journal is None:
+            yield self._joined(calibrator, None)
+            return
+        check_place(self.journal, "journal")
+        if any(other is not None and same_file(self.journal, other) for other in others):
+            fail(f"{self.journal}: --journal would overwrite another file of this run; give another name")
+        with Journal(self.journal) as journal:
+            try:
+                yield self._joined(calibrator, journal)
+            except BaseException:
+                journal.discard()
+                raise
+
+    def go_on(self, job: Run, every: float) -> None:
+        """Let a job go on where the journal was left, and keep it, at least as often as every so many seconds."""
+        if self.journal is not None and job.replay is not None:
+            job.checkpoint, job.keep = job.replay.checkpoint, job.replay.keep
+            job.keep_every = min(every, KEEP_EVERY)
+
+    def _joined(self, calibrator: Any, journal: Journal | None) -> JudgedJoin:
+        from streamcal.live.judged import JudgedJoin
+        from streamcal.live.label_join import JUMP_HORIZONS
+
+        jump = max(JUMP_HORIZONS * self.horizon, GAP)
+        spans: dict[str, Any] = {"early": self.early, "late": self.late}
+        return JudgedJoin(calibrator, self.horizon, journal=journal, max_held=self.max_held, max_jump=jump, **spans)
+
+
+def late_labels(
+    id: str | None,
+    event_time: str | None,
+    label_time: str | None,
+    horizon: Span | None,
+    early: Span | None,
+    late: Span | None,
+    journal: Path | None,
+    max_held: int | None,
+    excluded: Mapping[str, object],
+) -> LateLabels | None:
+    """What the options ask for; None where labels do not come late.
+
+    Exits with a line where some are missing, or one of `excluded`, by name, was given too.
+    """
+    given = dict(zip(NEEDED, (id, event_time, label_time, horizon), strict=True))
+    missing = [name for name, value in given.items() if value is None]
+    further = {"--early": early, "--late": late, "--journal": journal, "--max-held": max_held}
+    used = [name for name, value in {**given, **further}.items() if value is not None]
+    if not used:
+        return None
+    if id is None or event_time is None or label_time is None or horizon is None:
+        fail(f"{used[0]} needs {' and '.join(missing)} too: where labels come late, give {', '.join(NEEDED)}")
+    for name, value in excluded.items():
+        if value:
+            instead = "--event-time is the time" if name == "--time" else "--journal FILE keeps what was learned"
+            fail(f"{name} and --id exclude each other; {instead}")
+    early_, late_ = (None if span is None else span.size for span in (early, late))
+    held = 1_000_000 if max_held is None else max_held
+    return LateLabels(id, event_time, label_time, horizon.size, early_, late_, journal, held)
+
+
+def waiting(join: JudgedJoin) -> str:
+    """A note on the forecasts that a journal holds already."""
+    return f", going on with {join.waiting:,} forecasts that wait for their labels" if join.waiting else ""
+
+
+def closing_lines(job: Run) -> Iterator[str]:
+    """What a run with late labels says of them at its end."""
+    join, replay = job.join, job.replay
+    if join is None or replay is None:
+        return
+    counts = {name: count - replay.before[name] for name, count in join.tally().items()}
+    of_them = f"{counts['positives']:,} positive, {counts['timed_out']:,} by time-out"
+    yield f"labels learned: {counts['learned']:,} ({of_them}); {join.waiting:,} forecasts wait for theirs"
+    yield f"forecasts in the table, those whose horizon has passed: {replay.rows:,}"
+    if join.spans.early is not None:
+        share, error = join.early_share()
+        yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
+    if replay.after_horizon:
+        yield f"clicks after the horizon: {replay.after_horizon:,} of {replay.clicks:,}"
+    if replay.repeated:
+        yield f"rows whose id was issued before: {replay.repeated:,}; their forecast is that one"
+    for name, what in TALLIES.items():
+        if counts[name]:
+            yield f"{what}: {counts[name]:,}"

@@ -1,0 +1,106 @@
+"""The columns of impressions whose labels come late: what a row, or a batch, says of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.live.issued import Id, check_id
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.arrow import ERRORS, filled
+from streamcal.stream.batches import Batch, Row
+from streamcal.stream.columns import FieldReader, field_of, labels_in, plain, times_in
+from streamcal.stream.records import MISSING, RecordError, label_text, parse_time
+
+#: The time of a label that did not come.
+NEVER = math.inf
+
+
+class Impression(NamedTuple):
+    """The fields of a row, parsed; `label_time` is infinite where no outcome is known."""
+
+    score: float
+    y: bool
+    w: float
+    t: float
+    id: Id
+    label_time: float
+
+
+class Impressions(NamedTuple):
+    """The fields of some rows, parsed, an array each, and the ids as they are in the file."""
+
+    scores: FloatArray
+    labels: npt.NDArray[np.bool_]
+    weights: FloatArray | None
+    times: FloatArray
+    ids: list[Any]
+    label_times: FloatArray
+    keys: dict[str, list[str | int | None]] | None = None
+
+
+class ImpressionReader(FieldReader):
+    """A `FieldReader` of rows that have an id, the time of the event, and that of the label, which may be missing.
+
+    Without the time of a label there is no outcome, and the label must be negative or missing.
+    """
+
+    def many(self, batch: Batch) -> Impressions | None:  # type: ignore[override]
+        """The fields of a batch; None where one of them cannot be used, or only `one` can tell."""
+        found, columns = super().many(batch), self._columns
+        if found is None or found.times is None or columns.id is None or columns.label_time is None:
+            return None
+        try:
+            ids = plain(batch.column(columns.id))
+            known, here = filled(batch.column(columns.label_time))
+            label_times = np.full(len(batch), NEVER)
+            label_times[here] = times_in(known)
+            _, labelled = filled(batch.column(columns.label))
+        except ERRORS:
+            return None
+        if (found.labels & ~here).any() or (here & ~labelled).any() or not (label_times >= found.times).all():
+            return None
+        return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times)
+
+    def one(self, row: Row) -> Impression:  # type: ignore[override]
+        """The fields of a row; its `RecordError` names the column."""
+        found, columns = super().one(row), self._columns
+        assert found.t is not None
+        assert columns.id is not None
+        assert columns.label_time is not None
+        id = field_of(row, columns.id, _id)
+        if _is_missing(row.get(columns.label_time)):
+            if found.y:
+                reason = "a positive label has no time"
+                raise RecordError(reason, "the time when it came", column=columns.label_time)
+            return Impression(*found[:3], found.t, id, NEVER)
+        label_time = field_of(row, columns.label_time, parse_time)
+        if label_time < found.t:
+            reason = f"the label came {found.t - label_time:.6g} s before its event"
+            raise RecordError(reason, f"no time before that of {columns.time!r}", column=columns.label_time)
+        return Impression(*found[:3], found.t, id, label_time)
+
+    def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
+        return labels_in(batch.column(self._columns.label), self._label_of, missing=False)
+
+    def _label_in(self, row: Row) -> bool:
+        columns = self._columns
+        missing = _is_missing(row.get(columns.label)) and _is_missing(row.get(columns.label_time or ""))
+        return False if missing else super()._label_in(row)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a field is null, NaN or empty."""
+    return not label_text(value)
+
+
+def _id(value: Any) -> Id:
+    """An id; `RecordError` where it is none."""
+    try:
+        return check_id(value)
+    except InputError as error:
+        raise RecordError(MISSING if value is None or value == "" else str(error)) from None

@@ -1,0 +1,202 @@
+"""Replaying impressions and their late labels, in the order of the events, through a `LabelJoin`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import ClockError, InputError, StateError, StreamcalError
+from streamcal.live.issued import Id, Issued, Keys, check_id
+from streamcal.live.judged import ConflictError, JudgedJoin
+from streamcal.live.segmented import Columns as Levels
+from streamcal.parameters.types import FloatArray
+from streamcal.states import listed, number, record, row, unread
+from streamcal.stream.checkpoints import Checkpoint
+from streamcal.stream.columns import Columns
+from streamcal.stream.impressions import NEVER
+from streamcal.stream.prequential import Measures, Prediction
+from streamcal.stream.records import RecordError
+
+#: Events after which the whole state takes their place in the journal.
+SNAPSHOT_EVERY = 1_000_000
+
+
+class Replay(Measures):
+    """Issues every row at the time of its event, and tells its outcome when that came.
+
+    An outcome within the horizon is told at once: until its watermark it changes nothing (`LabelJoin`). One after the
+    horizon is told at its time where the calibrator can unlearn the negative exactly, and otherwise counted. Forecasts
+    are measured in the order of issue, when the horizon has passed.
+
+    Parameters
+    ----------
+    join : JudgedJoin
+        New, or resumed from its journal.
+    columns : Columns
+        For the messages of errors.
+
+    Attributes
+    ----------
+    repeated : int
+        Rows whose id was issued before, with the same score: their forecast is the one issued then.
+    clicks : int
+        Positive outcomes.
+    after_horizon : int
+        Those of them that came after the horizon.
+    before : dict of int
+        The tally of the join at the start.
+
+    Raises
+    ------
+    StateError
+        If the journal of the join was noted by something else.
+
+    Notes
+    -----
+    Memory: that of the join, and the outcomes after the horizon, where they can be learned, until their time.
+    """
+
+    def __init__(self, join: JudgedJoin, columns: Columns) -> None:
+        super().__init__(join.calibrator)
+        self.join = join
+        self.repeated = self.clicks = self.after_horizon = 0
+        self._columns = columns
+        self._settled: list[tuple[float, float, bool, float]] = []  # p, score, label, weight
+        corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
+        self._keep = join.spans.horizon + (join.spans.late if corrects else 0.0)
+        self.checkpoint, self._to_come = _noted(join.noted)
+        self._snapshot_at: int | None = None
+        self.before = join.tally()
+        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w)))
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The columns that the output has in addition: the probability as issued."""
+        return ("calibrated",)
+
+    def step(
+        self, score: float, y: bool, w: float, t: float, id: Id, label_time: float, keys: Keys | None = None
+    ) -> Prediction:
+        """Issue one row and tell its outcome; on an error nothing changes.
+
+        Raises
+        ------
+        RecordError
+            With the column: for an id that is remembered with another score, an event that is older than the latest
+            one by more than the horizon, or one too far ahead of it.
+        """
+        columns = self._columns
+        try:
+            p = self._take(score, y, w, t, id, label_time, keys)
+        except ConflictError as error:
+            raise RecordError(str(error), column=columns.id) from None
+        except ClockError as error:
+            raise RecordError(str(error), column=columns.time) from None
+        self._measure()
+        return Prediction(p, None)
+
+    def step_many(
+        self,
+        scores: FloatArray,
+        y: npt.NDArray[np.bool_],
+        w: FloatArray | None,
+        t: FloatArray,
+        ids: list[Any],
+        label_times: FloatArray,
+        keys: Levels | None = None,
+    ) -> FloatArray:
+        """A loop of `step` over the fields of rows, up to the first that raises an error.
+
+        Returns
+        -------
+        ndarray of shape (k, 1)
+            The probabilities as issued.
+        """
+        weights = repeat(1.0) if w is None else w.tolist()
+        rows = zip(
+            scores.tolist(), y.tolist(), weights, t.tolist(), ids, label_times.tolist(), _rows(keys), strict=False
+        )
+        found: list[float] = []
+        try:
+            for row_ in rows:
+                found.append(self._take(*row_))
+        except StreamcalError:  # `step` says why
+            pass
+        self._measure()
+        return np.array(found, dtype=np.float64)[:, np.newaxis]
+
+    def _take(self, score: float, y: bool, w: float, t: float, id: Id, label_time: float, keys: Keys | None) -> float:
+        """Issue a row, tell its outcome, and before it those that came since the row before."""
+        join = self.join
+        self._require_order(t)
+        while self._to_come and self._to_come[0][0] <= t <= join.clock + join.max_jump:
+            at, late = heapq.heappop(self._to_come)
+            join.advance(at)  # its horizon has passed, whether or not there was a row since
+            join.resolve(late, True, at)
+        known = join.known(id)
+        one = join.issue(id, score, t, keys, w=w)
+        self.repeated += one is known
+        if label_time < NEVER:
+            self._tell(one, y, label_time)
+        return one.p
+
+    def _require_order(self, t: float) -> None:
+        behind = self.join.clock - t
+        if behind > self.join.spans.horizon:
+            raise ClockError(
+                f"the event is {behind:.6g} s older than the latest one, more than the horizon of "
+                f"{self.join.spans.horizon:g} s; sort the rows by the time of the event, which is in seconds"
+            )
+
+    def _tell(self, one: Issued, y: bool, label_time: float) -> None:
+        """Tell the outcome of a row, now or when it came."""
+        join = self.join
+        self.clicks += y
+        if label_time > one.at + join.spans.horizon:
+            self.after_horizon += y
+            if y and label_time <= one.at + self._keep:
+                heapq.heappush(self._to_come, (label_time, one.id))
+        elif join.known(one.id) is one:  # otherwise it is not held, for lack of room
+            join.resolve(one.id, y, label_time)
+
+    def _measure(self) -> None:
+        """Add the forecasts whose horizon has passed to the measures."""
+        if self._settled:
+            p, scores, y, w = (np.array(values, dtype=np.float64) for values in zip(*self._settled, strict=True))
+            self._settled.clear()
+            self.add(p, scores, y, w)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Note how far the file was read, and write all events to the journal, and now and then the whole state."""
+        to_come = [[at, id] for at, id in self._to_come]
+        self.join.note({"run": checkpoint.state(), "to_come": to_come})
+        events = self.join.acknowledge()
+        if self._snapshot_at is None:
+            self._snapshot_at = events + SNAPSHOT_EVERY - self.join.replayed
+        if events >= self._snapshot_at:
+            self.join.snapshot()
+            self._snapshot_at = events + SNAPSHOT_EVERY
+
+
+def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, Id]]]:
+    """The checkpoint, and the outcomes to come, of what `Replay.keep` noted; empty ones without a note."""
+    if note is None:
+        return Checkpoint(), []
+    try:
+        found = record({"run": unread, "to_come": listed(row(number(), check_id))})(note)
+        return Checkpoint.read(found["run"]), found["to_come"]
+    except (StateError, InputError) as error:
+        raise StateError(f"the journal holds a note that is not of `streamcal run`: {error}") from None
+
+
+def _rows(keys: Levels | None) -> Iterator[Keys | None]:
+    """Columns of levels as the keys of each row, without those that are missing."""
+    if not keys:
+        return repeat(None)
+    levels = zip(*keys.values(), strict=True)
+    return ({name: level for name, level in zip(keys, some, strict=True) if level is not None} for some in levels)

@@ -1,0 +1,373 @@
+"""`streamcal run --id`: what a `LabelJoin` computes, row by row, from every format, with a journal and resumption."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cli import PATIENCE, PROGRAM, program, read, save, the_line
+
+from streamcal import Auto, HistogramBinning, OnlinePlatt
+from streamcal.datasets import ad_clicks
+from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.live.judged import JudgedJoin
+from streamcal.stream import replay as replaying
+from streamcal.stream.run import Run
+
+HORIZON = 60.0
+REQUIRED = ("--id", "id", "--event-time", "t", "--label-time", "click_time")
+OPTIONS = (*REQUIRED, "--horizon", "60s", "--method", "ops")
+
+
+def impressions(n: int = 400, seed: int = 3) -> list[dict[str, Any]]:
+    """A second or so apart; a third is clicked, 20 to 200 s later; a few are a little out of order."""
+    draw, rows, now = random.Random(seed), [], 0.0
+    for k in range(n):
+        now += draw.expovariate(1.0)
+        t = now - 5.0 * (draw.random() < 0.02)
+        clicked = draw.random() < 0.3
+        delay = draw.uniform(0.0, 200.0) if draw.random() < 0.3 else draw.expovariate(1 / 20.0)
+        row = {"id": f"i{k}", "t": round(t, 3), "score": round(draw.betavariate(2, 3), 3), "click": int(clicked)}
+        rows.append({**row, "click_time": round(t + delay, 3) if clicked else None, "place": f"p{draw.randrange(3)}"})
+    return rows
+
+
+def run(stream: object, *options: object, stdin: bytes | None = None) -> Any:
+    return program("run", stream, "--score", "score", "--label", "click", *options, stdin=stdin)
+
+
+def expected(join: LabelJoin, rows: list[dict[str, Any]], keys: tuple[str, ...] = ()) -> list[float]:
+    """The definition of the job: every click is told at its own time, as a service would hear of it."""
+    found, clicks = [], []  # type: ignore[var-annotated]
+    for row in rows:
+        while clicks and clicks[0][0] <= row["t"]:
+            at, id = heapq.heappop(clicks)
+            join.advance(at)
+            join.resolve(id, True, at)
+        found.append(join.issue(row["id"], row["score"], row["t"], {name: row[name] for name in keys}).p)
+        if row["click_time"] is not None:
+            heapq.heappush(clicks, (row["click_time"], row["id"]))
+    return found
+
+
+def served(path: Path) -> list[float]:
+    return [float(row["calibrated"]) for row in read(path)]
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.parquet", pytest.param("in.jsonl", marks=pytest.mark.full)])
+def test_it_is_the_loop(tmp_path: Path, name: str) -> None:
+    rows, out = impressions(300), tmp_path / "out.jsonl"
+    result = run(save(tmp_path / name, rows), *OPTIONS, "--segment", "place", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert served(out) == expected(LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON), rows, ("place",))
+
+
+@pytest.mark.parametrize(
+    ("method", "make", "further", "given"),
+    [
+        ("auto", Auto, {"early": 10.0}, ("--early", "10s")),
+        ("histogram", HistogramBinning, {}, ()),
+        ("histogram", HistogramBinning, {"late": 0.0}, ("--late", "0")),
+        ("ops", OnlinePlatt, {"early": 10.0, "max_held": 40}, ("--early", "10", "--max-held", "40")),
+    ],
+)
+def test_early_labels_late_clicks_and_little_room(
+    tmp_path: Path, method: str, make: Any, further: dict[str, Any], given: tuple[str, ...]
+) -> None:
+    """The table tells what happened: a click after the horizon is learned where the method can unlearn the negative."""
+    rows, out = impressions(), tmp_path / "out.csv"
+    join = LabelJoin(make(), HORIZON, **further)
+    wanted = expected(join, rows)
+    result = run(
+        save(tmp_path / "in.csv", rows), *REQUIRED, "--horizon", "60", "--method", method, *given, "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    assert served(out) == wanted
+    tally, late = join.tally(), [row for row in rows if (row["click_time"] or 0.0) > row["t"] + HORIZON]
+    assert f"labels learned: {tally['learned']:,} ({tally['positives']:,} positive" in result.output
+    assert f"{join.waiting:,} forecasts wait for theirs" in result.output
+    clicks = sum(row["click"] for row in rows)
+    assert late
+    assert f"clicks after the horizon: {len(late)} of {clicks}" in result.output
+    told = "clicks after the horizon, learned in place of the negative label: "
+    assert (f"{told}{tally['corrected']}" in result.output) == (method == "histogram" and not further)
+    assert ("for lack of room" in result.output) == ("max_held" in further)
+
+
+def test_forecasts_are_measured_when_their_horizon_has_passed(tmp_path: Path) -> None:
+    """A label after the horizon is negative, and rows at the end, whose label is not known, are left out."""
+    rows = impressions()
+    source = save(tmp_path / "in.csv", rows)
+    result = run(source, *OPTIONS, "--out", tmp_path / "out.csv")
+    settled = [row for row in rows if row["t"] <= max(row["t"] for row in rows) - HORIZON]
+    positive = sum(row["click_time"] is not None and row["click_time"] <= row["t"] + HORIZON for row in settled)
+    ratio = sum(row["score"] for row in settled) / positive
+    assert f"horizon has passed: {len(settled)}" in result.output
+    assert f"{ratio:.3f}" in next(line for line in result.output.splitlines() if line.startswith("raw"))
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_the_same_command_goes_on(tmp_path: Path, out: str) -> None:
+    """Whether the file has grown, or a next one comes, or nothing is new; late clicks included (`histogram`)."""
+    rows, journal = impressions(), tmp_path / "journal"
+    wanted = expected(LabelJoin(HistogramBinning(), HORIZON), rows)
+    options = (*REQUIRED, "--horizon", "60s", "--method", "histogram", "--journal", journal, "--out", tmp_path / out)
+    for stop in (150, 300, 300):
+        result = run(save(tmp_path / f"in{Path(out).suffix}", rows[:stop]), *options)
+        assert result.exit_code == 0, result.output
+        assert served(tmp_path / out) == wanted[:stop]
+    assert "the 300 rows before had been learned" in result.output
+    assert "0 rows (0 positive)" in result.output
+    result = run(save(tmp_path / "next.csv", rows[300:]), *options[:-1], tmp_path / "next.out.csv")
+    assert result.exit_code == 0, result.output
+    assert "forecasts that wait for their labels" in result.output
+    assert served(tmp_path / "next.out.csv") == wanted[300:]
+
+
+def test_a_run_that_fails_goes_on_as_if_it_had_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any row, by a row that cannot be used or an output that cannot be written; snapshots are taken in between."""
+    rows, journal, out = impressions(), tmp_path / "journal", tmp_path / "out.csv"
+    wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
+    monkeypatch.setattr(replaying, "SNAPSHOT_EVERY", 100)
+    options = (*OPTIONS, "--journal", journal, "--out", out, "--checkpoint", "0s")
+    for bad in (0, 1, 170):
+        result = run(save(tmp_path / "in.csv", [*rows[:bad], {**rows[bad], "score": 7.0}, *rows[bad + 1 :]]), *options)
+        assert f"row {bad + 1}, column 'score'" in the_line(result)
+        assert served(out) == wanted[:bad]
+    taken, write = [], Run._write_out
+
+    def failing(self: Run, *given: Any) -> None:
+        taken.append(1)
+        if len(taken) == 3:
+            self._unwritten = True  # as `_writing` does
+            raise OSError("no space left on the device")
+        write(self, *given)
+
+    monkeypatch.setattr(Run, "_write_out", failing)
+    assert isinstance(run(save(tmp_path / "in.csv", rows), *options).exception, OSError)
+    monkeypatch.setattr(Run, "_write_out", write)
+    assert len(served(out)) < len(rows)
+    assert run(tmp_path / "in.csv", *options).exit_code == 0
+    assert served(out) == wanted
+    with Journal(journal) as events:
+        tally = JudgedJoin(OnlinePlatt(), HORIZON, journal=events).tally()
+    assert tally["issued"] == len(rows)
+    assert tally["repeated"] == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_was_killed_goes_on(tmp_path: Path, number: int) -> None:
+    kills_and_goes_on(tmp_path, number, kills=2, rows=30_000)
+
+
+@pytest.mark.full
+def test_thirty_kills_at_any_moment(tmp_path: Path) -> None:
+    kills_and_goes_on(tmp_path, signal.SIGKILL, kills=30, rows=150_000)
+
+
+def kills_and_goes_on(tmp_path: Path, number: int, kills: int, rows: int) -> None:
+    """The output after kills is that of a run that was not killed, to the last bit, and no row was issued twice."""
+    source, journal, out = save(tmp_path / "in.csv", impressions(rows)), tmp_path / "journal", tmp_path / "out.csv"
+    assert run(source, *OPTIONS, "--out", tmp_path / "whole.csv").exit_code == 0
+    columns = ("--score", "score", "--label", "click", *OPTIONS)
+    command = [*PROGRAM, "run", source, *columns, "--journal", journal, "--out", out, "--checkpoint", "0s"]
+    draw, killed, code = random.Random(5), 0, -1
+    while code != 0:
+        with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            size, patience = out.stat().st_size if out.exists() else 0, draw.uniform(0.0, 0.05)
+            while process.poll() is None and (not out.exists() or out.stat().st_size <= size):
+                time.sleep(0.001)
+            time.sleep(patience)
+            if killed < kills and process.poll() is None:
+                process.send_signal(number)
+                killed += 1
+            process.communicate(timeout=PATIENCE)
+        code = process.returncode
+        assert code in (0, -number, 128 + number)
+    assert killed > 0
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    with Journal(journal) as events:
+        assert JudgedJoin(OnlinePlatt(), HORIZON, journal=events).tally()["issued"] == rows
+
+
+def test_the_journal_serves_on(tmp_path: Path) -> None:
+    """A journal that a log has filled is that of a `LabelJoin`: a service can take it over."""
+    rows = impressions()
+    assert run(save(tmp_path / "in.csv", rows), *OPTIONS, "--journal", tmp_path / "journal").exit_code == 0
+    told = LabelJoin(OnlinePlatt(), HORIZON)
+    expected(told, rows)
+    with Journal(tmp_path / "journal") as events:
+        join = LabelJoin(OnlinePlatt(), HORIZON, journal=events)
+        assert join.noted["run"]["files"][0][1] == len(rows)
+        now = max(row["t"] for row in rows) + 1.0
+        assert join.issue("next", 0.4, now).p == told.issue("next", 0.4, now).p
+
+
+def test_rows_that_come_again_are_counted_and_change_nothing(tmp_path: Path) -> None:
+    rows = impressions(100)
+    again = [*rows[:50], rows[40], rows[49], *rows[50:]]
+    out = tmp_path / "out.csv"
+    result = run(save(tmp_path / "in.csv", again), *OPTIONS, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "rows whose id was issued before: 2; their forecast is that one" in result.output
+    wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
+    assert served(out) == [*wanted[:50], wanted[40], wanted[49], *wanted[50:]]
+
+
+def test_a_click_that_comes_as_a_row_of_its_own_is_learned(tmp_path: Path) -> None:
+    """The row of its impression once more, now with its label: within the horizon it makes no difference when."""
+    rows = impressions(200)
+    rows[50] |= {"click": 1, "click_time": rows[50]["t"] + 20.0}
+    first = {**rows[50], "click": None, "click_time": None}
+    out, wanted = tmp_path / "out.jsonl", expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
+    result = run(
+        save(tmp_path / "in.jsonl", [*rows[:50], first, *rows[51:60], rows[50], *rows[60:]]), *OPTIONS, "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    found = served(out)
+    assert [*found[:60], *found[61:]] == wanted
+
+
+#: What is changed in the fourth row, the column that the message names, and a part of the message.
+BAD = [
+    ({"id": None}, "id", "missing"),
+    ({"id": 0.5}, "id", "id 0.5 is not possible"),
+    ({"id": "i1", "score": 0.123}, "id", "'i1' was issued with the score"),
+    ({"t": None}, "t", "missing"),
+    ({"t": "noon"}, "t", "cannot be used"),
+    ({"t": 1e9, "click": 0, "click_time": None}, "t", "more than max_jump"),
+    ({"t": -500.0, "click": 0, "click_time": None}, "t", "older than the latest one, more than the horizon of 60 s"),
+    ({"click": 1, "click_time": None}, "click_time", "a positive label has no time"),
+    ({"click": None, "click_time": 500.0}, "click", "missing"),
+    ({"click": 1, "click_time": "soon"}, "click_time", "cannot be used"),
+    ({"t": 20.0, "click": 1, "click_time": 19.0}, "click_time", "the label came 1 s before its event"),
+    ({"score": 1.5}, "score", "cannot be used"),
+    ({"place": 0.5}, "place", "is not possible"),
+]
+
+
+@pytest.mark.parametrize(("change", "column", "message"), BAD)
+def test_a_row_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], column: str, message: str) -> None:
+    """It is named; where it is skipped, the others are as if it were not there."""
+    rows, options = impressions(40), (*OPTIONS, "--segment", "place")
+    source = save(tmp_path / "in.jsonl", [*rows[:3], {**rows[3], **change}, *rows[4:]])
+    line = the_line(run(source, *options))
+    assert f"row 4, column '{column}'" in line
+    assert message in line
+    out = tmp_path / "out.jsonl"
+    result = run(source, *options, "--on-error", "skip", "--rejects", tmp_path / "bad.jsonl", "--out", out)
+    assert result.exit_code == 0, result.output
+    others = [*rows[:3], *rows[4:]]
+    assert served(out) == expected(LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON), others, ("place",))
+    assert [(row["row"], row["column"]) for row in read(tmp_path / "bad.jsonl")] == [(4, column)]
+
+
+def test_fields_that_may_be_missing(tmp_path: Path) -> None:
+    """A label without a time and without a value, as null, NaN, spaces or nothing at all, is none yet."""
+    rows = [{**row, "click": 0, "click_time": None} for row in impressions(60)]
+    wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
+    for click, click_time in ((None, None), (0, float("nan")), ("", ""), ("", "  ")):
+        given = [{**row, "click": click, "click_time": click_time} for row in rows]
+        result = run(save(tmp_path / "in.jsonl", given), *OPTIONS, "--out", tmp_path / "out.jsonl")
+        assert result.exit_code == 0, result.output
+        assert served(tmp_path / "out.jsonl") == wanted
+    result = run(save(tmp_path / "in.csv", [{**row, "click": ""} for row in rows]), *OPTIONS)
+    assert "labels learned" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--id", "id"), "--id needs --event-time and --label-time and --horizon too"),
+        ((*REQUIRED,), "--id needs --horizon too"),
+        (("--journal", "j"), "--journal needs --id and --event-time"),
+        (("--early", "5m"), "--early needs --id"),
+        ((*OPTIONS, "--time", "t"), "--time and --id exclude each other; --event-time is the time"),
+        ((*OPTIONS, "--state", "s.json"), "--state and --id exclude each other; --journal FILE keeps"),
+        ((*OPTIONS, "--again"), "--again and --id exclude each other"),
+        ((*OPTIONS, "--early", "60s"), "early=60.0 is not possible; give less than the horizon"),
+        ((*REQUIRED, "--horizon", "0"), "horizon=0.0 is not possible"),
+        ((*OPTIONS, "--journal", "in.csv"), "--journal would overwrite another file"),
+        ((*OPTIONS, "--journal", "nowhere/j"), "the journal cannot be written"),
+        (("--id", "nothing", *OPTIONS[2:]), "nothing"),
+    ],
+)
+def test_options_that_are_missing_or_contradict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "in.csv", impressions(5))
+    assert message in the_line(run("in.csv", *options))
+
+
+def test_a_journal_of_another_join_is_refused(tmp_path: Path) -> None:
+    source, journal = save(tmp_path / "in.csv", impressions(50)), tmp_path / "journal"
+    assert run(source, *OPTIONS, "--journal", journal).exit_code == 0
+    for other in (("--horizon", "61s", "--method", "ops"), ("--horizon", "60s", "--method", "beta")):
+        assert "is the journal of another join" in the_line(run(source, *REQUIRED, *other, "--journal", journal))
+    with Journal(tmp_path / "other") as events:
+        LabelJoin(OnlinePlatt(), HORIZON, journal=events).note({"offset": 5})
+    assert "a note that is not of" in the_line(run(source, *OPTIONS, "--journal", tmp_path / "other"))
+    with Journal(journal):
+        assert "in use by another journal" in the_line(run(source, *OPTIONS, "--journal", journal))
+
+
+def test_what_is_odd_is_said(tmp_path: Path) -> None:
+    ordered = sorted(impressions(50), key=lambda row: float(row["t"]))
+    rows = [{**row, "t": 1e3 * row["t"] + 1.7e12, "click_time": None, "click": 0} for row in ordered]
+    result = run(save(tmp_path / "in.csv", rows), *OPTIONS)
+    assert "look like milliseconds, of which the horizon of 60 is that number" in result.output
+    late = [{**row, "click": 1, "click_time": row["t"] + 90.0} for row in impressions(50)]
+    result = run(save(tmp_path / "in.csv", late), *OPTIONS)
+    assert "warning: 50 of 50 positive labels came after the horizon" in result.output
+
+
+def test_no_rows_and_times_as_dates(tmp_path: Path) -> None:
+    empty = tmp_path / "in.csv"
+    empty.write_text("id,t,score,click,click_time\n")
+    result = run(empty, *OPTIONS, "--journal", tmp_path / "journal", "--out", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    assert "0 rows (0 positive)" in result.output
+    rows = "a,2026-01-01T00:00:00Z,0.5,1,2026-01-01T00:00:30Z\nb,2026-01-01T00:02:00Z,0.5,0,\n"
+    result = run("-", *OPTIONS, "--out", "-", stdin=empty.read_bytes() + rows.encode())
+    assert result.exit_code == 0, result.output
+    assert float(result.stdout.splitlines()[2].split(",")[-1]) > 0.5, "the click was learned before the second row"
+
+
+def test_simulated_clicks(tmp_path: Path) -> None:
+    """Predicted over actual clicks within the horizon, where the model is 2 times too high: 1 after half a day."""
+    stream = ad_clicks(8_000, seed=2, rate=0.05, days=1.0, versions=1)
+    times = np.where(stream.click, stream.t + stream.delay, np.nan)
+    columns = {"id": np.arange(8_000), "t": stream.t, "score": np.minimum(2.0 * stream.score, 1.0), "click_time": times}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
+    rows = [{**row, "click": int(row["click_time"] == row["click_time"])} for row in rows]
+    source, out = save(tmp_path / "in.parquet", rows), tmp_path / "out.parquet"
+    result = run(source, *REQUIRED, "--horizon", "3h", "--early", "15m", "--method", "ops", "--out", out)
+    assert result.exit_code == 0, result.output
+    day = stream.t > 43_200.0
+    actual = np.count_nonzero(stream.delay[day] <= 10_800.0)
+    # 4,000 impressions have some 200 clicks, whose number has a standard deviation of 7 %: three of them.
+    assert np.array(served(out))[day].sum() / actual == pytest.approx(1.0, abs=0.21)
+    assert "share of clicks that come early: 0." in result.output
+
+
+def test_the_note_of_a_join_is_in_its_state() -> None:
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    state = join.state_dict()
+    assert join.noted is None
+    assert "note" not in state["learned"], "states of before have none"
+    join.note({"offset": 7, "name": "\ud800é"})
+    for again in (
+        LabelJoin.from_state(json.loads(json.dumps(join.state_dict()))),
+        LabelJoin.from_bytes(join.to_bytes()),
+    ):
+        assert again.noted == {"offset": 7, "name": "\ud800é"}
