@@ -366,7 +366,7 @@ def test_a_message_does_not_repeat_what_is_long(long):
     for name in ("streamcal_map", "kind", "scale"):
         content = json.loads(Platt().map().to_json())
         content[name] = {"kind": long} if name == "scale" else long
-        with pytest.raises(ValueError, match="cannot be read|of kind") as caught:
+        with pytest.raises(ValueError, match=r"cannot be read|of kind") as caught:
             load_map(json.dumps(content))
         assert len(str(caught.value)) < 300
 

@@ -1,5 +1,6 @@
 """Parameter objects, scales, the prior, and the one place where input is checked."""
 
+import json
 import math
 import warnings
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from streamcal import (
     Forever,
     InputError,
     Interval,
+    Isotonic,
     Logit,
     NearestScores,
     Prior,
@@ -91,6 +93,14 @@ def test_a_setting_survives_as_plain_data(setting):
 @each_setting
 def test_a_setting_survives_as_the_text_of_its_repr(setting):
     assert parse(repr(setting)) == setting
+
+
+@pytest.mark.parametrize("scale", [Interval(), Interval(lo=-3.0), Interval(hi=2.0)], ids=repr)
+def test_an_infinite_bound_is_not_written_since_json_has_no_such_number(scale):
+    state = json.loads(json.dumps(Isotonic(scale=scale).state_dict(), allow_nan=False))
+    assert Isotonic.from_state(state).scale == scale
+    earlier = {"setting": "Interval", "lo": scale.lo, "hi": scale.hi}
+    assert decode(earlier) == scale
 
 
 @pytest.mark.parametrize("value", [1, -2.5, None, True, "osqp", (1.0, 2.0), (1, ("a", None))])

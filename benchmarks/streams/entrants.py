@@ -13,6 +13,8 @@ from benchmarks.streams.catalogue import CATALOGUE, Stream
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
 from streamcal.calibrators.registry import REGISTRY
+from streamcal.stream.columns import Observations
+from streamcal.stream.entrants import one_by_one
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
 #: at most a fiftieth of the stream, or 100.
@@ -80,23 +82,23 @@ def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 def stepwise(
     cal: Calibrator, scores: Array, y: Flags, delay: int, t: Array | None = None, lateness: Array | None = None
 ) -> Array:
-    """Predict each step, then learn the observations whose labels have arrived, through the public methods.
+    """Predict each step, then learn the observations whose labels have arrived: the loop of `streamcal.compare`.
 
     Each label is `delay` steps late, or as many as `lateness` says.
     """
-    rows = len(y)
-    times = [None] * rows if t is None else t.tolist()
-    asked = list(zip(scores.tolist(), times, strict=True))
-    known = list(zip(scores.tolist(), y.tolist(), [1.0] * rows, times, strict=True))
-    arrives = np.arange(rows) + (delay if lateness is None else lateness)
+    if lateness is None:
+        return one_by_one(cal, Observations(scores, y, None, t), delay)
+    times = [None] * len(y) if t is None else t.tolist()
+    rows = list(zip(scores.tolist(), y.tolist(), [1.0] * len(y), times, strict=True))
+    arrives = np.arange(len(y)) + lateness
     order = np.argsort(arrives, kind="stable").tolist()
-    until = np.searchsorted(arrives[order], np.arange(rows), side="right").tolist()
+    until = np.searchsorted(arrives[order], np.arange(len(y)), side="right").tolist()
     predicted, learned = [], 0
-    for now in range(rows):
-        predicted.append(cal.predict_one(*asked[now]))
-        for place in order[learned : until[now]]:
-            cal.learn_one(*known[place])
-        learned = until[now]
+    for score, _, _, time in rows:
+        predicted.append(cal.predict_one(score, time))
+        for place in order[learned : until[len(predicted) - 1]]:
+            cal.learn_one(*rows[place])
+        learned = until[len(predicted) - 1]
     return np.array(predicted)
 
 

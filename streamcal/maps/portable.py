@@ -333,7 +333,8 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
         return sum(each[1:], start=each[0]) / len(each)
     if rule != "self-consistent":
         raise ValueError(
-            f"the point is {_shown(rule)}; known are log-minimax, brier-minimax, self-consistent, and {SCORE_PRIOR} for one"
+            f"the point is {_shown(rule)}; known are log-minimax, brier-minimax, self-consistent, "
+            f"and {SCORE_PRIOR} for one"
         )
     low, high = (sum(ends[1:], start=ends[0]) / len(ends) for ends in (lower, upper))
     vacuous = 1.0 - high + low == 0.0

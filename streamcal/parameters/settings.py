@@ -44,7 +44,14 @@ def encode(value: Any) -> Any:
 def written_fields(setting: Setting) -> list[str]:
     """The names of the fields of a setting that are written."""
     fields = dataclasses.fields(setting)  # type: ignore[arg-type]
-    return [one.name for one in fields if "omitted" not in one.metadata or getattr(setting, one.name) is not None]
+    return [one.name for one in fields if _is_written(getattr(setting, one.name), one)]
+
+
+def _is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether the value of a field is written. An infinite default is not, since JSON has no such number."""
+    if isinstance(value, float) and math.isinf(value):
+        return bool(value != field.default)
+    return "omitted" not in field.metadata or value is not None
 
 
 def decode(value: Any) -> Any:

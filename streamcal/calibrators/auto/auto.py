@@ -91,10 +91,10 @@ class Auto(SequentialCalibrator):
     .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in the
     weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
-    **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half as much
-    again with times, and memory for 1,000 observations, 1,024 scores and, 5 KB each, late labels. `map()` is exact, for 257
-    forecasts and four for each score that has repeated; it is of forecasts without a time. `weights()` are those of the
-    experts, before specialists. `LabelJoin` gives `Auto` no times.
+    **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
+    as much again with times; memory for 1,000 observations, 1,024 scores and, 5 KB each, late labels. `map()` is exact,
+    for 257 forecasts and four for each score that has repeated; it is of forecasts without a time. `weights()` are
+    those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
 
     References
     ----------
