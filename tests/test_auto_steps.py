@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from streamcal import Auto
+from streamcal import Auto, InputError, StateError
 from streamcal.app.doctor import kernel_form
 from streamcal.kernels.ensemble import FadingMoments, RecentScores
 from streamcal.kernels.fast_path import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamcal.kernels.specialists import ScoreCounts
 from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
@@ -143,3 +144,147 @@ def test_fading_moments_are_a_decay():
         fading.add(x, y, w)
         assert sums.state() == held.state()
         assert (fading.clock, fading.halvings, fading.n) == (decay.clock, decay.halvings, decay.n)
+
+
+# ---- specialists ---------------------------------------------------------------------------------------------------
+
+
+def repeating(n, seed=3):
+    """Scores of ten values, of which the labels say something else than they do, and times three hours apart."""
+    rng = np.random.default_rng(seed)
+    leaf = rng.integers(0, 10, n)
+    return (leaf + 0.5) / 10.0, rng.random(n) < (0.1 + 0.8 * (leaf % 2)), 1.7e9 + 10_800.0 * np.arange(n)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_stream_with_times_is_the_loop_and_goes_on_after_a_restart(delay):
+    one, other, learned = Auto(delay), Auto(delay), Auto(delay)
+    scores, y, t = repeating(LONG)
+    said = one.predict_learn_many(scores, y, None, t)
+    for place, (score, label, time) in enumerate(zip(scores.tolist(), y.tolist(), t.tolist(), strict=True)):
+        before = plain(other)
+        assert other.predict_one(score, time) == said[place]
+        assert plain(other) == before
+        other.learn_one(score, label, 1.0, time)
+        if place == 120:  # after regressions on the time began to speak
+            other = Auto.from_state(json.loads(before))
+            other.learn_one(score, label, 1.0, time)
+    learned.learn_many(scores, y, None, t)
+    assert plain(one) == plain(other) == plain(learned)
+    later = t[-1] + 4_000.0
+    assert other.predict_many(scores[:20], later).tolist() == [other.predict_one(s, later) for s in scores[:20]]
+
+
+def test_without_times_and_repeats_specialists_are_silent():
+    """The forecast is that of the ensemble, to the last bit, and no weight moves."""
+    cal = Auto()
+    rng = np.random.default_rng(5)
+    for score, label in zip(rng.random(LONG).tolist(), (rng.random(LONG) < 0.5).tolist(), strict=True):
+        x = cal.scale.coordinate(score)
+        assert cal._steps.at(x, np.nan) == cal._live.at(x)
+        cal.learn_one(score, label)
+    assert cal.specialist_weights() == Auto().specialist_weights()
+    assert len(cal.map().knots) == 257
+
+
+def test_a_map_has_the_scores_that_repeat():
+    cal = Auto()
+    scores, y, _ = repeating(LONG)
+    cal.learn_many(scores, y)
+    asked = [*np.unique(scores).tolist(), 0.123, 0.4567, 0.0, 1.0]
+    # Between knots the map is linear in log-odds, as the forecast: rounding of the interpolation only.
+    assert cal.predict_many(asked).tolist() == pytest.approx([cal.predict_one(one) for one in asked], abs=1e-12)
+    counted = sum(cal.specialist_weights()[name] for name in ("score counts 1", "score counts .997"))
+    assert counted > 0.15  # .1 before
+
+
+@pytest.mark.skipif(kernel_form() != "compiled", reason="thousands of observations")
+def test_a_daily_cycle_is_learned_from_times_alone():
+    """The log-odds move by ±1.5 with the time of the day: worth .19 nats to who knows, and told to no other."""
+    rng = np.random.default_rng(7)
+    t = 1800.0 * np.arange(4_000)
+    score, moved = 0.5, 1.5 * np.sin(2.0 * np.pi * t / 86_400.0)
+    y = rng.random(4_000) < 1.0 / (1.0 + np.exp(-moved))
+    p = Auto().predict_learn_many(np.full(4_000, score), y, None, t)
+    known = 1.0 / (1.0 + np.exp(-moved))
+    more = [-np.log(np.where(y, one, 1.0 - one)).mean() for one in (p, known)]
+    assert more[0] < more[1] + 0.02  # 80 nats for four parameters and the hours before: 55 seen
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_specialists_cost_no_more_than_their_bound(told):
+    """Labels are what the specialists do not expect: against the ensemble alone, which the mixture falls back to."""
+    cal, more = Auto(), 0.0
+    long = 3_000 if kernel_form() == "compiled" else 150
+    for place in range(long):
+        score, t = (place % 5 + 0.5) / 5.0, 1_800.0 * place if told else None
+        p = cal.predict_one(score, t)
+        z = cal._live.at(cal.scale.coordinate(score))
+        alone = 1.0 / (1.0 + np.exp(-z))
+        y = p < alone or (p == alone and place % 2 == 0)
+        more += np.log((alone if y else 1.0 - alone) / (p if y else 1.0 - p))
+        cal.learn_one(score, bool(y), 1.0, t)
+    assert more <= np.log(2.0 / 0.8) + long * np.log(1.0 / (1.0 - 1e-5)) + 1e-9
+    assert more > 0.2  # it does cost something
+
+
+def test_times_that_are_none():
+    cal = Auto()
+    for bad in (float("nan"), float("inf"), "noon"):
+        with pytest.raises(InputError):
+            cal.predict_one(0.5, bad)
+        with pytest.raises(InputError):
+            cal.learn_one(0.5, True, 1.0, bad)
+        with pytest.raises(InputError):
+            cal.learn_many([0.5], [True], None, [bad])
+    assert cal.n == 0.0
+
+
+def test_a_table_of_scores_is_bounded():
+    """Ten thousand scores, each learned three times: the last ones are held, and forecasts of the others are plain."""
+    counts = ScoreCounts(2, 10.0, (1.0,))
+    for x in np.repeat(np.linspace(-5.0, 5.0, 10_000 if kernel_form() == "compiled" else 300), 3).tolist():
+        counts.learn(x, 1.0, 1.0)
+    assert len(counts.state()) == 8
+    assert counts.find(5.0) >= 0
+    assert counts.find(-5.0) == -1
+    assert counts.has_repeated(counts.find(5.0))
+    # Three positive labels, and ten as likely as the forecast, ½.
+    assert counts.forecast(counts.find(5.0), 0, 0.0) == pytest.approx(np.log(8.0 / 5.0))
+
+
+def test_what_an_earlier_version_saved_or_issued_is_taken():
+    """States had no specialists, and forecasts that were issued said nothing of them."""
+    cal = Auto(2)
+    scores, y, _ = repeating(20)
+    cal.learn_many(scores, y)
+    state = cal.state_dict()
+    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
+    assert earlier.weights() == cal.weights()
+    earlier.learn_one(0.5, True)
+    earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued])
+    assert earlier.n == 22.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("counts", [[0.5, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]] * 2),
+        ("counts", [[99.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]]),
+        ("counts", [[0.5, 1.0, 1.0, -1.0, 0.0, 1.0, 0.0]]),
+        ("counts", [[0.5, 1e15, 1.0, 1.0, 0.0, 1.0, 0.0]]),
+        ("counted", -1.0),
+        ("timed", 3),
+        ("shares", [[[0.5]], [0.0]]),
+        ("cycles", [1]),
+    ],
+)
+def test_damaged_specialists_are_refused(field, value):
+    cal = Auto()
+    cal.learn_many(*repeating(20)[:2])
+    state = {**cal.state_dict(), "streamcal": 1}
+    del state["check"]
+    state["learned"]["last"][field] = value
+    with pytest.raises(StateError):
+        Auto.from_state(state)

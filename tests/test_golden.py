@@ -7,6 +7,7 @@ that led to it, given to a new learner, leads there again.
 from __future__ import annotations
 
 import functools
+import gzip
 import inspect
 import json
 import re
@@ -20,7 +21,7 @@ from golden.make import plain, read
 from golden.streams import CALLS
 from laws import trying
 
-from streamcal import load_map
+from streamcal import Auto, load_map
 from streamcal.learners.learner import Learner, _plain
 
 #: The cases of a method are tried in one test: one of the 1,200 takes as long as pytest takes for a test.
@@ -71,7 +72,7 @@ def assert_close(found: Any, expected: Any, within: float, where: str) -> None:
 
 
 #: What states of today may have and older ones lack; `test_a_recorded_state_is_read_and_goes_on` reads those.
-ADDED = {"low"}
+ADDED = {"low", "last", "last_then", "judged"}
 
 
 def assert_same_structure(found: Any, expected: Any, where: str = "state") -> None:
@@ -243,3 +244,14 @@ def test_every_kind_of_map_is_recorded() -> None:
     table = page.split("| `kind` | fields |")[1].split("\n\n")[0]
     kinds = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
     assert {expected["json"]["kind"] for _, expected in MAPS} == kinds
+
+
+def test_a_state_of_auto_from_before_its_specialists_goes_on() -> None:
+    """Nothing was counted then, so that it predicts what was recorded; then it counts."""
+    path = Path(__file__).parent / "golden" / "auto_without_specialists.json.gz"
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    cal = Auto.from_state(content["case"]["state"])
+    case = next(case for case in ROOMS["binary"][1] if case.name == "auto")
+    assert_answers(answers("binary", case, cal), content["case"]["answers"], case.within)
+    cal.learn_one(0.5, True)
+    assert Auto.from_state(cal.state_dict()).predict_one(0.5) == cal.predict_one(0.5)

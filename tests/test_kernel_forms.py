@@ -74,6 +74,7 @@ HERE = {
     "panel_logistic",
     "partial_order",
     "recent_moments",
+    "specialists",
 }
 
 
@@ -772,10 +773,53 @@ def test_experts_load_the_state_of_their_twins():
     assert repr(learned(*fast, 0.5, 1.0, 2.0)) == repr(learned(*slow, 0.5, 1.0, 2.0))
 
 
+def specialists():
+    """Both forms, with places for eight scores, and regressions on the time that speak after three observations."""
+    made = []
+    for steps, parts in zip(*map(twins, ("implicit_regression", "specialists")), strict=True):
+        features = [parts.TIME_FEATURES[name] for name in ("x", "1", "clamped below", "clamped above", "sin 2 day")]
+        line = steps.ForgettingRegression(features, [0.9] * 5, [2.0] * 5, [1.0, 0.0, -6.0, 6.0, 0.0])
+        waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "cos 4 day", "cos 1 week", "sin 3 week")]
+        beside = steps.ForgettingRegression(waves, [0.99] * 5, [2.0] * 5, [1.0, 0.0, 0.0, 0.0, 0.0])
+        made.append(
+            parts.Specialists(
+                counts=parts.ScoreCounts(2, 3.0, (1.0, 0.9)),
+                cycles=[line, beside],
+                timed_from=3,
+                prior=[0.5, 0.125, 0.125, 0.125, 0.125],
+                rates=(0.25, 1e-5),
+                learning_rates=(0.25, 1.0),
+                row_rate=0.25,
+            )
+        )
+    return made
+
+
+@given(steps, st.lists(st.one_of(st.just(math.nan), st.floats(-1e9, 2e9)), min_size=30, max_size=30))
+def test_specialists(steps, times):
+    """Scores that repeat, so that a table of eight places overflows; times that are there now and then."""
+    fast, slow = made = specialists()
+    for (x, y, w), t in zip(steps, times, strict=False):
+        x = round(x)  # to the next whole number, half of which repeat
+        said = [[one.at(0.5 * x + 0.1, x, t), one.at(1.0, x, math.nan)] for one in made]
+        assert bits(said[0]) == bits(said[1])
+        judged = [one.assess(0.5 * x + 0.1, x, y, t) for one in made]
+        assert repr(judged[0].state()) == repr(judged[1].state())
+        for one, judgement in zip(made, judged, strict=True):
+            one.learn(x, y, w, judgement)
+        assert bits(fast.weights()) == bits(slow.weights())
+    assert repr(fast.state()) == repr(slow.state())
+    loaded = specialists()[1]
+    loaded.load(fast.state())
+    assert repr(loaded.state()["shares"]) == repr(fast.state()["shares"])
+    assert bits(loaded.at(0.3, 2.0, 1e6)) == bits(fast.at(0.3, 2.0, 1e6))
+
+
 def ensembles(delay):
     """Both forms of the steps of a small `Auto`, with windows of 7 observations; and what is fitted again, counted."""
     names = ("ensemble", "fixed_share", "hull_tree", "bernstein")
     made = []
+    lasts, thens = specialists(), specialists()
     for ensemble, shares, trees, sums in zip(*map(twins, names), strict=True):
         form = len(made)
         drawn = []
@@ -804,8 +848,9 @@ def ensembles(delay):
             )
             return ensemble.Ensemble(experts=experts, mixture=mixture, size=8, knots=257, knots_a_unit=8)
 
-        live = one()
-        made.append((ensemble.AutoSteps(live, live if delay == 0 else one(), delay, deque()), live, drawn))
+        live, last = one(), lasts[form]
+        both = (live, live, last, last) if delay == 0 else (live, one(), last, thens[form])
+        made.append((ensemble.AutoSteps(*both, delay, deque(), len(live.issue(0.0))), live, drawn))
     return made
 
 
@@ -820,22 +865,26 @@ def test_auto_steps(delay, steps):
         assert bits(fast.predict_fast(score)) == bits(slow.predict_fast(score))
         assert math.isnan(fast.predict_fast(1))
         assert math.isnan(slow.predict_fast(1))
-        said = live.issue(x)
-        assert repr(said) == repr(slow_live.issue(x))
+        assert repr(live.issue(x)) == repr(slow_live.issue(x))
+        said = fast.issue(x)
+        assert repr(said) == repr(slow.issue(x))
         assert fast.learn_fast(score, y > 0.0, w) == slow.learn_fast(score, y > 0.0, w)
-        fast.step(x, y, w)
-        slow.step(x, y, w)
+        for t in (math.nan, 1e5 * x):
+            fast.step(x, y, w, t)
+            slow.step(x, y, w, t)
+        assert bits(fast.at(x, 1e4)) == bits(slow.at(x, 1e4))
         fast.step_issued(x, y, w, said)
         slow.step_issued(x, y, w, said)
     columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3
+    columns.append(np.where(np.arange(len(steps)) % 2, np.nan, 3e4))
     found = [np.empty(len(steps)) for _ in range(2)]
     for form, out in zip((fast, slow), found, strict=True):
         form.stream(*columns, out)
         with pytest.raises(ValueError, match="lengths"):
             form.stream(*columns, np.empty(len(steps) + 1))
     assert bits(found[0]) == bits(found[1])
-    assert repr([(*row[:3], row[3].state()) for row in fast.late]) == repr(
-        [(*row[:3], row[3].state()) for row in slow.late]
+    assert repr([(*row[:3], row[3].state(), row[4].state()) for row in fast.late]) == repr(
+        [(*row[:3], row[3].state(), row[4].state()) for row in slow.late]
     )
     assert repr((fast.n, drawn)) == repr((slow.n, slow_drawn))
 

@@ -171,7 +171,7 @@ def test_refits_say_the_score_while_they_hold_one_class():
 
 def test_split_is_a_partition_of_what_there_is():
     development, held_out = catalogue.names(True), catalogue.names(False)
-    racing = {name for name, entry in catalogue.CATALOGUE.items() if entry.draw == 0}
+    racing = {name for name, entry in catalogue.CATALOGUE.items() if entry.draw == 0 and not entry.further}
     assert {*development, *held_out} == racing
     assert len(development) + len(held_out) == len(racing)
     assert {name.split()[0] for name in development if " " in name} == {"elec2", "bank_full", "adult", "covtype"}
@@ -180,6 +180,12 @@ def test_split_is_a_partition_of_what_there_is():
         "ipinyou_2997",
         "ipinyou_1458",
     }
+
+
+def test_further_streams_are_split_too():
+    halves = [{*catalogue.names(half, further=True)} for half in (True, False)]
+    assert halves[0] | halves[1] == {name for name, entry in catalogue.CATALOGUE.items() if entry.further}
+    assert not halves[0] & halves[1]
 
 
 def test_every_draw_of_a_generator_is_another_stream():
@@ -286,3 +292,50 @@ def test_bases_know_nothing_of_what_comes():
         first, second = (bases.online(table, 300, delay) for table in (one, two))
         assert np.array_equal(first[: 101 + delay], second[: 101 + delay])
         assert not np.array_equal(first, second)
+
+
+# -- further streams -------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_random_lateness_are_learned_when_they_come():
+    """Each is learned right after the prediction at which it arrives, in the order of arrival, with its own time."""
+    seen = []
+
+    class Noting(Identity):
+        def predict_one(self, score, t=None):
+            seen.append(("ask", score, t))
+            return super().predict_one(score, t)
+
+        def learn_one(self, score, y, w=1.0, t=None):
+            seen.append(("tell", score, t))
+
+    scores, late = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2.0, 0.0, 1.0, 9.0])
+    stepwise(Noting(), scores, np.array([True, False, True, False]), 48, 10.0 * scores, late)
+    order = ["ask .1", "ask .2", "tell .2", "ask .3", "tell .1", "ask .4", "tell .3"]
+    assert [f"{what} .{10.0 * score:.0f}" for what, score, _ in seen] == order
+    assert all(t == 10.0 * score for _, score, t in seen)
+
+
+def test_further_streams_race_apart(tmp_path, monkeypatch):
+    if kernel_form() != "compiled":
+        pytest.skip("the race refuses to run uncompiled")
+    few = {True: ["wave-48", "leaves"], False: []}
+    monkeypatch.setattr(catalogue, "names", lambda development, further=False: few[development] if further else [])
+    monkeypatch.setattr("benchmarks.streams.further_page.names", catalogue.names)
+    main(["--further", "--rows", "400", "--out", str(tmp_path)])
+    lines = (tmp_path / "race" / "further.md").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith(("| wave-48 |", "| leaves |")) for line in lines) == 4
+    assert not any("nan" in line for line in lines)
+
+
+def test_a_bootstrap_interval_has_the_width_of_the_normal_one():
+    """Of independent differences: 1.96 standard errors to each side, within what 1,000 draws and 100 blocks vary."""
+    results = Results(ROWS)
+    made = catalogue.stream(STREAM, 0, ROWS)
+    for name, p in (("auto", made.scores), ("ops", np.clip(made.scores + 0.1, 0.0, 1.0))):
+        results.add(Key(STREAM, 0, name), measures(p, made), p)
+    found = Standings(results, [STREAM]).bootstrapped((STREAM, 0), "ops")
+    more = -np.log(np.where(made.y, made.scores, 1.0 - made.scores))
+    more += np.log(np.where(made.y, *(lambda p: (p, 1.0 - p))(np.clip(made.scores + 0.1, 1e-6, 1.0 - 1e-6))))
+    assert found.value == pytest.approx(more.mean(), abs=1e-4)
+    assert (found.high - found.low) / 2.0 == pytest.approx(1.96 * more.std() / np.sqrt(ROWS), rel=0.3)

@@ -2,6 +2,7 @@
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams                     # development streams; the page
     STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --held-out          # once per release
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.streams --further           # the further streams
     python -m benchmarks.streams --streams lab-10d-0.6 --methods ops --rows 500   # shortened, prints only
 
 An interrupted race resumes where it stopped. `--again NAME` repeats a method.
@@ -10,6 +11,7 @@ An interrupted race resumes where it stopped. `--again NAME` repeats a method.
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
 
 from benchmarks.environment import require_compiled
@@ -28,19 +30,25 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these entrants anew")
     parser.add_argument("--held-out", action="store_true", help="the held-out streams too")
+    parser.add_argument("--further", action="store_true", help="the further streams instead, a few methods")
     parser.add_argument("--out", type=Path, help="folder of the page (default: docs, for a full race only)")
     given = parser.parse_args(arguments)
     require_compiled()
     try:
-        from benchmarks.streams import catalogue, entrants, page, standings
+        from benchmarks.streams import catalogue, entrants, further_page, page, standings
         from benchmarks.streams.race import Results, race
     except ImportError as error:
         raise SystemExit(f'{error}: run  pip install -e ".[bench]"') from error
     _known("--streams", given.streams, catalogue.CATALOGUE)
     _known("--methods", given.methods, entrants.entrants())
     _known("--again", given.again, entrants.entrants())
-    streams = given.streams or catalogue.names(True) + (catalogue.names(False) if given.held_out else [])
+    of = functools.partial(catalogue.names, further=given.further)
+    streams = given.streams or of(True) + (of(False) if given.held_out else [])
     results = Results(given.rows)
+    if given.further and not given.streams:
+        race(streams, given.methods or further_page.METHODS, results, given.again)
+        further_page.write(results, given.out or DOCS, given.held_out)
+        return
     race(streams, given.methods, results, given.again)
     if not (given.streams or given.methods):
         anew = [draw for name in streams if catalogue.CATALOGUE[name].generated for draw in catalogue.draws(name)[1:]]

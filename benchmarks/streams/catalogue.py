@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.streams.bases import clipped, frozen, frozen_tree, online, train_size
-from benchmarks.streams.tables import Array, Flags, served, table
+from benchmarks.streams import further
+from benchmarks.streams.bases import clipped, frozen, frozen_tree, naive_bayes, network, online, train_size
+from benchmarks.streams.tables import Array, Flags, Table, served, table
 from streamcal.datasets.synthetic import generate
 
 #: To be raised when bases, tables or generators change: what is in the cache is then made anew.
@@ -22,11 +23,14 @@ DRAWS = 10
 
 
 class Stream(NamedTuple):
-    """Scores and labels in order; the oracle's probabilities for generated streams."""
+    """Scores and labels in order; the oracle's probabilities for generated streams; times in seconds, where there are
+    any; and how late each label is, where that varies."""
 
     scores: Array
     y: Flags
     oracle: Array | None = None
+    t: Array | None = None
+    lateness: Array | None = None
 
 
 class Entry(NamedTuple):
@@ -39,14 +43,36 @@ class Entry(NamedTuple):
     generated: bool = False
     #: 0 for what races. The others are drawn anew by the same generator, for the gap alone.
     draw: int = 0
+    #: Whether it belongs to the further streams, which have a race of their own.
+    further: bool = False
+    delays: tuple[int, ...] = DELAYS
 
 
-def _frozen(name: str) -> Callable[[int, int | None], Stream]:
+def _frozen(name: str, base: Callable[[Table, int], Array] | None = None) -> Callable[[int, int | None], Stream]:
+    base = base or (frozen_tree if name == "elec2" else frozen)
+
     def make(delay: int, rows: int | None) -> Stream:
         train = train_size(name)
         data = table(name, None if rows is None else train + rows)
-        base = frozen_tree if name == "elec2" else frozen
         return Stream(clipped(base(data, train)), data.y[train:])
+
+    return make
+
+
+def _random(name: str) -> Callable[[int, int | None], Stream]:
+    """A stream whose labels are late by a random number of steps, of this mean."""
+
+    def make(delay: int, rows: int | None) -> Stream:
+        made = stream(name, delay, rows)
+        return made._replace(lateness=further.lateness(len(made.y), delay))
+
+    return make
+
+
+def _made(generator: Callable[..., further.Made], *given: float) -> Callable[[int, int | None], Stream]:
+    def make(delay: int, rows: int | None) -> Stream:
+        made = generator(*given)
+        return Stream(*(None if column is None else column[:rows] for column in made))
 
     return make
 
@@ -101,10 +127,49 @@ CATALOGUE: dict[str, Entry] = {
     },
 }
 
+#: Further streams, of what the first ones lack: (whether it is for development, how it is made, its delays). A number
+#: at the end of a name is the rows in a day.
+FURTHER: dict[str, tuple[bool, Callable[[int, int | None], Stream], tuple[int, ...]]] = {
+    "wave-48": (True, _made(further.waves, 48, 0.1, 0), DELAYS),
+    "wave-480": (True, _made(further.waves, 480, 0.1, 1), DELAYS),
+    "leaves": (True, _made(further.leaves, 0.0, 0), DELAYS),
+    "leaves, rare": (True, _made(further.leaves, -4.5, 1), DELAYS),
+    "calibrated": (True, _made(further.calibrated, 0.0, 1.5, 0), DELAYS),
+    "calibrated, rare": (True, _made(further.calibrated, -4.5, 1.0, 1), DELAYS),
+    "adult naive Bayes": (True, _frozen("adult", naive_bayes), DELAYS),
+    "covtype naive Bayes": (True, _frozen("covtype", naive_bayes), DELAYS),
+    "bank_full MLP": (True, _frozen("bank_full", network), DELAYS),
+    "open_bandit online": (True, _online("open_bandit"), DELAYS),
+    "elec2 frozen late": (True, _frozen("elec2"), (1_000,)),
+    "elec2 frozen random": (True, _random("elec2 frozen"), (48, 1_000)),
+    "adult frozen random": (True, _random("adult frozen"), (48, 1_000)),
+    "hours-48": (False, _made(further.hours, 48, 0.35, 0.75, 2), DELAYS),
+    "hours-480": (False, _made(further.hours, 480, 0.4, 0.9, 3), DELAYS),
+    "wave-96": (False, _made(further.waves, 96, 0.6, 4), DELAYS),
+    "leaves again": (False, _made(further.leaves, -1.0, 2), DELAYS),
+    "leaves, rare again": (False, _made(further.leaves, -5.0, 3), DELAYS),
+    "calibrated again": (False, _made(further.calibrated, 1.0, 1.0, 2), DELAYS),
+    "calibrated, rare again": (False, _made(further.calibrated, -5.5, 1.0, 3), DELAYS),
+    "census naive Bayes": (False, _frozen("census", naive_bayes), DELAYS),
+    "bank_additional naive Bayes": (False, _frozen("bank_additional", naive_bayes), DELAYS),
+    "dota2 MLP": (False, _frozen("dota2", network), DELAYS),
+    "ipinyou_1458 served late": (False, _served("ipinyou_1458_stream"), (1_000,)),
+    "bank_additional frozen late": (False, _frozen("bank_additional"), (1_000,)),
+    "bank_additional frozen random": (False, _random("bank_additional frozen"), (48, 1_000)),
+}
+CATALOGUE |= {
+    name: Entry(development, make, learns=True, further=True, delays=delays)
+    for name, (development, make, delays) in FURTHER.items()
+}
 
-def names(development: bool) -> list[str]:
+
+def names(development: bool, further: bool = False) -> list[str]:
     """The streams of one side of the split, as they race."""
-    return [name for name, entry in CATALOGUE.items() if entry.development == development and entry.draw == 0]
+    return [
+        name
+        for name, entry in CATALOGUE.items()
+        if (entry.development, entry.further, entry.draw) == (development, further, 0)
+    ]
 
 
 def cache() -> Path:
@@ -125,7 +190,6 @@ def stream(name: str, delay: int, rows: int | None = None) -> Stream:
     if not path.exists():
         made = entry.make(delay, rows)
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = {"scores": made.scores, "y": made.y}
-        np.savez_compressed(path, **(held if made.oracle is None else {**held, "oracle": made.oracle}))
+        np.savez_compressed(path, **{name: column for name, column in made._asdict().items() if column is not None})
     with np.load(path) as kept:
-        return Stream(kept["scores"], kept["y"], kept.get("oracle"))
+        return Stream(**kept)

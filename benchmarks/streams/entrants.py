@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.streams import peers
-from benchmarks.streams.catalogue import DELAYS
+from benchmarks.streams.catalogue import CATALOGUE, Stream
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
 from streamcal.calibrators.registry import REGISTRY
@@ -23,7 +23,7 @@ SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 LONGEST = 6_000
 #: `Auto` with its default delay, 0, where labels are late; the delays at which that differs from `auto`.
 NOT_TOLD = "auto, not told"
-LATE = tuple(delay for delay in DELAYS if delay)
+LATE = tuple(sorted({delay for entry in CATALOGUE.values() for delay in entry.delays if delay}))
 
 
 class Entrant(NamedTuple):
@@ -33,20 +33,36 @@ class Entrant(NamedTuple):
     ours: bool = False
     #: What it cannot run is left out, and it is not ranked.
     longest: int | None = None
-    delays: tuple[int, ...] = DELAYS
+    delays: tuple[int, ...] | None = None
+    #: What makes the calibrator for a delay, of those that learn step by step: they can be given times, and labels of
+    #: random lateness.
+    made: Callable[[int], Calibrator] | None = None
 
     def can(self, rows: int, delay: int) -> bool:
-        return (self.longest is None or rows <= self.longest) and delay in self.delays
+        return (self.longest is None or rows <= self.longest) and (self.delays is None or delay in self.delays)
+
+    def predicted(self, data: Stream, delay: int) -> Array | None:
+        """The probabilities on a stream; None where the entrant cannot run."""
+        if not self.can(len(data.y), delay):
+            return None
+        if self.made is not None and not (data.t is None and data.lateness is None):
+            return stepwise(self.made(delay), data.scores, data.y, delay, data.t, data.lateness)
+        return self.run(data.scores, data.y, delay) if data.lateness is None else None
 
 
-def _ours(method: type[Calibrator]) -> Callable[[Array, Flags, int], Array]:
+def _ours(method: type[Calibrator]) -> Entrant:
     """A method of the registry with its defaults; those that solve for milliseconds predict blocks with one map.
 
     A method that can be told how late its labels are is told.
     """
     parameters = inspect.signature(method).parameters
-    run = blockwise if "refresh_every" in parameters else stepwise
-    return lambda scores, y, delay: run(method(**({"delay": delay} if "delay" in parameters else {})), scores, y, delay)
+
+    def made(delay: int) -> Calibrator:
+        return method(**({"delay": delay} if "delay" in parameters else {}))
+
+    if "refresh_every" in parameters:
+        return Entrant(lambda scores, y, delay: blockwise(made(delay), scores, y, delay), ours=True)
+    return Entrant(lambda scores, y, delay: stepwise(made(delay), scores, y, delay), ours=True, made=made)
 
 
 def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
@@ -63,14 +79,32 @@ def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
     return predicted
 
 
-def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
-    """Predict each step, then learn the observation whose label has arrived: the loop of `streamcal.compare`."""
-    return one_by_one(cal, Observations(scores, y, None, None), delay)
+def stepwise(
+    cal: Calibrator, scores: Array, y: Flags, delay: int, t: Array | None = None, lateness: Array | None = None
+) -> Array:
+    """Predict each step, then learn the observations whose labels have arrived: the loop of `streamcal.compare`.
+
+    Each label is `delay` steps late, or as many as `lateness` says.
+    """
+    if lateness is None:
+        return one_by_one(cal, Observations(scores, y, None, t), delay)
+    times = [None] * len(y) if t is None else t.tolist()
+    rows = list(zip(scores.tolist(), y.tolist(), [1.0] * len(y), times, strict=True))
+    arrives = np.arange(len(y)) + lateness
+    order = np.argsort(arrives, kind="stable").tolist()
+    until = np.searchsorted(arrives[order], np.arange(len(y)), side="right").tolist()
+    predicted, learned = [], 0
+    for score, _, _, time in rows:
+        predicted.append(cal.predict_one(score, time))
+        for place in order[learned : until[len(predicted) - 1]]:
+            cal.learn_one(*rows[place])
+        learned = until[len(predicted) - 1]
+    return np.array(predicted)
 
 
 ENTRANTS: dict[str, Entrant] = {
-    **{name: Entrant(_ours(method), ours=True) for name, method in REGISTRY.items()},
-    NOT_TOLD: Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE),
+    **{name: _ours(method) for name, method in REGISTRY.items()},
+    NOT_TOLD: Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE, made=lambda delay: Auto()),
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.streams.catalogue import DELAYS, Stream, cache, file_name, stream
+from benchmarks.streams.catalogue import CATALOGUE, Stream, cache, file_name, stream
 from benchmarks.streams.entrants import Entrant, entrants
 from benchmarks.streams.tables import Array
 from streamcal.metrics.base import Forecasts
@@ -66,7 +66,7 @@ def race(streams: Iterable[str], chosen: Iterable[str] | None, results: Results,
     racing = entrants()
     run = [name for name in racing if chosen is None or name in chosen]
     for name in streams:
-        for delay in DELAYS:
+        for delay in CATALOGUE[name].delays:
             keys = [Key(name, delay, entrant) for entrant in run]
             missing = [key for key in keys if key not in results.found or key.entrant in again]
             if missing:
@@ -80,9 +80,9 @@ def _run(keys: list[Key], racing: dict[str, Entrant], data: Stream, results: Res
     if data.oracle is not None and Key(name, delay, ORACLE) not in results.found:
         results.add(Key(name, delay, ORACLE), measures(data.oracle, data), data.oracle)
     for number, key in enumerate(keys, 1):
-        if racing[key.entrant].can(rows, delay):
-            begun = time.process_time()  # and not of the clock, which runs on while others have the processor
-            predicted = racing[key.entrant].run(data.scores, data.y, delay)
+        begun = time.process_time()  # and not of the clock, which runs on while others have the processor
+        predicted = racing[key.entrant].predicted(data, delay)
+        if predicted is not None:
             each = {"microseconds": 1e6 * (time.process_time() - begun) / rows}
             results.add(key, each | measures(predicted, data), predicted)
         print(f"\r{name}, delay {delay}: {number} of {len(keys)}, {key.entrant}".ljust(100), end="", flush=True)

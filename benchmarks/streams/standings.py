@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.streams.catalogue import CATALOGUE, DELAYS, draws, stream
+from benchmarks.streams.catalogue import CATALOGUE, draws, stream
 from benchmarks.streams.entrants import ENTRANTS, NOT_TOLD
 from benchmarks.streams.race import ORACLE, Key, Results
 from benchmarks.streams.tables import Array
 from streamcal.metrics import LogLossDifference
+from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 
 #: What everything is compared with.
 REFERENCE = "auto"
@@ -44,7 +45,7 @@ class Standings:
 
     def __init__(self, results: Results, streams: list[str]) -> None:
         self._results = results
-        self.courses: list[Course] = [(name, delay) for name in streams for delay in DELAYS]
+        self.courses: list[Course] = [(name, delay) for name in streams for delay in CATALOGUE[name].delays]
         self.entrants = [name for name in ENTRANTS if any((*course, name) in results.found for course in self.courses)]
         self._differences: dict[Key, Difference | None] = {}
 
@@ -52,6 +53,13 @@ class Standings:
         """One measure; None where it did not run."""
         result = self._results.found.get(Key(*course, entrant))
         return None if result is None else result[measure]
+
+    def predicted(self, course: Course, entrant: str) -> tuple[Array, Array] | None:
+        """What an entrant predicted, and the labels; None where it did not run."""
+        key = Key(*course, entrant)
+        if key not in self._results.found:
+            return None
+        return self._results.predicted(key), stream(*course, self._results.rows).y
 
     @cached_property
     def ranked(self) -> list[str]:
@@ -79,6 +87,21 @@ class Standings:
         difference.update_many(self._results.predicted(reference), self._results.predicted(key), labels)
         assert difference.value is not None
         return Difference(difference.value, *difference.interval)
+
+    def bootstrapped(self, course: Course, entrant: str) -> Difference | None:
+        """The reference against a rival, with a 95 % interval of a paired bootstrap over blocks of neighbours in time.
+
+        It holds for one look at the end, where the confidence sequence holds at every time and is therefore wider. It
+        takes blocks for exchangeable: on a stream that drifts it is the noise of this stream, not of another one.
+        """
+        mine, theirs = self.predicted(course, REFERENCE), self.predicted(course, entrant)
+        if mine is None or theirs is None:
+            return None
+        more = _log_losses(*mine) - _log_losses(*theirs)
+        sums = [part.sum() for part in np.array_split(more, BLOCKS)]
+        counts = np.random.default_rng(0).multinomial(BLOCKS, np.full(BLOCKS, 1 / BLOCKS), DRAWS)
+        low, high = np.quantile(counts @ sums, (0.025, 0.975)) / len(more)
+        return Difference(float(more.mean()), float(low), float(high))
 
     def best_other(self, course: Course) -> str:
         """The entrant with the lowest log loss other than `auto`, whether it was given the delay or not."""
@@ -144,6 +167,11 @@ def _closed(losses: list[tuple[float, float, float] | None]) -> float | None:
         return None
     ops, mine, oracle = np.sum(known, axis=0)
     return float((ops - mine) / (ops - oracle)) if ops > oracle else None
+
+
+def _log_losses(p: Array, y: Array) -> Array:
+    """Of each label, capped as in `LogLoss`."""
+    return np.asarray(-np.log(np.maximum(np.where(y, p, 1.0 - p), LOG_LOSS_CLIP)))
 
 
 def _squared_errors(p: Array, y: Array, counts: Array) -> Array:

@@ -121,10 +121,11 @@ def _odd_order(job: Run) -> str | None:
 
 
 def _unread_times(job: Run) -> str | None:
-    if job.columns.time is None or job.join is not None or reads_time(job.calibrator):
+    method = overall(job.calibrator)
+    if job.columns.time is None or job.join is not None or reads_time(job.calibrator) or method.learns_time:
         return None
-    name = overall(job.calibrator).name
-    if not hasattr(overall(job.calibrator), "forgetting"):
+    name = method.name
+    if not hasattr(method, "forgetting"):
         return f"--time has no effect: method {name} does not forget by time; platt, isotonic and others do"
     return f"--time has no effect without a span of time: give method {name} --window 24h or --half-life 7d"
 

@@ -34,6 +34,8 @@ class Calibrator(Learner):
     monotone: ClassVar[bool] = True
     #: Whether `predict_interval_one` exists.
     has_interval: ClassVar[bool] = False
+    #: Whether times, where they are given, change what is learned beyond what forgetting does.
+    learns_time: ClassVar[bool] = False
     noted = "clamped"
     scale: Scale
 

@@ -18,7 +18,7 @@ from streamcal.parameters.types import FloatArray, Time
 
 
 class SequentialCalibrator(SequentialLearner, Calibrator):
-    """A calibrator that takes one step per observation. It neither merges nor unlearns; time is not read."""
+    """A calibrator that takes one step per observation. It neither merges nor unlearns; only `Auto` reads the time."""
 
     bounded_memory = True
 

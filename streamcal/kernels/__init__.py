@@ -33,10 +33,11 @@ USES = {
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
     "mixture": ("fixed_share", "implicit_regression", "logistic"),
+    "specialists": ("implicit_regression", "logistic"),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
         *("hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
-        *("implicit_regression", "logistic", "mixture", "online_newton"),
+        *("implicit_regression", "logistic", "mixture", "online_newton", "specialists"),
     ),
     "segment_chain": ("implicit_regression", "logistic"),
 }
@@ -45,8 +46,8 @@ TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
-#: The same: `ensemble` takes what only C sees of the other two.
-AUTO = ("expert_panel", "mixture", "ensemble")
+#: The same: `ensemble` takes what only C sees of the others.
+AUTO = ("expert_panel", "mixture", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used.
 NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)

@@ -5,6 +5,7 @@ from streamcal.kernels.expert_panel cimport Panel
 from streamcal.kernels.fixed_share cimport Jumper
 from streamcal.kernels.hull_tree cimport HullTree
 from streamcal.kernels.mixture cimport Assessment, Mixture
+from streamcal.kernels.specialists cimport Judgement, Specialists
 
 
 @cython.final
@@ -73,14 +74,19 @@ cdef class Ensemble:
 cdef class AutoSteps:
     cdef Ensemble _live
     cdef Ensemble _then
+    cdef Specialists _last
+    cdef Specialists _last_then
     cdef Py_ssize_t _delay
+    cdef Py_ssize_t _issued
     cdef public object late
     cdef Assessment _spent  # one that was learned, to be written over
+    cdef Judgement _spent_last  # likewise
     cdef public double n
 
+    cpdef double at(self, double x, double t) except? -1
     cpdef double predict(self, double x) except? -1
     cpdef double predict_fast(self, object score) except? -1
     cpdef bint learn_fast(self, object score, object y, object w) except -1
-    cpdef step(self, double x, double y, double w)
+    cpdef step(self, double x, double y, double w, double t)
     cpdef step_issued(self, double x, double y, double w, said)
-    cdef _learn(self, double x, double y, double w, Assessment found)
+    cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The step of `Auto` in one call: experts, their mixture, and what of them is known where labels come late.
+"""The step of `Auto` in one call: experts, their mixture, specialists, and what is known where labels come late.
 
 Fields and C signatures are in `ensemble.pxd`.
 """
@@ -17,6 +17,7 @@ if not cython.compiled:
     from streamcal.kernels.logistic import sigmoid
     from streamcal.kernels.mixture import Assessment, Mixture
     from streamcal.kernels.online_newton import log_odds
+    from streamcal.kernels.specialists import Judgement, Specialists
 
     exp2, floor, inf, nan, rint = math.exp2, math.floor, math.inf, math.nan, round
 else:
@@ -31,6 +32,7 @@ else:
     from cython.cimports.streamcal.kernels.logistic import sigmoid
     from cython.cimports.streamcal.kernels.mixture import Assessment, Mixture
     from cython.cimports.streamcal.kernels.online_newton import log_odds
+    from cython.cimports.streamcal.kernels.specialists import Judgement, Specialists
 
 import numpy as np
 
@@ -290,19 +292,35 @@ class Ensemble:
 class AutoSteps:
     """The steps of `Auto`: what it knows now, and what it knew when the forecast for the label learned now was issued.
 
-    `late`, an empty deque, will hold what `then` has yet to learn of what `live` has learned: (x, y, w, assessment),
-    `delay` of them, the oldest first. With `delay` 0 both are one.
+    `late`, an empty deque, will hold what `then` and `last_then` have yet to learn of what `live` and `last` have
+    learned: (x, y, w, assessment, judgement), `delay` of them, the oldest first. With `delay` 0 both are one.
+    A time t of NaN is none. `issued` is how many numbers `live` issues.
     """
 
-    def __init__(self, live: Ensemble, then: Ensemble, delay: cython.Py_ssize_t, late):
+    def __init__(
+        self,
+        live: Ensemble,
+        then: Ensemble,
+        last: Specialists,
+        last_then: Specialists,
+        delay: cython.Py_ssize_t,
+        late,
+        issued,
+    ):
         self._live, self._then, self._delay = live, then, delay
+        self._last, self._last_then = last, last_then
         self.late = late
-        self._spent = None
+        self._issued = issued
+        self._spent = self._spent_last = None
         self.n = 0.0
+
+    def at(self, x, t):
+        """The log-odds of the forecast at the log-odds x and the time t."""
+        return self._last.at(self._live.at(x), x, t)
 
     def predict(self, x):
         """The probability at the log-odds x."""
-        return sigmoid(self._live.at(x))
+        return sigmoid(self.at(x, nan))
 
     def predict_fast(self, score):
         """The probability at `score`, a float in [0, 1]; NaN for anything else."""
@@ -316,29 +334,56 @@ class AutoSteps:
         x = log_odds(score, LARGEST)
         if not -LARGEST < x < LARGEST:
             return False
-        self.step(x, 1.0 if y is True else 0.0, w)
+        self.step(x, 1.0 if y is True else 0.0, w, nan)
         return True
 
-    def step(self, x, y, w):
-        """Learn the label y at the log-odds x, with weight w > 0."""
+    def step(self, x, y, w, t):
+        """Learn the label y at the log-odds x and the time t, with weight w > 0."""
         found: Assessment = self._then.assess(x, y, w, self._spent)
-        self._learn(x, y, w, found)
+        judged: Judgement = self._last_then.assess(self._then.at(x), x, y, t, self._spent_last)
+        self._learn(x, y, w, found, judged)
+
+    def issue(self, x):
+        """What all parts say at the log-odds x, as a list of floats, for `step_issued`."""
+        said = self._live.issue(x)
+        z: cython.double = self._live.at(x)
+        said.append(float(z))
+        for label in range(2):
+            judged = self._last.assess(z, x, label, nan)
+            said += [*np.asarray(judged.gains).tolist(), *np.asarray(judged.of_rows).tolist()]
+        return said
 
     def step_issued(self, x, y, w, said):
-        """The same, where `said` is what `issue` returned when the forecast was made."""
-        self._learn(x, y, w, self._live.assess_issued(x, y, w, said))
+        """`step` without a time, where `said` is what `issue` returned when the forecast was made.
 
-    def _learn(self, x, y, w, found):
+        Earlier versions issued what the ensemble says alone; then no specialist is judged.
+        """
+        judged: Judgement = Judgement(self._last.size, self._last.rows)
+        found: Assessment = self._live.assess_issued(x, y, w, said[: self._issued])
+        own = list(said[self._issued :])
+        both: cython.Py_ssize_t = self._last.size + self._last.rows
+        if own:
+            if len(own) != 1 + 2 * both:
+                expected = self._issued + 1 + 2 * both
+                raise ValueError(f"expected {expected} numbers that were said, not {len(said)}")
+            start: cython.Py_ssize_t = 1 + both if y > 0.0 else 1
+            gains = own[start : start + self._last.size]
+            judged.load(own[0], None, gains, own[start + self._last.size : start + both])
+        self._learn(x, y, w, found, judged)
+
+    def _learn(self, x, y, w, found, judged):
         self._live.learn(x, y, w, found)
-        self._spent = found
+        self._last.learn(x, y, w, judged)
+        self._spent, self._spent_last = found, judged
         if self._delay > 0:
-            self._spent = None
+            self._spent = self._spent_last = None
             self._live.record(found)
-            self.late.append((x, y, w, found))
+            self.late.append((x, y, w, found, judged))
             if len(self.late) > self._delay:
                 oldest = self.late.popleft()
                 self._then.learn(oldest[0], oldest[1], oldest[2], oldest[3])
-                self._spent = oldest[3]
+                self._last_then.learn(oldest[0], oldest[1], oldest[2], oldest[4])
+                self._spent, self._spent_last = oldest[3], oldest[4]
         self.n += w
 
     def stream(
@@ -346,16 +391,17 @@ class AutoSteps:
         x: cython.const[cython.double][::1],
         y: cython.const[cython.double][::1],
         w: cython.const[cython.double][:],
+        t: cython.const[cython.double][::1],
         predictions: cython.double[::1],
     ):
-        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step."""
+        """The forecast, unless `predictions` is empty, and then `step` for each row; weight 0 makes no step."""
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = x.shape[0]
         predicts: cython.bint = predictions.shape[0] > 0
-        if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
+        if not n == y.shape[0] == w.shape[0] == t.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         for i in range(n):
             if predicts:
-                predictions[i] = self.predict(float(x[i]))
+                predictions[i] = sigmoid(self.at(float(x[i]), float(t[i])))
             if w[i] > 0.0:
-                self.step(float(x[i]), float(y[i]), float(w[i]))
+                self.step(float(x[i]), float(y[i]), float(w[i]), float(t[i]))

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from streamcal.calibrators.auto.mixture import Ensemble
+from streamcal.calibrators.auto.mixture import Ensemble, slow_rate
 from streamcal.calibrators.auto.panel import KNOTS
+from streamcal.calibrators.auto.specialists import (
+    SPECIALISTS,
+    judgement_of,
+    new_specialists,
+    restored,
+    spikes,
+)
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.ensemble import AutoSteps
+from streamcal.kernels.logistic import sigmoid
+from streamcal.kernels.specialists import Judgement
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
@@ -43,6 +55,12 @@ class Auto(SequentialCalibrator):
     of the rows, each weighted by the product of the probabilities that it gave so far. All this happens at knots ⅛
     apart in log-odds; between two knots the log-odds of the forecast are linear.
 
+    This forecast is mixed with *specialists* (Freund et al. 1997), which speak only where they know something; where
+    none speaks, it stays as it is to the last bit. *Score counts* speak of scores that were learned at least twice: the
+    share of positives at that very score, with 10 labels as likely as the forecast; 1,024 scores are held. *Cycles*
+    speak where a time `t` is given, once 100 observations had one: regressions on harmonics of the day (UTC) and of the
+    week, beside a line in the score or in the forecast. The time of an observation is that of its prediction.
+
     Parameters
     ----------
     delay : int
@@ -64,22 +82,26 @@ class Auto(SequentialCalibrator):
     with any expert kᵢ in spell i,
 
         loss of Auto ≤ loss of these experts + Σᵢ ln 1/π(kᵢ) + ln 2 + minᵣ [(m − 1) ln 1/αᵣ + (n − m) ln 1/(1 − αᵣ)]
-                       + 2.2 + 2n ln 1/(1 − 1e-5).
+                       + 2.2 + 2n ln 1/(1 − 1e-5) + .92 + n′ ln 1/(1 − 1e-5).
 
-    The last line is what the stack and the corrections may cost. Losses are summed log losses, in nats; that of an
-    expert at a score between two knots is the mean of its losses at both, by nearness. For one expert over 10,000
-    observations and a prior weight of .1 the bound is 5.5 nats, about .0006 each. Experts never say less than 1e-7 or
-    more than 1 − 1e-7. An observation of weight w counts w times in the weights of the mixtures and is one step of
-    w-fold size for the experts, of 10⁶-fold at most for the regressions.
+    The last line is what the stack and the corrections may cost, and, on n′ observations of which a specialist spoke,
+    the specialists: ln 2 for the two rows of the last mixture, and ln 1/.8 for the prior weight of the forecast in it.
+    Losses are summed log losses, in nats; that of an expert at a score between two knots is the mean of its losses at
+    both, by nearness. For one expert over 10,000 observations and a prior weight of .1 the bound is 6.5 nats, about
+    .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in the
+    weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
-    **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), and
-    memory for 1,000 observations and, 5 KB each, for those whose labels are late. `map()` is exact, for 257 forecasts.
+    **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
+    as much again with times; memory for 1,000 observations, 1,024 scores and, 5 KB each, late labels. `map()` is exact,
+    for 257 forecasts and four for each score that has repeated; it is of forecasts without a time. `weights()` are
+    those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
 
     References
     ----------
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998: fixed share. Vovk, Competitive on-line
     statistics, International Statistical Review 69, 2001: mixtures under log loss. Kulis and Bartlett, Implicit online
-    learning, ICML 2010: the steps of the regressions.
+    learning, ICML 2010: the steps of the regressions. Freund, Schapire, Singer and Warmuth, Using and combining
+    predictors that specialize, STOC 1997: specialists.
 
     Examples
     --------
@@ -100,6 +122,7 @@ class Auto(SequentialCalibrator):
     name = "auto"
     summary = "mixture of many kinds of calibrators, weighted by their log loss so far; no parameters to choose"
     monotone = False
+    learns_time = True
 
     def __init__(self, delay: int = 0) -> None:
         if isinstance(delay, bool) or not isinstance(delay, int) or not 0 <= delay <= LONGEST_DELAY:
@@ -110,38 +133,101 @@ class Auto(SequentialCalibrator):
         self._live = Ensemble(delay)
         # The ensemble as it was when the forecast for today's label was issued.
         self._then = self._live if delay == 0 else Ensemble(delay)
-        self._steps = AutoSteps(self._live.kernel, self._then.kernel, delay, deque())
+        self._last = new_specialists(slow_rate(delay))
+        self._last_then = self._last if delay == 0 else new_specialists(slow_rate(delay))
+        self._steps = AutoSteps(
+            self._live.kernel, self._then.kernel, self._last, self._last_then, delay, deque(), self._live.issued
+        )
 
     @property
     def n(self) -> float:
         return float(self._steps.n)
 
     def weights(self) -> dict[str, float]:
-        """The weight of each expert in the present forecast, by name; they sum to 1."""
+        """The weight of each expert in the present forecast, by name; they sum to 1.
+
+        These are the weights before specialists, which `specialist_weights` has.
+        """
         return self._live.weights()
 
+    def specialist_weights(self) -> dict[str, float]:
+        """The weight of each specialist in forecasts where all of them speak, by name; the rest is on the experts."""
+        return dict(zip(SPECIALISTS, self._last.weights().tolist()[1:], strict=True))
+
     def predict_one(self, score: float, t: Time | None = None) -> float:
+        if t is not None:
+            return self._at(self.scale.coordinate(check_score(score)), check_time(t))
         p = self._steps.predict_fast(score)
-        return p if p == p else super().predict_one(score, t)
+        return p if p == p else super().predict_one(score)
+
+    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        if t is None:
+            return super().predict_many(scores)
+        x, time = self.scale.coordinates(check_scores(scores)), check_time(t)
+        return like(scores, np.array([self._at(one, time) for one in x.tolist()], dtype=np.float64))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if not self._steps.learn_fast(score, y, w):
+        if t is not None or not self._steps.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
 
     def map(self) -> LogOddsMap:
-        return LogOddsMap(self.scale, KNOTS, np.array([self._live.at(x) for x in KNOTS.tolist()]))
+        knots = spikes(self._last, KNOTS)
+        return LogOddsMap(self.scale, knots, np.array([self._steps.at(x, math.nan) for x in knots.tolist()]))
+
+    def _at(self, x: float, t: float) -> float:
+        return sigmoid(self._steps.at(x, t))
 
     def _predict(self, x: float) -> float:
         return float(self._steps.predict(x))
 
-    def _step(self, x: float, y: float, w: float) -> None:
-        self._steps.step(x, y, w)
+    def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
+        if w > 0.0:
+            self._steps.step(x, y, w, t)
+            self._note(noted)
 
-    def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, predictions: FloatArray) -> None:
-        x = self.scale.coordinates(scores)
+    def _step(self, x: float, y: float, w: float) -> None:
+        self._steps.step(x, y, w, math.nan)
+
+    def _time(self, t: Time | None) -> float:
+        return math.nan if t is None else check_time(t)
+
+    def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
+        return np.full(size, math.nan) if t is None else check_times(t, size)
+
+    def learn_many(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None = None,
+        t: npt.ArrayLike | Sequence[Time] | None = None,
+    ) -> None:
+        self._run_at(scores, y, w, t, predicts=False)
+
+    def _streamed(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+    ) -> FloatArray:
+        return self._run_at(scores, y, w, t, predicts=True)
+
+    def _run_at(
+        self,
+        scores: npt.ArrayLike,
+        y: npt.ArrayLike,
+        w: npt.ArrayLike | None,
+        t: npt.ArrayLike | Sequence[Time] | None,
+        predicts: bool,
+    ) -> FloatArray:
+        """Check all rows and learn them in order; the predictions before each, or an empty array."""
+        x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
+        predictions = np.empty(len(x) if predicts else 0)
         for start in range(0, len(x), PIECE):  # between two of them other threads may run
             rows = slice(start, start + PIECE)
-            self._steps.stream(x[rows], y[rows], w[rows], predictions[rows])
+            self._steps.stream(x[rows], labels[rows], weights[rows], times[rows], predictions[rows])
+        self._note(clamped)
+        return predictions
 
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
     # are the forecasts that were issued, without a second ensemble. Two things are then not as with a delay that is
@@ -149,7 +235,7 @@ class Auto(SequentialCalibrator):
     # and all rows of the mixtures have learning rate 1.
 
     def _issue(self, x: float) -> list[float]:
-        said: list[float] = self._live.kernel.issue(x)
+        said: list[float] = self._steps.issue(x)
         return said
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
@@ -159,21 +245,44 @@ class Auto(SequentialCalibrator):
             self._steps.step_issued(x, y, w, said)
 
     def _state(self) -> dict[str, Any]:
-        late = [[x, y, w, assessed.state()] for x, y, w, assessed in self._steps.late]
-        then = None if self.delay == 0 else self._then.state()
-        return {**super()._state(), "n": self.n, "live": self._live.state(), "then": then, "late": late}
+        late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
+        judged = [one.state() for *_, one in self._steps.late]
+        then, last_then = (None, None) if self.delay == 0 else (self._then.state(), self._last_then.state())
+        own = {"n": self.n, "live": self._live.state(), "then": then, "late": late}
+        last = {"last": self._last.state(), "last_then": last_then, "judged": judged}
+        return {**super()._state(), **own, **last}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
         own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self.delay)}
         return {**super()._state_fields(), **own}
 
-    def _load(self, *, n: float, live: Any, then: Any, late: list[Any], **fields: Any) -> None:
+    def _optional_fields(self) -> dict[str, Reader]:
+        last = {"last": unread, "last_then": unread, "judged": listed(unread, most=self.delay)}
+        return {**super()._optional_fields(), **last}
+
+    def _load(
+        self, *, n: float, live: Any, then: Any, late: list[Any], last: Any, last_then: Any, judged: Any, **fields: Any
+    ) -> None:
         super()._load(**fields)
         ensure(self.delay or then is None, "there is a delayed ensemble and no delay")
         self._live.restore(live)
         if self.delay:
             self._then.restore(then)
             ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
+        if last is not None:
+            self._load_last(last, last_then, judged, len(late))
         self._steps.n = n
-        self._steps.late.extend((x, float(y), w, self._then.assessment(of)) for x, y, w, of in late)
+        silent = [Judgement(self._last.size, self._last.rows) for _ in late]
+        found = silent if last is None else [judgement_of(self._last, one) for one in judged]
+        for (x, y, w, of), one in zip(late, found, strict=True):
+            self._steps.late.append((x, float(y), w, self._then.assessment(of), one))
+
+    def _load_last(self, last: Any, last_then: Any, judged: Any, late: int) -> None:
+        """Load the specialists, of which earlier versions had none."""
+        ensure(isinstance(judged, list) and len(judged) == late, "judgements and late labels differ in number")
+        ensure((last_then is None) == (self.delay == 0), "there is a delayed mixture and no delay, or none and a delay")
+        restored(self._last, last)
+        if self.delay:
+            restored(self._last_then, last_then)
+            ensure(self._last.counts.learned == self._last_then.counts.learned + late, "numbers of counts differ")

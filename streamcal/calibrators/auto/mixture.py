@@ -46,7 +46,7 @@ class Ensemble:
     """
 
     def __init__(self, delay: int) -> None:
-        slow = (1.0 + delay) ** -DELAY_POWER
+        slow = slow_rate(delay)
         self._rows = len(RATES) * len({slow, 1.0})
         self._mixture = Mixture(
             experts=_fixed_share(PRIOR, slow),
@@ -97,6 +97,11 @@ class Ensemble:
         """Number of observations learned."""
         return self._panel.learned
 
+    @property
+    def issued(self) -> int:
+        """How many numbers `kernel.issue` returns."""
+        return 2 * (len(NAMES) + 5) + 6 * self._rows
+
     def assessment(self, saved: Any) -> Assessment:
         """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
         found = listed(number(-LARGEST_GAIN, LARGEST_GAIN))(saved)
@@ -107,6 +112,11 @@ class Ensemble:
         gains = len(NAMES) + 2  # features come before them, whose signs are any
         ensure(max(rest[gains:], default=0.0) <= ROUNDING, "a log-probability is above 0")
         return self._mixture.assessment(found)
+
+
+def slow_rate(delay: int) -> float:
+    """The second learning rate of the mixtures."""
+    return float((1.0 + delay) ** -DELAY_POWER)
 
 
 def _stack() -> ForgettingRegression:

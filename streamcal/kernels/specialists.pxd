@@ -1,0 +1,62 @@
+cimport cython
+
+from streamcal.kernels.implicit_regression cimport RegressionBank
+
+
+@cython.final
+cdef class ScoreCounts:
+    cdef readonly Py_ssize_t memories
+    cdef readonly Py_ssize_t sets
+    cdef readonly double learned  # observations
+    cdef double _firm
+    cdef const double[::1] _keep
+    cdef double[::1] _keys  # log-odds of the scores
+    cdef double[::1] _seen  # how often each was learned
+    cdef double[::1] _learned_at
+    cdef double[:, ::1] _counts  # negative and positive labels, for each memory
+
+    cdef Py_ssize_t _set_of(self, double key) noexcept nogil
+    cpdef Py_ssize_t find(self, double x) noexcept nogil
+    cpdef bint has_repeated(self, Py_ssize_t place) noexcept nogil
+    cpdef double forecast(self, Py_ssize_t place, Py_ssize_t memory, double z) noexcept nogil
+    cpdef void learn(self, double x, double y, double w) noexcept nogil
+
+
+@cython.final
+cdef class Judgement:
+    cdef readonly double z
+    cdef readonly double t
+    cdef readonly bint spoke
+    cdef double[::1] gains
+    cdef double[::1] of_rows
+
+
+@cython.final
+cdef class Specialists:
+    cdef readonly ScoreCounts counts
+    cdef readonly Py_ssize_t size  # forecasts
+    cdef readonly Py_ssize_t rows
+    cdef readonly long long timed  # observations learned with a time
+    cdef list _regressions
+    cdef RegressionBank _bank  # of these
+    cdef long long _timed_from
+    cdef Py_ssize_t _first_cycle
+    cdef const Py_ssize_t[::1] _places  # of what the regressions say
+    cdef const double[::1] _rates
+    cdef const double[::1] _learning_rates
+    cdef double _row_rate
+    cdef const double[::1] _prior
+    cdef double[:, ::1] _shares
+    cdef double[::1] _log_wealth
+    cdef double[::1] _z  # of the forecasts asked last
+    cdef int[::1] _speaks  # which of them do
+    cdef double[::1] _phi
+
+    cdef void _fill(self, double x, double z, double t) noexcept nogil
+    cdef void _fill_waves(self, double turns, Py_ssize_t start, Py_ssize_t count) noexcept nogil
+    cdef bint _ask(self, double z, double x, double t) noexcept nogil
+    cpdef double at(self, double z, double x, double t) noexcept nogil
+    cdef double _speaking(self, Py_ssize_t row) noexcept nogil
+    cpdef Judgement assess(self, double z, double x, double y, double t, Judgement spent=*)
+    cpdef learn(self, double x, double y, double w, Judgement found)
+    cdef void _weigh(self, const double[::1] gains, const double[::1] of_rows, double w) noexcept nogil

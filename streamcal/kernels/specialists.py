@@ -1,0 +1,396 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The last mixture of `Auto`: a forecast, and specialists that speak only where they know something.
+
+One kind counts labels at scores that repeat; the other knows the time. Where none speaks, the forecast stays as it is,
+to the last bit, and no weight changes.
+
+Symbols:
+
+    z, x                     log-odds of the forecast, and of the score
+    φ                        features of the score, the forecast and the time, at the indices in `TIME_FEATURES`
+    W[j, k], R[j]            weight of forecast k in row j, and log-wealth of the row
+
+Fields and C signatures are in `specialists.pxd`.
+"""
+
+import cython
+
+if not cython.compiled:
+    import math
+
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from streamcal.kernels.logistic import log_sigmoid, sigmoid
+
+    cos, exp, floor, log, rint, sin = math.cos, math.exp, math.floor, math.log, round, math.sin
+    nan = math.nan
+else:
+    from cython.cimports.libc.math import NAN as nan
+    from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
+
+import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of scores and forecasts are within ± this."""
+SILENT = cython.declare(cython.double, 1.0)
+"""In the place of the log-probability that a specialist gave to a label, where it said nothing."""
+FINE = cython.declare(cython.double, 1073741824.0)
+"""2³⁰: scores whose log-odds are the same in units of its inverse are one."""
+SPREAD = cython.declare(cython.double, 618033.98874989)
+"""Scores are spread over the table by the fraction of this multiple of their log-odds."""
+WAYS = cython.declare(cython.Py_ssize_t, 4)
+"""Places in the table at which a score may be."""
+REPEATED = cython.declare(cython.double, 2.0)
+"""A score has repeated when it was learned so often."""
+DAY = cython.declare(cython.double, 86400.0)
+TURN = cython.declare(cython.double, 6.283185307179586)
+
+# The indices of the features in φ; sine and cosine of the harmonics follow, of the day first.
+X = cython.declare(cython.Py_ssize_t, 0)
+CONSTANT = cython.declare(cython.Py_ssize_t, 1)
+CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
+CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+FORECAST = cython.declare(cython.Py_ssize_t, 4)
+CYCLES = cython.declare(cython.Py_ssize_t, 5)
+DAILY = cython.declare(cython.Py_ssize_t, 4)
+WEEKLY = cython.declare(cython.Py_ssize_t, 3)
+
+#: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day and the week.
+TIME_FEATURES = {
+    "x": X,  # 0 where the score is clamped
+    "1": CONSTANT,
+    "clamped below": CLAMPED_BELOW,  # 1 or 0
+    "clamped above": CLAMPED_ABOVE,
+    "z": FORECAST,
+    **{f"{wave} {k} day": CYCLES + 2 * k - 2 + (wave == "cos") for k in range(1, DAILY + 1) for wave in ("sin", "cos")},
+    **{
+        f"{wave} {k} week": CYCLES + 2 * (DAILY + k - 1) + (wave == "cos")
+        for k in range(1, WEEKLY + 1)
+        for wave in ("sin", "cos")
+    },
+}
+
+
+@cython.final
+@cython.cclass
+class ScoreCounts:
+    """Counts of the labels of scores that repeat, with several memories; of the scores that were learned last.
+
+    What is said of a score is (n₁ + f·σ(z)) / (n₀ + n₁ + f), n₀ and n₁ being its negative and positive labels and f
+    `firm`. The table has `sets` · 4 places: a score may be at four of them, and takes that which was learned longest
+    ago.
+
+    Parameters
+    ----------
+    sets : int
+    firm : float
+    keep : sequence of float
+        What a label keeps of the earlier ones of its score, one for each memory.
+    """
+
+    def __init__(self, sets: cython.Py_ssize_t, firm: cython.double, keep):
+        self.memories = len(keep)
+        self.sets = sets
+        self._firm = firm
+        self._keep = np.array(keep, dtype=np.float64)
+        size: cython.Py_ssize_t = sets * WAYS
+        self._keys, self._seen = np.zeros(size), np.zeros(size)
+        self._learned_at = np.zeros(size)  # the number of observations then; 0: the place is empty
+        self._counts = np.zeros((size, 2 * self.memories))
+        self.learned = 0.0
+
+    def _set_of(self, key):
+        """The first place at which a score may be."""
+        spread: cython.double = key * SPREAD
+        return WAYS * min(cython.cast(cython.Py_ssize_t, (spread - floor(spread)) * self.sets), self.sets - 1)
+
+    def find(self, x):
+        """The place of a score, −1 if it has none."""
+        key: cython.double = rint(x * FINE) / FINE
+        first: cython.Py_ssize_t = self._set_of(key)
+        place: cython.Py_ssize_t
+        for place in range(first, first + WAYS):
+            if self._keys[place] == key and self._learned_at[place] > 0.0:
+                return place
+        return -1
+
+    def has_repeated(self, place):
+        """Whether what is at a place has been learned often enough to be asked."""
+        return place >= 0 and self._seen[place] >= REPEATED
+
+    def forecast(self, place, memory, z):
+        """The log-odds for the score at a place, where those of the forecast are z."""
+        negative: cython.double = self._counts[place, 2 * memory] + self._firm * sigmoid(-z)
+        positive: cython.double = self._counts[place, 2 * memory + 1] + self._firm * sigmoid(z)
+        return clamped(log(positive / negative), LARGEST)
+
+    def learn(self, x, y, w):
+        """Count a label."""
+        k: cython.Py_ssize_t
+        other: cython.Py_ssize_t
+        place: cython.Py_ssize_t = self.find(x)
+        if place < 0:
+            place = self._set_of(rint(x * FINE) / FINE)
+            for other in range(place + 1, place - place % WAYS + WAYS):
+                if self._learned_at[other] < self._learned_at[place]:
+                    place = other
+            self._keys[place] = rint(x * FINE) / FINE
+            self._seen[place] = 0.0
+            for k in range(2 * self.memories):
+                self._counts[place, k] = 0.0
+        self.learned += 1.0
+        self._learned_at[place] = self.learned
+        self._seen[place] += 1.0
+        for k in range(self.memories):
+            self._counts[place, 2 * k] *= self._keep[k]
+            self._counts[place, 2 * k + 1] *= self._keep[k]
+            self._counts[place, 2 * k + (1 if y > 0.0 else 0)] += w
+
+    def repeated(self):
+        """The log-odds of the scores that have repeated, in order; a new array."""
+        return np.sort(np.asarray(self._keys)[np.asarray(self._seen) >= REPEATED])
+
+    def state(self):
+        """A row for each score: log-odds, when it was learned last, how often, and its counts."""
+        held = np.asarray(self._learned_at) > 0.0
+        columns = np.column_stack((self._keys, self._learned_at, self._seen, self._counts))
+        return columns[held].tolist()
+
+    def load(self, rows, learned: cython.double):
+        """Load an earlier `state` into an empty table; `ValueError` where more scores than places belong to a set."""
+        place: cython.Py_ssize_t
+        first: cython.Py_ssize_t
+        for row in rows:
+            first = place = self._set_of(row[0])
+            while place < first + WAYS and self._learned_at[place] > 0.0:
+                place += 1
+            if place == first + WAYS:
+                raise ValueError(f"more than {WAYS} scores are at one place")
+            self._keys[place], self._learned_at[place], self._seen[place] = row[0], row[1], row[2]
+            np.asarray(self._counts)[place] = row[3:]
+        self.learned = learned
+
+
+@cython.final
+@cython.cclass
+class Judgement:
+    """What was said of a score, for `Specialists.learn`: made by `Specialists.assess`.
+
+    Fields: `z`, the log-odds of the forecast; `t`, the time, NaN if there is none; log-probabilities of the label under
+    each forecast, `SILENT` where it said nothing, and under each row; `spoke`, whether any specialist did.
+    """
+
+    def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
+        self.z, self.t, self.spoke = 0.0, nan, False
+        self.gains, self.of_rows = np.full(count, SILENT), np.zeros(rows)
+
+    def state(self):
+        """[z, t or None, the log-probabilities of forecasts, those of rows], for `load`."""
+        t = None if self.t != self.t else float(self.t)
+        return [float(self.z), t, np.asarray(self.gains).tolist(), np.asarray(self.of_rows).tolist()]
+
+    def load(self, z: cython.double, t, gains, of_rows):
+        """Load an earlier `state`."""
+        self.z, self.t = z, nan if t is None else t
+        np.asarray(self.gains)[:], np.asarray(self.of_rows)[:] = gains, of_rows
+        self.spoke = any(gain != SILENT for gain in gains[1:])
+
+
+@cython.final
+@cython.cclass
+class Specialists:
+    """Fixed share over a forecast and its specialists (Freund, Schapire, Singer and Warmuth 1997).
+
+    In row j, those that speak are weighted by W[j, k]; what they say together multiplies and shares as in `FixedShare`,
+    the weight of those that speak being the same before and after. Forecasts are the given one, one for each memory of
+    `counts`, and one for each regression on the time.
+
+    Parameters
+    ----------
+    counts : ScoreCounts
+    cycles : sequence of ForgettingRegression
+        On features of `TIME_FEATURES`. They speak after `timed_from` observations with a time.
+    timed_from : int
+    prior, rates, learning_rates, row_rate
+        As in `FixedShare`.
+    """
+
+    def __init__(self, *, counts: ScoreCounts, cycles, timed_from, prior, rates, learning_rates, row_rate):
+        self.counts = counts
+        self._regressions = list(cycles)
+        self._bank = RegressionBank(self._regressions)
+        self._timed_from = timed_from
+        self.timed = 0
+        self.size, self.rows = len(prior), len(rates)
+        if self.size != 1 + counts.memories + self._bank.size:
+            raise ValueError(f"{self.size} prior weights are not for {1 + counts.memories + self._bank.size} forecasts")
+        self._first_cycle = 1 + counts.memories
+        self._rates, self._learning_rates = (
+            np.array(rates, dtype=np.float64),
+            np.array(learning_rates, dtype=np.float64),
+        )
+        self._row_rate = row_rate
+        self._prior = np.array(prior, dtype=np.float64)
+        self._shares = np.array([prior] * self.rows, dtype=np.float64)
+        self._log_wealth = np.zeros(self.rows)
+        self._z, self._speaks = np.zeros(self.size), np.zeros(self.size, dtype=np.intc)
+        self._phi = np.zeros(len(TIME_FEATURES))
+        self._places = np.arange(self._first_cycle, self.size)
+
+    def _fill(self, x, z, t):
+        """Set φ."""
+        inside: cython.bint = -LARGEST < x < LARGEST
+        self._phi[X] = x if inside else 0.0
+        self._phi[CONSTANT] = 1.0
+        self._phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
+        self._phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
+        self._phi[FORECAST] = z
+        self._fill_waves(t / DAY, CYCLES, DAILY)
+        self._fill_waves(t / (7.0 * DAY), CYCLES + 2 * DAILY, WEEKLY)
+
+    def _fill_waves(self, turns, start, count):
+        """Sine and cosine of 1 to `count` times an angle, by the addition theorem."""
+        k: cython.Py_ssize_t
+        s: cython.double = sin(TURN * (turns - floor(turns)))
+        c: cython.double = cos(TURN * (turns - floor(turns)))
+        self._phi[start], self._phi[start + 1] = s, c
+        for k in range(start + 2, start + 2 * count, 2):
+            self._phi[k] = self._phi[k - 2] * c + self._phi[k - 1] * s
+            self._phi[k + 1] = self._phi[k - 1] * c - self._phi[k - 2] * s
+
+    def _ask(self, z, x, t):
+        """Set what each forecast says, and which speak; whether any specialist does."""
+        k: cython.Py_ssize_t
+        place: cython.Py_ssize_t = self.counts.find(x)
+        repeated: cython.bint = self.counts.has_repeated(place)
+        timed: cython.bint = t == t and self.timed >= self._timed_from
+        if not (repeated or timed):
+            return False
+        self._z[0], self._speaks[0] = z, True
+        for k in range(self.counts.memories):
+            self._speaks[1 + k] = repeated
+            if repeated:
+                self._z[1 + k] = self.counts.forecast(place, k, z)
+        if timed:
+            self._fill(x, z, t)
+            self._bank.predict(self._phi, 0.0, self._places, self._z)
+        for k in range(self._first_cycle, self.size):
+            self._speaks[k] = timed
+        return True
+
+    def at(self, z, x, t):
+        """The log-odds of the mixture at the log-odds x and the time t (NaN: none), where the forecast says z."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        e: cython.double
+        p: cython.double
+        wealth: cython.double
+        positive: cython.double = 0.0
+        negative: cython.double = 0.0
+        if not self._ask(z, x, t):
+            return z
+        for j in range(self.rows):
+            wealth = exp(self._log_wealth[j]) / self._speaking(j)
+            for k in range(self.size):
+                if self._speaks[k]:
+                    e = exp(-self._z[k])
+                    p = wealth * self._shares[j, k] / (1.0 + e)
+                    positive += p
+                    negative += e * p
+        return clamped(log(positive / negative), LARGEST)
+
+    def _speaking(self, row):
+        """The weight in a row of those that speak."""
+        k: cython.Py_ssize_t
+        total: cython.double = 0.0
+        for k in range(self.size):
+            if self._speaks[k]:
+                total += self._shares[row, k]
+        return total
+
+    def assess(self, z, x, y, t, spent=None):
+        """The judgement of a label y, to be passed to `learn`; one that was learned, `spent`, is written over."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        total: cython.double
+        found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
+        found.z, found.t, found.spoke = z, t, self._ask(z, x, t)
+        if not found.spoke:
+            return found
+        for k in range(self.size):
+            found.gains[k] = SILENT
+            if self._speaks[k]:
+                found.gains[k] = log_sigmoid(self._z[k] if y > 0.0 else -self._z[k])
+        for j in range(self.rows):
+            total = 0.0
+            for k in range(self.size):
+                if self._speaks[k]:
+                    total += self._shares[j, k] * exp(found.gains[k])
+            found.of_rows[j] = log(total / self._speaking(j))
+        return found
+
+    def learn(self, x, y, w, found):
+        """Learn the label y of weight w at the log-odds x, and how right was what was said of it."""
+        if found.spoke:
+            self._weigh(found.gains, found.of_rows, w)
+        self.counts.learn(x, y, w)
+        if found.t == found.t:
+            self._fill(x, found.z, found.t)
+            self._bank.learn(self._phi, y, w)
+            self.timed += 1
+
+    def _weigh(self, gains, of_rows, w):
+        """One step of fixed share among those that spoke."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        before: cython.double
+        after: cython.double
+        best: cython.double = gains[0]
+        largest: cython.double
+        for k in range(self.size):
+            if gains[k] <= 0.0:
+                best = max(best, gains[k])
+        for j in range(self.rows):
+            before = after = 0.0
+            for k in range(self.size):
+                if gains[k] <= 0.0:
+                    before += self._shares[j, k]
+                    self._shares[j, k] *= exp(w * self._learning_rates[j] * (gains[k] - best))
+                    after += self._shares[j, k]
+            for k in range(self.size):
+                if gains[k] <= 0.0:
+                    self._shares[j, k] *= before / after
+                self._shares[j, k] = (1.0 - self._rates[j]) * self._shares[j, k] + self._rates[j] * self._prior[k]
+            self._log_wealth[j] += self._row_rate * w * of_rows[j]
+        largest = self._log_wealth[0]
+        for j in range(self.rows):
+            largest = max(largest, self._log_wealth[j])
+        for j in range(self.rows):
+            self._log_wealth[j] -= largest  # only their differences count
+
+    def weights(self):
+        """The weight of each forecast if all spoke, a new array; they sum to 1."""
+        found = np.exp(np.asarray(self._log_wealth)) @ np.asarray(self._shares)
+        return found / found.sum()
+
+    def state(self):
+        """Everything learned, as plain data, for `load`."""
+        return {
+            "shares": [np.asarray(self._shares).tolist(), np.asarray(self._log_wealth).tolist()],
+            "counts": self.counts.state(),
+            "counted": float(self.counts.learned),
+            "timed": int(self.timed),
+            "cycles": [regression.state() for regression in self._regressions] if self.timed else [],
+        }
+
+    def load(self, state):
+        """Load an earlier `state` into new specialists; `ValueError` if it is of another size."""
+        shares, log_wealth = state["shares"]
+        if np.shape(shares) != (self.rows, self.size) or np.shape(log_wealth) != (self.rows,):
+            raise ValueError(f"expected weights of shape {(self.rows, self.size)}, not {np.shape(shares)}")
+        self._shares, self._log_wealth = np.array(shares, dtype=np.float64), np.array(log_wealth, dtype=np.float64)
+        self.counts.load(state["counts"], state["counted"])
+        self.timed = state["timed"]
+        for regression, saved in zip(self._regressions, state["cycles"], strict=self.timed > 0):
+            regression.load(*saved)
