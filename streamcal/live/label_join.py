@@ -11,13 +11,12 @@ from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
-from streamcal.live.versions import VersionLearner, reads_keys
+from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.saved import Saved
@@ -80,9 +79,11 @@ class LabelJoin(Saved):
 
     Parameters
     ----------
-    calibrator : Calibrator or Segmented
-        The method. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
-        journal is resumed from.
+    calibrator : Calibrator, Segmented or Shadow
+        The method. Of a `Shadow` the champion's probability is issued, and all learn, each judged by what it said then.
+        After a promotion, a rollback, or another challenger call `snapshot`: a journal holds none of these. No copy is
+        made of it: `join.calibrator` is this object, until the version of the model changes or a journal is resumed
+        from.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
@@ -159,7 +160,7 @@ class LabelJoin(Saved):
         max_unknown: int = 10_000,
         max_jump: float | timedelta | None = None,
     ) -> None:
-        if not isinstance(calibrator, Calibrator) and not reads_keys(calibrator):
+        if not can_join(calibrator):
             raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
         span = seconds(horizon, "horizon")
         self.spans = Spans(
@@ -500,7 +501,7 @@ class LabelJoin(Saved):
             return
         try:
             learner.learn(one, y)
-        except StreamcalError as error:
+        except (StreamcalError, ValueError) as error:  # the latter where a state held numbers that no mixture says
             counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
             return
