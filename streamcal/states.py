@@ -213,7 +213,8 @@ def _named(name: str, reader: Reader, value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """A value in a message, shortened."""
-    shown = repr(value) if not isinstance(value, int) or value.bit_length() < 256 else "a number of many digits"
+    part = value[:60] if isinstance(value, (str, bytes, list, tuple)) else value
+    shown = repr(part) if not isinstance(value, int) or value.bit_length() < 256 else "a number of many digits"
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 

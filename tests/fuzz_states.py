@@ -59,6 +59,8 @@ NUMBERS: list[Any] = [
     *(1e9, -1e9, 2**31, 2**53 + 1, 2**63, 2**64, 10**30, 10**400, -(10**400)),
     *(1e100, -1e100, 1e308, -1e308, 1e-100, 1e-300, 5e-324, -5e-324, math.nan, math.inf, -math.inf),
 ]
+#: Longer texts are not repeated: several such changes to one text made it 700 MB long, which any reader has to hold.
+LONG_TEXT = 10_000
 #: Other values that are put in the place of anything.
 OTHERS: list[Any] = [None, True, False, "", "x", "0x1", "1" * 1000, [], [0], [[]], {}, {"x": 1}, [0.5] * 1000]
 
@@ -147,7 +149,8 @@ def other_number(rng: np.random.Generator, value: float) -> Any:
 
 def other_text(rng: np.random.Generator, value: str) -> Any:
     at = int(rng.integers(len(value) + 1))
-    every = [value[:at], value + "0" * 3, value[:at] + str(rng.choice(list("0af-x_ ٣"))) + value[at + 1 :], value * 400]
+    long = value * 400 if len(value) < LONG_TEXT else value
+    every = [value[:at], value + "0" * 3, value[:at] + str(rng.choice(list("0af-x_ ٣"))) + value[at + 1 :], long]
     return every[rng.integers(len(every))]
 
 

@@ -15,6 +15,8 @@ OPTIONAL = {
     "streamcal.serving.app": "starlette",
     "streamcal.serving.metrics": "prometheus_client",
     "streamcal.serving.running": "uvicorn",
+    "streamcal.spark.frames": "pyspark",
+    "streamcal.spark.streams": "pyspark",
 }
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 

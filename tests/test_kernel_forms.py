@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln, gammaln
 
 import streamcal.kernels
 from streamcal import Auto
 from streamcal.app.doctor import kernels
 from streamcal.kernels import NEEDS, USES
-from streamcal.kernels.hull_tree import HullTree
 from streamcal.maps.points import MERGES
 
 FOLDER = Path(streamcal.kernels.__file__).parent
@@ -43,6 +43,7 @@ ELSEWHERE = {
 }
 HERE = {
     "bernstein_stream",
+    "binnings",
     "change_bets",
     "anchored_logistic",
     "anchored_stream",
@@ -68,6 +69,7 @@ HERE = {
     "near_isotonic",
     "online_newton",
     "online_softmax",
+    "panel_logistic",
     "partial_order",
     "recent_moments",
 }
@@ -192,6 +194,30 @@ def test_anchored_logistic(two, constant, targets):
     assert len(set(fits)) > 100, "the fits are hardly ever found"
 
 
+@pytest.mark.parametrize("degree", [1, 3])
+def test_panel_logistic(degree):
+    rng, size = np.random.default_rng(6), 40
+    u, weights = np.concatenate([[0.0, 1.0], rng.random(size - 2)]), rng.uniform(0.5, 2.0, size)
+    slots = 2 * np.arange(size) + (rng.random(size) < u)
+    forms = [module.PanelLogistic(degree, 16, 2 * size) for module in twins("panel_logistic")]
+    start = np.linspace(-1.5, 1.5, degree + 1)
+    for one in forms:
+        one.load(slots.astype(np.intp), u, weights)
+        assert one.start_at(start)
+        assert not one.start_at(np.linspace(-15.0, 15.0, degree + 1))
+    fits = []
+    for number in range(30):
+        assert len({one.fit() for one in forms}) == 1
+        fits.append(bits(forms[0].coefficients))
+        assert fits[-1] == bits(forms[1].coefficients)
+        for sums in zip(*(one.model() for one in forms), strict=True):
+            assert bits(sums[0]) == bits(sums[1])
+        slot, x, w = int(slots[number]), rng.random(), float(rng.integers(0, 3))
+        for one in forms:
+            one.replace(slot, x, w)
+    assert len(set(fits)) > 20, "the fits are hardly ever found"
+
+
 @given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 3.0, 9.75])] * 5), min_size=1, max_size=12))
 def test_cell_points(rows):
     cells = np.array([(w, p * w / 10.0, 1.0, a, b) for w, p, _, a, b in rows])
@@ -239,6 +265,50 @@ def test_cell_sums_and_cell_bins(observations):
         assert table.take() is None
 
 
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.sampled_from([0.3, 1.0, 7.5])), max_size=40))
+def test_binnings(observations):
+    centres = np.arange(16) + 0.5
+
+    def numbers(total, distinct):
+        return range(1 + (total > 30.0), min(distinct, int(total / 3.0) + 2) + 1)
+
+    def ends(x):
+        return np.concatenate(([0.0], 0.5 * (x[1:] + x[:-1]), [16.0])) / 16.0
+
+    forms = []
+    for sums, binnings in zip(twins("cell_sums"), twins("binnings"), strict=True):
+        table = sums.CellSums(16, int)
+        forms.append((table, binnings.Binnings(table, centres, int, numbers, ends, 1e-10, 2.0, 1e-9, 2.0**-80)))
+    for number, (cell, y, w) in enumerate(observations):
+        for table, _ in forms:
+            table.add(cell + 0.25, float(y), w)
+            if number % 3 == 2:
+                past, label, weight = observations[number - 1]
+                table.remove(past, past + 0.25, float(label), weight)
+        found = [[kernel.at(place) for place in (0.5, 7.5, 15.5)] for _, kernel in forms]
+        assert bits(found[0]) == bits(found[1])
+
+
+def test_scores_of_bins():
+    """In both forms, and against the beta function of SciPy, which is accurate to 1e-13 of the logarithms of Γ."""
+    rng = np.random.default_rng(4)
+    n = np.exp(rng.uniform(-9.0, 12.0, 400))
+    m = n * rng.choice([0.0, 1e-6, 0.3, 1.0], 400)
+    alpha, beta = np.exp(rng.uniform(-20.0, 1.0, (2, 400)))
+    compiled, plain = (module.bin_scores(n, m, alpha, beta) for module in twins("binnings"))
+    assert bits(compiled) == bits(plain)
+    expected = betaln(m + alpha, n - m + beta) - betaln(alpha, beta)
+    size = np.abs(gammaln(n + alpha + beta)) + np.abs(expected) + 1.0
+    assert (np.abs(compiled - expected) <= 1e-13 * size).all()
+    assert np.isfinite(compiled).all()
+    heavy = [np.array([value]) for value in (1e150, 1e-10, 1e-12, 2.0)]
+    assert np.isfinite([module.bin_scores(*heavy) for module in twins("binnings")]).all()
+    for module in twins("binnings"):
+        with pytest.raises(ValueError, match="lengths"):
+            module.bin_scores(n, m, alpha, beta[1:])
+
+
 @given(st.lists(st.tuples(st.floats(-9.0, 9.0), st.booleans(), st.floats(0.01, 9.0)), max_size=30))
 def test_recent_moments(observations):
     forms = [module.RecentMoments() for module in twins("recent_moments")]
@@ -263,21 +333,31 @@ def test_recent_moments(observations):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=40))
 def test_folds(observations):
     """In both forms, and the merges of `maps/points.py`."""
-    forms = twins("folds")
-    trees = [[HullTree() for _ in range(4)] for _ in forms]
-    for score, y in [(0.5, 1), *observations]:
+    forms, made = twins("folds"), []
+    for form in (0, 1):
+        trees = [made_of(form, "hull_tree", "HullTree") for _ in range(5)]
+        made.append((trees[0], trees[1:], made_of(form, "folds", "Folds", trees[1:], trees[0], None)))
+        made[form][2].set_fast_range(0.0, 2.0)
+        assert made[form][2].merged(0.5, 0) == 0.5
+    for number, (score, y) in enumerate([(5, 1), *observations]):
         x = float(score) / 7.0
-        dealt = {module.deal_unit(own[0], own[1:], x, x, float(y)) for module, own in zip(forms, trees, strict=True)}
-        assert len(dealt) == 1
-        assert dealt <= {0, 1}
-        pairs = [tree.interval(x, 1.0) for tree in trees[0][1:] if tree.count]
+        for _, _, kernel in made:
+            assert kernel.deal_fast(x, y == 1, 1.0) if number % 2 else kernel.deal_unit(x, float(y))
+        pairs = [tree.interval(x, 1.0) for tree in made[0][1] if tree.count]
         for rule, merge in enumerate(MERGES.values()):
-            found = [module.merged_at(own[1:], x, rule) for module, own in zip(forms, trees, strict=True)]
+            found = [kernel.merged(x, rule) for _, _, kernel in made]
             assert found[0] == found[1] == merge(*zip(*pairs, strict=True))
-    for module in forms:
-        trees[0][0].update(0.25, 0.25, 0.25, 1)
-        assert module.deal_unit(trees[0][0], trees[0][1:], 0.25, 0.25, 1.0) == -1
-        assert module.merged_at([HullTree()], 0.5, 0) == 0.5
+    (whole, trees, kernel), (_, _, other) = made
+    assert kernel.shares == other.shares == sum(tree.count for tree in trees)
+    assert whole.to_arrays()[1].sum() == 1 + len(observations)
+    for whole, _, kernel in made:
+        whole.update(0.25, 0.25, 0.25, 1)
+        before = kernel.shares
+        assert not kernel.deal_unit(0.25, 1.0)
+        assert not kernel.deal_fast(0.25, True, 1.0)
+        assert not kernel.deal_fast(0.5, True, 2.0)
+        assert not kernel.deal_fast(3.0, True, 1.0)
+        assert kernel.shares == before
     for x in (0.3, -0.0, 0.0, 1e300):
         codes = [(module.hash_of(x), module.hash_with(module.hash_of(x), 7.5)) for module in forms]
         assert codes[0] == codes[1]
@@ -315,11 +395,17 @@ def test_measures(rows):
     made = []
     for module in twins("measures"):
         losses = module.log_losses(p)
-        table, sums = np.zeros((2 * 64 + 1, 7)), np.zeros(4)
-        table[:, 0] = 1.0
-        module.add_to_cells(table, p, *losses, y, w, 4.0)
+        one_by_one, at_once, sums = module.CellTable(64, 4.0), module.CellTable(64, 4.0), np.zeros(4)
+        at_once.add_many(p, y, w, *losses)
+        for row in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+            if row[2]:
+                one_by_one.add(*row)
+        assert bits(at_once.rows) == bits(one_by_one.rows)
+        at_once.merge(one_by_one.rows)
+        taken = [at_once.take(0.3, 1.0, 0.5), at_once.take(0.0, 0.0, 1.0)]
+        assert taken == [bool(one_by_one.rows[one_by_one.row_of(place), 2]) for place in (0.3, 0.0)]
         module.add_differences(sums, w, y)
-        made.append([bits(losses), bits(table), bits(sums)])
+        made.append([bits(losses), bits(at_once.rows), bits(sums)])
     assert made[0] == made[1]
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(streamcal.__file__).parent
 TABLE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 #: Where each host library may be imported; "lazily" means inside a function, by those who need it and no one else.
-EDGES = {"datasets", "river", "sklearn", "app", "serving"}
+EDGES = {"datasets", "river", "sklearn", "app", "serving", "spark"}
 HOSTS = {
     "river": {"river", "app"},
     "sklearn": {"sklearn", "datasets"},
@@ -28,6 +28,7 @@ HOSTS = {
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
+    "pyspark": {"spark"},
 }
 LAZY_HOSTS = {"matplotlib", "clarabel"}
 #: Those that rooms below the edges use, where they are needed.
@@ -203,12 +204,15 @@ LAZY_PACKAGES = [
     "streamcal.metrics",
     "streamcal.multiclass",
     "streamcal.regression",
+    "streamcal.spark",
 ]
 
 
 @pytest.mark.parametrize("package", LAZY_PACKAGES)
 def test_what_is_imported_on_first_access_is_what_type_checkers_see(package):
     """The imports under TYPE_CHECKING and the names that `__getattr__` knows are two lists of the same."""
+    if package == "streamcal.spark":
+        pytest.importorskip("pyspark", reason="PySpark is not installed")
     module = importlib.import_module(package)
     tree = modules()[package]
     block = next(node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))

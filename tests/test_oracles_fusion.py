@@ -428,6 +428,6 @@ def test_a_bad_penalty_is_named(penalty):
 
 
 @pytest.mark.parametrize("method", [CopulaFusion, MRMIC, PartialOrderVennAbers])
-def test_the_readme_has_it(method):
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")
+def test_the_table_of_methods_has_it(method):
+    text = (Path(__file__).parents[1] / "docs" / "methods" / "index.md").read_text(encoding="utf8")
     assert f"| `{method.name}` | `{method.__name__}` | {method.summary} |" in text

@@ -361,6 +361,16 @@ def test_what_is_no_map_is_refused(text):
         load_map(text)
 
 
+@pytest.mark.parametrize("long", ["x" * 100_000, ["x"] * 100_000, {"x": "y" * 100_000}])
+def test_a_message_does_not_repeat_what_is_long(long):
+    for name in ("streamcal_map", "kind", "scale"):
+        content = json.loads(Platt().map().to_json())
+        content[name] = {"kind": long} if name == "scale" else long
+        with pytest.raises(ValueError, match="cannot be read|of kind") as caught:
+            load_map(json.dumps(content))
+        assert len(str(caught.value)) < 300
+
+
 def test_scores_that_are_no_probabilities_are_refused():
     read = load_map(Identity().map().to_json())
     for score in (-0.1, 1.1, math.nan, math.inf):

@@ -1,4 +1,7 @@
-"""The README's code runs as it stands, and its links lead somewhere."""
+"""Tables of methods, advice and samples in README.md and docs/ say what is so, and links lead somewhere.
+
+Their code is run by test_pages.py.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,31 @@ from streamcal.app.cli import app
 from streamcal.calibrators.registry import DEFAULT_METHOD
 
 README = Path(__file__).parent.parent / "README.md"
-TEXT = README.read_text(encoding="utf8")
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+DOCS = README.parent / "docs"
+METHODS = DOCS / "methods" / "index.md"
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[f"block {k}" for k in range(len(BLOCKS))])
-def test_the_code_runs(block):
-    exec(compile(block, str(README), "exec"), {})
+def test_the_readme_is_two_screens_and_says_how_to_begin():
+    text = README.read_text(encoding="utf8")
+    assert len(text.splitlines()) <= 120
+    for needed in (
+        "pip install . && streamcal demo",
+        'pip install ".[test]" && pytest',
+        "docs/demo.png",
+        "docs/report.png",
+    ):
+        assert needed in text
+    pictures = sum((README.parent / name).stat().st_size for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
+    assert pictures < 300_000, "light enough for a page that everybody loads"
 
 
 @pytest.mark.full
 def test_the_sample_of_a_run_is_what_it_prints():
+    text = (DOCS / "command_line.md").read_text(encoding="utf8")
     if "STREAMCAL_DATA" not in os.environ:
         pytest.skip("needs the folder of data STREAMCAL_DATA")
     stream = Path(os.environ["STREAMCAL_DATA"], "ipinyou_2997_test.csv.gz")
-    (sample,) = (block for block in re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL) if "calibrated  " in block)
+    (sample,) = (block for block in re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL) if "calibrated  " in block)
     result = CliRunner().invoke(app, ["run", str(stream), "--score", "pctr", "--label", "click"])
     assert sample in result.stdout
 
@@ -41,7 +54,7 @@ def test_the_sample_of_a_run_is_what_it_prints():
 def tables(monkeypatch):
     pytest.importorskip("clarabel", reason="the method rpr is an extra")
     monkeypatch.syspath_prepend(README.parent / "tools")
-    spec = importlib.util.spec_from_file_location("readme_tables", README.parent / "tools" / "readme_tables.py")
+    spec = importlib.util.spec_from_file_location("method_tables", README.parent / "tools" / "method_tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -51,22 +64,63 @@ def test_the_tables_are_those_of_the_registries(tables, capsys):
     assert tables.main(["--check"]) == 0, capsys.readouterr().out
 
 
-def test_a_table_that_says_something_else_is_found_and_put_right(tables, tmp_path, monkeypatch):
-    copy = tmp_path / "README.md"
-    monkeypatch.setattr(tables, "README", copy)
-    row = next(line for line in TEXT.splitlines() if line.startswith("| `platt` |"))
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("methods/index.md", "| `platt` |"), pytest.param("which.md", "├─ yes ─ ops", marks=pytest.mark.full)],
+)
+def test_a_table_that_says_something_else_is_found_and_put_right(tables, tmp_path, monkeypatch, name, begins):
+    text = (DOCS / name).read_text(encoding="utf8")
+    copy = tmp_path / name
+    copy.parent.mkdir(exist_ok=True)
+    monkeypatch.setattr(tables, "DOCS", tmp_path)
+    monkeypatch.setattr(tables, "PAGES", {name: tables.PAGES[name]})
+    row = next(line for line in text.splitlines() if line.startswith(begins))
     for wrong in (
-        TEXT.replace(row + "\n", ""),
-        TEXT.replace(row, row.replace("yes", "no")),
-        TEXT.replace(row, row * 2),
+        text.replace(row + "\n", ""),
+        text.replace(row, row.replace("yes", "no")),
+        text.replace(row, row * 2),
     ):
         copy.write_text(wrong, encoding="utf8")
         assert tables.main(["--check"]) == 1
         assert copy.read_text(encoding="utf8") == wrong, "to check changes nothing"
         assert tables.main([]) == 0
-        assert copy.read_text(encoding="utf8") == TEXT
-    copy.write_text(TEXT.replace("<!-- methods: one score -->", ""), encoding="utf8")
+        assert copy.read_text(encoding="utf8") == text
+    copy.write_text(text.replace("<!-- end of methods -->", ""), encoding="utf8")
     assert tables.main(["--check"]) == 1
+
+
+def test_the_chart_follows_from_the_standings(tables, monkeypatch):
+    """Its ends are computed anew, in another way, from the losses and from what the methods say of themselves."""
+    import race_advice
+
+    ends = re.findall(r"(yes|no) ─+ (\S+)$", race_advice.chart(), flags=re.MULTILINE)
+    assert [name for _, name in ends] == ["ops", "venn-abers", "bernstein", "bernstein", "auto"]
+    found, standings = race_advice.held_out(), race_advice.race()
+
+    def best(*needs):
+        """The lowest mean rank, ranks being counted."""
+        able = [name for name in found.methods if name != "identity" and all(need(name) for need in needs)]
+        losses = np.array([[row[found.methods.index(name)] for name in able] for row in found.values])
+        ranks = (losses[:, :, None] > losses[:, None, :]).sum(axis=2) + 0.5 * (
+            losses[:, :, None] == losses[:, None, :]
+        ).sum(axis=2)
+        return able[int(ranks.mean(axis=0).argmin())]
+
+    def monotone(name):
+        return REGISTRY[name].monotone
+
+    def additive(name):
+        return REGISTRY[name]().merges and REGISTRY[name]().unlearns
+
+    assert best(lambda name: standings[name].microseconds <= race_advice.FAST) == "ops"
+    assert best(lambda name: REGISTRY[name].has_interval) == "venn-abers"
+    assert best(additive) == best(additive, monotone) == best(monotone) == "bernstein"
+    assert best() == "auto"
+    slow = {name: standing._replace(microseconds=9.0) for name, standing in standings.items()}
+    slow["tops"] = slow["tops"]._replace(microseconds=1.0)
+    slow["hops"] = slow["hops"]._replace(microseconds=1.0)
+    monkeypatch.setattr(race_advice, "race", lambda: slow)
+    assert "yes ─ tops" in race_advice.chart(), "with other times another method is the fast one"
 
 
 def test_the_advice_is_that_of_the_committed_results(tables, tmp_path, monkeypatch):
@@ -116,9 +170,10 @@ def test_the_confidence_of_advice_is_that_of_resampled_streams(tables, streams):
 
 
 def test_every_method_is_in_a_table():
+    text = METHODS.read_text(encoding="utf8")
     for methods in (REGISTRY, fusion.METHODS, multiclass.METHODS, regression.METHODS):
         for name, method in methods.items():
-            assert f"| `{name}` | `{method.__name__}` | {method.summary} |" in TEXT
+            assert f"| `{name}` | `{method.__name__}` | {method.summary} |" in text
 
 
 @pytest.mark.parametrize("page", [README, *sorted(README.parent.glob("docs/**/*.md"))], ids=lambda page: page.name)

@@ -1,35 +1,68 @@
-"""The site: every page is in it, every method has its notes, and the code of its pages runs."""
+"""The site: every page is in it, and every method has its notes."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
-from streamcal import REGISTRY
+from streamcal import REGISTRY, fusion, multiclass, regression
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-#: Pages whose blocks are one program each; the blocks of others show calls on things that the reader has.
-PROGRAMS = ("ads.md", "index.md", "tutorial.md", "states.md")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_code_of_a_page_runs(name):
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert blocks
-    exec(compile("\n".join(blocks), name, "exec"), {})
+@pytest.fixture
+def notes(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools" / "site")
+    return importlib.import_module("notes")
 
 
-def test_every_method_has_notes():
-    spec = importlib.util.spec_from_file_location("notes", ROOT / "tools" / "site" / "notes.py")
-    notes = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(notes)
-    assert list(notes.NOTES) == list(REGISTRY), "in the order of the registry"
-    for pair in notes.NOTES.values():
-        assert all(text.endswith(".") for text in pair)
+def test_every_method_of_every_room_has_notes(notes):
+    rooms = {
+        "ONE_SCORE": REGISTRY,
+        "FUSION": fusion.METHODS,
+        "MULTICLASS": multiclass.METHODS,
+        "REGRESSION": regression.METHODS,
+    }
+    for room, methods in rooms.items():
+        found = getattr(notes, room)
+        assert list(found) == list(methods), f"{room}: in the order of the registry"
+        for note in found.values():
+            assert all(text.endswith(".") for text in note)
+
+
+@pytest.mark.full
+def test_every_method_has_a_picture_of_what_it_learned(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools" / "site")
+    pictures = importlib.import_module("pictures")
+    for module, name in (
+        ("streamcal", "venn-abers"),
+        ("streamcal.fusion", "logistic-fusion"),
+        ("streamcal.multiclass", "online-vector"),
+        ("streamcal.regression", "scale-recalibration"),
+    ):
+        cal = pictures.learned(module, name)
+        assert cal.n == pictures.rows_of(module, name)
+        assert pictures.drawn(module, name, cal).startswith(b"\x89PNG")
+        assert f"({name}.png)" in pictures.captioned(module, name)
+
+
+def test_every_method_has_its_cost_in_the_tables_of_performance():
+    """The site reads them from there; a method without one has no row in its table."""
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
+    for name in REGISTRY:
+        assert f"\n| `{name}` | " in text
+    for methods in (fusion.METHODS, multiclass.METHODS, regression.METHODS):
+        for method in methods.values():
+            assert f"\n| `{method.__name__}()` | " in text
+
+
+def test_the_first_page_links_to_all_others():
+    linked = set(re.findall(r"\]\(([\w/]+\.md)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= linked
 
 
 def test_every_page_is_in_the_navigation():

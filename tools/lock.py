@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 #: The extras that `.ci/run` installs.
-EXTRAS = ("test", "lint", "bench", "docs", "wheel")
+EXTRAS = ("test", "lint", "bench", "docs", "spark", "wheel")
 #: What pip, before version 23.3, builds an sdist with that has no pyproject.toml; two distributions have no wheel.
 FOR_PIP = ("wheel",)
 #: Exit statuses of `--fetch`.

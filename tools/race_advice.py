@@ -1,12 +1,15 @@
 """Which method to start with, by the committed results of the race and of the ad streams.
 
-    python tools/race_advice.py     prints the table of README.md
+    python tools/race_advice.py     prints the table and the chart of docs/which.md
 
 What is needed restricts the methods to those that can do it. Recommended is the one with the lowest mean rank in log
 loss on the held-out streams (`docs/race/held_out.md`); ranks are among the methods that remain. For rare events the
 streams are those of `docs/rare_events.md`, and the raw score is ranked with the methods: what does not beat it is not
 recommended. How sure that is: the share of 10,000 resamples of the streams, with replacement and each with both its
 label delays, in which the method is first as well.
+
+The chart asks for the same abilities one after the other. At its ends stands the method that this rule gives among
+those that have all that was asked for on the way.
 """
 
 from __future__ import annotations
@@ -53,14 +56,32 @@ class Need(NamedTuple):
     suits: Callable[[str, Standing], bool]
 
 
-NEEDS = (
-    Need("nothing else: the default", lambda *_: True),
-    Need("a microsecond per observation", lambda _, standing: standing.microseconds <= FAST),
-    Need("merging, retraction, windows", lambda name, _: REGISTRY[name]().merges and REGISTRY[name]().unlearns),
-    Need("the order of the scores kept", lambda name, _: REGISTRY[name].monotone),
-    Need("an interval", lambda name, _: REGISTRY[name].has_interval),
-)
+ANYTHING = Need("nothing else: the default", lambda *_: True)
+FASTEST = Need("a microsecond per observation", lambda _, standing: standing.microseconds <= FAST)
+ADDITIVE = Need("merging, retraction, windows", lambda name, _: REGISTRY[name]().merges and REGISTRY[name]().unlearns)
+MONOTONE = Need("the order of the scores kept", lambda name, _: REGISTRY[name].monotone)
+INTERVAL = Need("an interval", lambda name, _: REGISTRY[name].has_interval)
+NEEDS = (ANYTHING, FASTEST, ADDITIVE, MONOTONE, INTERVAL)
 RARE = "rare events, such as clicks"
+
+
+class Question(NamedTuple):
+    """A question of the chart: what "yes" asks of a method, and the questions that follow either answer."""
+
+    text: str
+    need: Need
+    yes: Question | None = None
+    no: Question | None = None
+
+
+KEEP_ORDER = Question("Must a higher score never get a lower probability?", MONOTONE)
+TAKE_BACK = Question("Are merging, retraction or exact windows needed?", ADDITIVE, KEEP_ORDER, KEEP_ORDER)
+CHART = Question(
+    f"Must predicting and learning take less than {FAST} µs?",
+    FASTEST,
+    None,
+    Question("Is an interval needed beside the probability?", INTERVAL, None, TAKE_BACK),
+)
 
 
 class Advice(NamedTuple):
@@ -73,7 +94,7 @@ class Advice(NamedTuple):
 
 
 def rows() -> list[list[str]]:
-    """The table of README.md, the heading first."""
+    """The table of docs/which.md, the heading first."""
     found, standings = held_out(), race()
     lines = [["you need", "start with", "mean rank", "first in", "µs", "decided by confidence sequences"]]
     for need in NEEDS:
@@ -85,6 +106,27 @@ def rows() -> list[list[str]]:
     verdicts = decided("better than the score", against_raw(one.method))
     lines.insert(2, row(RARE, one, len(ads.methods), standings[one.method], verdicts))
     return lines
+
+
+def chart() -> str:
+    """The chart of docs/which.md, as a block of text."""
+    return "\n".join(["```text", *branches(CHART, [], held_out(), race()), "```"])
+
+
+def branches(question: Question | None, needs: list[Need], found: Losses, standings: dict[str, Standing]) -> list[str]:
+    """The lines of a question with what follows from it; one line, the method, at an end.
+
+    A question whose answers lead to the same method is not asked.
+    """
+    if question is None:
+        able = [name for name in found.methods if all(need.suits(name, standings[name]) for need in needs)]
+        return [first(among(found, [name for name in able if name != "identity"])).method]
+    yes = branches(question.yes, [*needs, question.need], found, standings)
+    no = branches(question.no, needs, found, standings)
+    if yes == no:
+        return yes
+    below_yes, below_no = (f"│        {line}" for line in yes[1:]), (f"         {line}" for line in no[1:])
+    return [question.text, f"├─ yes ─ {yes[0]}", *below_yes, f"└─ no ── {no[0]}", *below_no]
 
 
 def row(text: str, one: Advice, of: int, standing: Standing, verdicts: str) -> list[str]:
@@ -161,4 +203,4 @@ def plain(cell: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(" | ".join(cells) for cells in rows()) + "\n")
+    sys.stdout.write("\n".join(" | ".join(cells) for cells in rows()) + f"\n{chart()}\n")

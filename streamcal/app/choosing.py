@@ -65,15 +65,15 @@ def choice_of(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    return Choice(method, parameters, _segments(segments))
+    return Choice(method, parameters, segments_of(segments))
 
 
-def _segments(given: list[str]) -> tuple[Field, ...]:
+def segments_of(given: list[str]) -> tuple[Field, ...]:
     """The fields given by `--segment`.
 
     Examples
     --------
-    >>> _segments(["campaign", "campaign, placement"])
+    >>> segments_of(["campaign", "campaign, placement"])
     ('campaign', ('campaign', 'placement'))
     """
     fields = [tuple(part.strip() for part in one.split(",")) for one in given]

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamcal.app.choosing import calibrator_of, choice_of, held
-from streamcal.app.compare import compare, report
+from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.late_labels import (
     EarlyOption,
@@ -48,6 +48,7 @@ from streamcal.app.options import (
     span_of,
 )
 from streamcal.app.report import conclusions, scores_table
+from streamcal.app.run_report import RunReport, command_line
 from streamcal.app.serve import serve
 from streamcal.app.terminal import (
     INTERRUPTED,
@@ -109,6 +110,7 @@ def options(
 
 @app.command()
 def run(
+    context: typer.Context,
     stream: StreamArgument,
     score: ScoreOption,
     label: LabelOption,
@@ -202,6 +204,10 @@ def run(
     rejects: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --on-error skip: write the rows skipped, with the reason.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a report with pictures, raw against calibrated, as one HTML file."),
+    ] = None,
     format_: FormatOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
@@ -216,6 +222,8 @@ def run(
     The same command once more goes on after the last row that the --state has learned, and continues the output;
     another file is learned from its start. After a crash the state is that of the last checkpoint. A pipe cannot be
     read twice: rows after the checkpoint are then in the output alone, which the next run continues.
+
+    --html writes the page of `streamcal report` on the rows of this run, also after an interrupt.
 
     Where labels come late, --id, --event-time, --label-time and --horizon replay the log: each row is predicted at the
     time of its event, and learned when the horizon has passed, by default (--early), as negative unless its label came.
@@ -232,10 +240,12 @@ def run(
     """
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
+    if html is not None:
+        check_report(html, stream, out, rejects, state)
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    excluded = {"--time": time_column, "--state": state, "--again": again}
+    excluded = {"--time": time_column, "--state": state, "--again": again, "--html": html}
     asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, excluded)
     time_column = time_column if asked is None else asked.event_time
     choice = choice_of(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
@@ -261,17 +271,22 @@ def run(
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
             elif asked is not None:
                 asked.go_on(job, every)
+            told = None if html is None else RunReport(job, html)
             console.print(summary())
             console.print(f"{calibrator!r}{held(calibrator, state)}" if join is None else f"{join!r}{waiting(join)}")
             quiet = shares_terminal(stream, out, rejects)
+            interrupted = False
             try:
                 with _interrupting(job), progress_bar(title_of(stream), quiet=quiet) as tell:
                     job.execute(tell)
             except KeyboardInterrupt:
-                _report(console, job, seconds=seconds)
-                typer.echo("streamcal: interrupted", err=True)
-                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT) from None
+                interrupted = True
             _report(console, job, seconds=seconds)
+            if told is not None:
+                console.print(told.save(command_line(context)))
+            if interrupted:
+                typer.echo("streamcal: interrupted", err=True)
+                raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
         if times_in_no_order(job):
             raise typer.Exit(UNLEARNED)
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from streamcal.app.compare_report import live_table, methods_table, sentences, wide_console
+from streamcal.app.choosing import segments_of
+from streamcal.app.compare_report import live_table, methods_table, segments_table, sentences, wide_console
 from streamcal.app.options import (
     DelimiterOption,
     FormatOption,
@@ -22,7 +26,9 @@ from streamcal.app.options import (
     WeightOption,
     one_of,
 )
+from streamcal.app.segment_data import segment_tables
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
+from streamcal.live.levels import Field, names_of
 from streamcal.stream.columns import Columns
 from streamcal.stream.comparing import METHODS, RAW, Comparison
 from streamcal.stream.formats import STANDARD_STREAM
@@ -47,6 +53,14 @@ DelayOption = Annotated[
 BaseOption = Annotated[
     str, typer.Option(metavar="NAME", help="What a method has to be better than: raw, or one of the methods.")
 ]
+SegmentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        help="Column of segments, such as campaigns: compare each method corrected for its levels, too; two with a "
+        "comma: their pairs. Repeatable, the coarsest first.",
+    ),
+]
 UnitOption = Annotated[
     str | None,
     typer.Option(
@@ -67,19 +81,66 @@ ProcessesOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison is asked for: the arguments that `compare` and `report` share, in the order of their help."""
+
+    stream: StreamArgument
+    score: ScoreOption
+    label: LabelOption
+    methods: MethodsOption = DEFAULT_METHODS
+    delay: DelayOption = 0
+    base: BaseOption = RAW
+    segment: SegmentOption = None
+    positive: PositiveOption = None
+    weight: WeightOption = None
+    scale: UnitOption = None
+    format: FormatOption = None
+    delimiter: DelimiterOption = None
+    processes: ProcessesOption = None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of segments."""
+        return segments_of(self.segment or [])
+
+    @property
+    def columns(self) -> Columns:
+        """The columns to be read."""
+        return Columns(self.score, self.label, None, self.weight, self.positive, names_of(self.fields))
+
+    @property
+    def command(self) -> str:
+        """The command that makes its report: the options that are not as by default, but for `--processes`."""
+        words = ["streamcal", "report", self.stream]
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in ("stream", "processes") and value and (value != one.default or one.name == "methods"):
+                for item in value if isinstance(value, list) else [value]:
+                    words += [f"--{one.name}", str(item)]
+        return shlex.join(words)
+
+
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is an `Asked`, as one with the fields of `Asked` as parameters of their own.
+
+    Typer makes arguments and options of a signature.
+    """
+    shared = signature(Asked, eval_str=True).parameters
+    _, *own = signature(command, eval_str=True).parameters.values()
+
+    @wraps(command)
+    def with_arguments(**given: Any) -> None:
+        command(Asked(**{name: given.pop(name) for name in shared}), **given)
+
+    keyword = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*shared.values(), *own)]
+    with_arguments.__signature__ = Signature(keyword)  # type: ignore[attr-defined]
+    return with_arguments
+
+
+@asking
 def compare(
-    stream: StreamArgument,
-    score: ScoreOption,
-    label: LabelOption,
-    methods: MethodsOption = DEFAULT_METHODS,
-    delay: DelayOption = 0,
-    base: BaseOption = RAW,
-    positive: PositiveOption = None,
-    weight: WeightOption = None,
-    scale: UnitOption = None,
-    format_: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    processes: ProcessesOption = None,
+    asked: Asked,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report with pictures as one HTML file, too.")
     ] = None,
@@ -92,6 +153,9 @@ def compare(
     predicted to observed positives, microseconds a row and the size of the saved state. "better" and "worse" are said
     where a confidence sequence of the log loss shows it. docs/compare.md has the rules.
 
+    With --segment each method runs once more, corrected for the levels of these columns, and a table shows the levels
+    whose totals are farthest from the forecasts.
+
     The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after
     an interrupt, whose table is that of the rows so far.
 
@@ -100,11 +164,8 @@ def compare(
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
     if html is not None:
-        _check_report(html, stream)
-    asked = Asked(
-        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
-    )
-    job = _compared(asked, processes)
+        check_report(html, asked.stream)
+    job = _compared(asked)
     if html is not None:
         _save_report(job, asked, html)
     if as_json:
@@ -114,43 +175,33 @@ def compare(
         console.print(methods_table(job.comparison))
         for line in sentences(job.comparison):
             console.print(line)
+        for one in segment_tables(job.comparison):
+            console.print(segments_table(one))
     job.exit()
 
 
+@asking
 def report(
-    stream: StreamArgument,
-    score: ScoreOption,
-    label: LabelOption,
+    asked: Asked,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file to write.  [default: NAME of the stream.html]")
     ] = None,
-    methods: MethodsOption = DEFAULT_METHODS,
-    delay: DelayOption = 0,
-    base: BaseOption = RAW,
-    positive: PositiveOption = None,
-    weight: WeightOption = None,
-    scale: UnitOption = None,
-    format_: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    processes: ProcessesOption = None,
 ) -> None:
     """Write a report on the calibration of a stream as one HTML file.
 
     It is that of `streamcal compare --html`: reliability diagrams with consistency bands, calibration maps, rates,
-    losses and evidence over time with alarms, the table of methods with its verdicts, and the command that makes it
-    again. The file needs no network. The exit code is 0, 2 for an error, and 130 after an interrupt, whose report is
-    that of the rows so far. docs/compare.md has more.
+    losses and evidence over time with alarms, the table of methods with its verdicts, that of segments with their
+    effects, and the command that makes it again. The file needs no network. The exit code is 0, 2 for an error, and 130
+    after an interrupt, whose report is that of the rows so far. docs/compare.md has more.
 
     \b
     Example:
       streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
     """
+    stream = asked.stream
     place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
-    _check_report(place, stream)
-    asked = Asked(
-        stream, Columns(score, label, None, weight, positive), methods, delay, base, scale, format_, delimiter
-    )
-    job = _compared(asked, processes)
+    check_report(place, stream)
+    job = _compared(asked)
     _save_report(job, asked, place)
     typer.echo(f"{sentences(job.comparison)[0]}\n{place}")
     if job.interrupted:
@@ -173,46 +224,13 @@ class Compared:
             raise typer.Exit(NONE_BETTER)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a comparison was asked for."""
-
-    stream: str
-    columns: Columns
-    methods: str
-    delay: int
-    base: str
-    scale: str | None
-    format: str | None
-    delimiter: str | None
-
-    @property
-    def command(self) -> str:
-        """The command that makes its report."""
-        columns = self.columns
-        options = {
-            "score": columns.score,
-            "label": columns.label,
-            "positive": columns.positive,
-            "weight": columns.weight,
-            "methods": self.methods,
-            "delay": str(self.delay or ""),
-            "base": self.base if self.base != RAW else None,
-            "scale": self.scale,
-            "format": self.format,
-            "delimiter": self.delimiter,
-        }
-        given = [word for name, value in options.items() if value for word in (f"--{name}", value)]
-        return shlex.join(["streamcal", "report", self.stream, *given])
-
-
-def _compared(asked: Asked, processes: int | None) -> Compared:
+def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     stream = asked.stream
     with failing():
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
-        comparison, interrupted = Comparison(names, delay=asked.delay, base=asked.base), False
-        number = _processes(stream) if processes is None else processes
+        comparison = Comparison(names, delay=asked.delay, base=asked.base, segments=asked.fields)
+        interrupted, number = False, asked.processes or _processes(stream)
         with live_table(title_of(stream), quiet=shares_terminal(stream)) as tell:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
@@ -237,8 +255,10 @@ def _processes(stream: str) -> int:
     return 1 if small else min(os.cpu_count() or 1, MOST_PROCESSES)
 
 
-def _check_report(path: Path, stream: str) -> None:
-    """Fail now if the report could not be written, or would replace the stream."""
+def check_report(path: Path, stream: str, *others: str | Path | None) -> None:
+    """Fail now if the report could not be written, or would replace the stream or another file."""
     check_place(path, "report")
     if same_file(path, stream):
         fail(f"{path}: the report would overwrite the stream; give another name")
+    if any(other is not None and same_file(path, other) for other in others):
+        fail(f"{path}: the report would overwrite another file of this run; give another name")

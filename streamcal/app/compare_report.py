@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from streamcal.app.report import agreement, aligned, plain
+from streamcal.app.segment_data import SegmentTable
 from streamcal.stream.comparing import CONFIDENCE, RAW, Comparison, Difference, Standing
 
 #: Seconds between two drawings of the live table.
@@ -44,6 +45,16 @@ def methods_table(comparison: Comparison, *, final: bool = True) -> Table:
     for row in zip(names, *columns.values(), strict=True):
         table.add_row(*row)
     return table
+
+
+def segments_table(one: SegmentTable) -> Group:
+    """The levels of one field of segments whose totals are farthest from the forecasts, and the mean of all levels."""
+    table = Table(box=None, pad_edge=False)
+    for i, heading in enumerate(one.headings):
+        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+    for row in one.rows:
+        table.add_row(*row)
+    return Group("", f"By {one.field}: {one.lead}", table, one.sentence)
 
 
 def sentences(comparison: Comparison) -> list[str]:

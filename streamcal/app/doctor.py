@@ -18,6 +18,7 @@ OPTIONAL = {
     "starlette": "serve",
     "uvicorn": "serve",
     "prometheus-client": "serve",
+    "pyspark": "spark",
 }
 
 

@@ -12,6 +12,7 @@ from streamcal.app.prepared import (
     Axis,
     Spacing,
     corp_limits,
+    effect_limits,
     fit_line,
     fitted,
     heavy,
@@ -22,7 +23,10 @@ from streamcal.app.prepared import (
 )
 from streamcal.app.report import plain
 from streamcal.app.report_data import ReportData, Series
+from streamcal.app.segment_data import SegmentTable
 from streamcal.app.svg import BOTTOM, HEIGHT, Canvas, Point, drawing
+from streamcal.live.segmented import Effect
+from streamcal.stream.by_segment import level_text
 from streamcal.stream.history import RUN_LENGTH
 
 #: Stops that a slider has at most.
@@ -53,7 +57,8 @@ def figures(data: ReportData) -> list[Figure]:
     found = [reliability(data, i) for i in range(len(data.series))]
     if any(one.mapped for one in data.series):
         found.append(maps(data))
-    return [*found, rates(data), losses(data), evidence(data)]
+    forests = [forest_plot(one) for one in data.segments if one.effects]
+    return [*found, rates(data), losses(data), evidence(data), *forests]
 
 
 def colour(i: int) -> str:
@@ -118,7 +123,8 @@ def maps(data: ReportData) -> Figure:
         "Calibration maps",
         drawing([canvas], f"What {names} made of the score at the end of the stream, over the score."),
         _thinned(texts),
-        "At the end of the stream; the dashed line is the score itself.",
+        "At the end of the stream; the dashed line is the score itself."
+        + (" Of methods with segments, for a row that has none." if data.segments else ""),
     )
 
 
@@ -185,6 +191,34 @@ def evidence(data: ReportData) -> Figure:
         f"A CalibrationMonitor raises an alarm where the evidence reaches {RUN_LENGTH:,.0f} (dashed), and starts anew: "
         f"of right forecasts at most one in as many rows on average. Alarms, the marks at the top: {alarms}.",
     )
+
+
+def forest_plot(table: SegmentTable) -> Figure:
+    """What a method adds for each level of a field, as a dot on an interval of ± one standard deviation."""
+    effects = table.effects
+    most = max(one.n for one in effects) or 1.0
+    axis = Axis(*effect_limits(effects))
+    canvas = Canvas(axis, Axis(0.5, len(effects) + 0.5))
+    canvas.rows("effect on the log-odds", [level_text(one.level) for one in effects])
+    canvas.line([(0.0, 0.5), (0.0, len(effects) + 0.5)], "diagonal")
+    for row, one in enumerate(effects, 1):
+        canvas.line([(one.mean - one.sd, row), (one.mean + one.sd, row)], "line c1")
+    radii = [SMALLEST + (LARGEST - SMALLEST) * math.sqrt(one.n / most) for one in effects]
+    canvas.dots(((one.mean, row, r) for row, (one, r) in enumerate(zip(effects, radii, strict=True), 1)), "dot c1")
+    stops = [(canvas.across(one.mean), effect_text(one)) for one in effects]
+    what = f"Effects of {len(effects)} levels of {table.field}, from {effect_text(effects[0])}"
+    return Figure(
+        f"Segments by {table.field}",
+        drawing([canvas], f"{what} to {effect_text(effects[-1])}."),
+        tuple((round(place, 1), text) for place, text in stops),
+        f"What {table.of} adds for the heaviest levels, ± one standard deviation of the posterior: 0 leaves "
+        "the forecast as it is, and 0.7 doubles the odds. A larger dot has more rows.",
+    )
+
+
+def effect_text(one: Effect) -> str:
+    """An effect in words."""
+    return f"{level_text(one.level)}: {one.mean:+.2f} ± {one.sd:.2f}, {one.n:,.6g} rows"
 
 
 def short(value: float) -> str:

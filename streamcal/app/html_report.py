@@ -65,7 +65,8 @@ def page(data: ReportData) -> str:
             f'<main><p class="lead">{escape(lead)}</p>',
             *(f"<p>{escape(text)}</p>" for text in others),
             "<h2>Methods</h2>",
-            _table(data),
+            _table("Methods and their measures", data.headings, data.table),
+            *_segments(data),
             "<h2>Pictures</h2>",
             _legend(data.series),
             '<div class="grid-of-figures">',
@@ -81,22 +82,32 @@ def page(data: ReportData) -> str:
     )
 
 
-def _table(data: ReportData) -> str:
-    """The table of methods; on a narrow screen it scrolls by itself."""
-    words = {i for i, heading in enumerate(data.headings) if heading.startswith("against")}
+def _segments(data: ReportData) -> list[str]:
+    """A table for each field of segments."""
+    found = ["<h2>Segments</h2>"] if data.segments else []
+    for one in data.segments:
+        found.append(f"<h3>By {escape(one.field)}</h3><p>{escape(one.lead)}</p>")
+        found.append(_table(f"Levels of {one.field}", one.headings, one.rows))
+        found.append(f"<p>{escape(one.sentence)}</p>")
+    return found
+
+
+def _table(name: str, headings: tuple[str, ...], table: tuple[tuple[str, ...], ...]) -> str:
+    """A table with headings of columns and rows; on a narrow screen it scrolls by itself."""
+    words = {i for i, heading in enumerate(headings) if heading.startswith("against")}
 
     def css(i: int) -> str:
         return ' class="words"' if i in words else ""
 
-    heads = "".join(f'<th scope="col"{css(i)}>{escape(text)}</th>' for i, text in enumerate(data.headings))
+    heads = "".join(f'<th scope="col"{css(i)}>{escape(text)}</th>' for i, text in enumerate(headings))
     rows = [
-        f'<tr><th scope="row">{escape(name)}</th>'
+        f'<tr><th scope="row">{escape(first)}</th>'
         + "".join(f"<td{css(i)}>{escape(text)}</td>" for i, text in enumerate(cells, 1))
         + "</tr>"
-        for name, *cells in data.table
+        for first, *cells in table
     ]
     return (
-        '<div class="scroll" role="region" aria-label="Methods and their measures" tabindex="0">'
+        f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 

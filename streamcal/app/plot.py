@@ -1,4 +1,4 @@
-"""Plots of reliability diagrams, and of rates and weights over time, with matplotlib (the extra `plot`).
+"""Plots of reliability diagrams, distributions, segments, and what changes over time, with matplotlib (extra `plot`).
 
 | function | takes |
 |---|---|
@@ -7,6 +7,9 @@
 | `plot_corp` | name → `CORP.reliability()` |
 | `plot_maps` | name → scores and calibrated probabilities, as `Standing.mapped` of a comparison |
 | `plot_evidence` | `compare(…).history` |
+| `plot_effects` | `Segmented.effects(field)` |
+| `plot_pit` | name → `PITHistogram` |
+| `plot_densities` | name → predictive distribution |
 | `plot_rates` | the ends of the parts of a stream, and name → mean probability, or share of positives, of each part |
 | `plot_weights` | `weights_over_time(steps, [cal.weights(), …])` of an `Auto` |
 | `text_reliability` | name → `EqualMassECE.reliability()`; makes text, without matplotlib |
@@ -16,10 +19,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
+from streamcal.app.plot_distributions import plot_densities, plot_pit
+from streamcal.app.plot_frame import (
+    AREA_COLOURS,
+    COLOURS,
+    FAINT,
+    INK,
+    MARKERS,
+    draw_plain_frame,
+    finish,
+    new_figure,
+)
+from streamcal.app.plot_segments import plot_effects
 from streamcal.app.prepared import (
     MARGIN,
     Axis,
@@ -33,7 +48,7 @@ from streamcal.app.prepared import (
     sqrt_ticks,
 )
 from streamcal.app.text_plot import text_reliability
-from streamcal.errors import InputError, StreamcalError
+from streamcal.errors import InputError
 from streamcal.metrics import CORPReliability, ReliabilityData
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
@@ -45,8 +60,11 @@ __all__ = [
     "Spacing",
     "WeightsOverTime",
     "plot_corp",
+    "plot_densities",
+    "plot_effects",
     "plot_evidence",
     "plot_maps",
+    "plot_pit",
     "plot_rates",
     "plot_reliability",
     "plot_weights",
@@ -56,12 +74,6 @@ __all__ = [
     "weights_over_time",
 ]
 
-#: Okabe and Ito's colours, which colour-blind readers can distinguish; the first, a grey, is for the raw scores.
-COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-#: The same for areas, with yellow instead of black; the grey is for "others".
-AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
-MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
-INK, FAINT = "#333333", "#dddddd"
 #: Larger evidence is drawn at the top.
 HIGHEST_EVIDENCE = 1e12
 #: The spacing of an axis by square roots, and its inverse.
@@ -112,7 +124,7 @@ def plot_reliability(
     if spacing not in get_args(Spacing):
         raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     low, high = _limits(data, spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
@@ -120,7 +132,7 @@ def plot_reliability(
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         _draw_bins(ax, one, colour, marker, low, f"{name}   ECE {one.ece:.4f}, {len(one.bins)} bins")
         _draw_histogram(below, one, colour, low, high, spacing)
-    _finish(ax, title)
+    finish(ax, title)
     return ax
 
 
@@ -164,7 +176,7 @@ def plot_corp(
     if spacing not in get_args(Spacing):
         raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     low, high = corp_limits(data.values(), spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
@@ -173,7 +185,7 @@ def plot_corp(
         label = f"{name}   MCB {parts.miscalibration:.2g}, DSC {parts.discrimination:.2g}"
         _draw_fit(ax, one, colour, MARKERS[i % len(MARKERS)], low, label)
         _draw_histogram(below, one, colour, low, high, spacing)
-    _finish(ax, title)
+    finish(ax, title)
     return ax
 
 
@@ -208,16 +220,16 @@ def plot_maps(
     if not drawn:
         raise InputError("there is nothing to draw: give at least one name with its scores and probabilities")
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     low, high = limits([value for pairs in drawn.values() for pair in pairs for value in pair], [], spacing)
     _draw_square(ax, low, high, spacing)
     ax.set_xlabel("score", color=INK)
     ax.set_ylabel("calibrated probability", color=INK)
-    _draw_plain_frame(ax)
+    draw_plain_frame(ax)
     for i, (name, pairs) in enumerate(drawn.items()):
         x, y = zip(*pairs, strict=True)
         ax.plot(np.maximum(x, low), np.maximum(y, low), color=COLOURS[(i + 1) % len(COLOURS)], label=name)
-    _finish(ax, title)
+    finish(ax, title)
     return ax
 
 
@@ -246,7 +258,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
     if not len(ends):
         raise InputError("there is nothing to draw: the history holds no observation")
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     middles = (np.append(0, ends[:-1]) + ends) / 2.0
     for i, name in enumerate(history.names):
         colour = COLOURS[i % len(COLOURS)]
@@ -262,8 +274,8 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
     ax.set_xlabel("observations", color=INK)
     ax.set_ylabel("evidence against the forecasts", color=INK)
     ax.grid(color=FAINT, linewidth=0.6)
-    _draw_plain_frame(ax)
-    _finish(ax, title)
+    draw_plain_frame(ax)
+    finish(ax, title)
     return ax
 
 
@@ -286,7 +298,7 @@ def save_reliability_picture(
 
 def save_side_by_side(path: str | os.PathLike[str], *draw: Callable[[Axes], Axes]) -> None:
     """Save a picture of several axes in a row, each drawn by one of the functions, in the format of the path's name."""
-    figure = _new_figure(len(draw))
+    figure = new_figure(len(draw))
     for ax, one in zip(figure.axes, draw, strict=True):
         one(ax)
     figure.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", pad_inches=0.2)
@@ -322,7 +334,7 @@ def plot_rates(
     if not rates or not len(ends) or any(len(values) != len(ends) for values in rates.values()):
         raise InputError("give the end of at least one part, and for each name as many values as parts")
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     starts = [0.0, *ends[:-1]]
     middles = [(start + end) / 2.0 for start, end in zip(starts, ends, strict=True)]
     (first, observed), *predicted = rates.items()
@@ -341,8 +353,8 @@ def plot_rates(
     ax.set_ylabel("share of positive labels, mean probability", color=INK)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.grid(color=FAINT, linewidth=0.6)
-    _draw_plain_frame(ax)
-    _finish(ax, title)
+    draw_plain_frame(ax)
+    finish(ax, title)
     return ax
 
 
@@ -394,14 +406,14 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     `ax`, `title` and errors as for `plot_reliability`.
     """
     if ax is None:
-        ax = _new_figure(1).axes[0]
+        ax = new_figure(1).axes[0]
     colours = [AREA_COLOURS[i % len(AREA_COLOURS)] for i in range(len(data.names))]
     colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
     ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
     ax.set(xlim=(data.steps[0], data.steps[-1]), ylim=(0.0, 1.0))
     ax.set_xlabel("observations learned", color=INK)
     ax.set_ylabel("weight", color=INK)
-    _draw_plain_frame(ax)
+    draw_plain_frame(ax)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
         handles[::-1],
@@ -415,17 +427,6 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     if title is not None:
         ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
     return ax
-
-
-def _new_figure(columns: int) -> Any:
-    """A figure with square axes side by side; made without pyplot, whose state is global."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise StreamcalError('drawing needs matplotlib; install it with: pip install ".[plot]"') from None
-    figure = Figure(figsize=(5.6 * columns, 6.6))
-    figure.subplots(1, columns, squeeze=False, gridspec_kw={"wspace": 0.22, "bottom": 0.3, "top": 0.92})
-    return figure
 
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:
@@ -444,7 +445,7 @@ def _draw_frame(ax: Axes, below: Axes, low: float, high: float, spacing: Spacing
     below.yaxis.set_major_formatter("{x:.0%}")
     for axes in (ax, below):
         axes.set_axisbelow(True)
-        _draw_plain_frame(axes)
+        draw_plain_frame(axes)
 
 
 def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
@@ -462,13 +463,6 @@ def _draw_square(ax: Axes, low: float, high: float, spacing: Spacing) -> None:
     ax.set_box_aspect(1)
     ax.plot([low, high], [low, high], color=INK, linewidth=0.9, linestyle=(0, (5, 4)), zorder=1)
     ax.grid(color=FAINT, linewidth=0.6)
-
-
-def _finish(ax: Axes, title: str | None) -> None:
-    """Legend and title."""
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
 
 
 def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: float, label: str) -> None:
@@ -490,14 +484,6 @@ def _draw_fit(ax: Axes, one: CORPReliability, colour: str, marker: str, low: flo
         clip_on=False,
     )
     ax.plot([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4, label=label)  # for the legend
-
-
-def _draw_plain_frame(ax: Axes) -> None:
-    """Ticks, and lines at the left and at the bottom only."""
-    ax.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
-    ax.tick_params(which="minor", length=0)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color("#999999")
 
 
 def _draw_bins(ax: Axes, one: ReliabilityData, colour: str, marker: str, low: float, label: str) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from streamcal.live.segmented import Effect
 from streamcal.metrics import CORPBlock, CORPReliability
 from streamcal.parameters.types import FloatArray
 
@@ -30,6 +31,8 @@ RARE, SELDOM = 0.05, 0.5
 ROUNDING = 1e-12
 #: Ticks that an axis has at most.
 MOST_TICKS = 6
+#: Levels in a forest plot: the heaviest.
+MOST_DRAWN = 20
 #: Powers of ten that are too few for a logarithmic axis.
 FEW_TICKS = 3
 
@@ -127,6 +130,15 @@ def histogram(
     return shares, edges
 
 
+def cut(name: str, most: int) -> str:
+    """A name in at most so many letters, to stand beside an axis.
+
+    >>> cut("c17", 9), cut("a long campaign", 9)
+    ('c17', 'a long c…')
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def fit_line(data: CORPReliability) -> list[tuple[float, float]]:
     """The isotonic fit as a line: level over each block, straight between two.
 
@@ -165,3 +177,26 @@ def outside(data: CORPReliability) -> float:
     lower, upper = (np.interp(data.scores, data.places, band) for band in (data.lower, data.upper))
     beyond = (fit < lower - ROUNDING) | (fit > upper + ROUNDING)
     return float(np.average(beyond, weights=data.weights))
+
+
+def forest(effects: Iterable[Effect], most: int = MOST_DRAWN) -> tuple[Effect, ...]:
+    """The heaviest effects, from the lowest mean to the highest, as a forest plot shows them.
+
+    >>> found = [Effect("a", 0.5, 0.1, 9.0), Effect("b", -0.1, 0.2, 7.0), Effect("c", 0.0, 0.5, 1.0)]
+    >>> [one.level for one in forest(found, 2)]
+    ['b', 'a']
+    """
+    return tuple(sorted(sorted(effects, key=lambda one: -one.n)[:most], key=lambda one: one.mean))
+
+
+def effect_limits(effects: Iterable[Effect]) -> tuple[float, float]:
+    """The range of an axis with 0 and all effects ± one standard deviation.
+
+    >>> effect_limits([Effect("a", 0.5, 0.25, 9.0), Effect("b", -0.125, 0.125, 7.0)])
+    (-0.3, 0.8)
+    """
+    given = list(effects)
+    low = min(0.0, *(one.mean - one.sd for one in given))
+    high = max(0.0, *(one.mean + one.sd for one in given))
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin

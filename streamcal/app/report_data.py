@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from streamcal.app.compare_report import difference_text, sentences, size
 from streamcal.app.doctor import NAME_AND_VERSION
 from streamcal.app.report import aligned
+from streamcal.app.segment_data import SegmentTable, segment_tables
 from streamcal.live.alarms import Alarm
 from streamcal.metrics import CORPReliability
 from streamcal.stream.comparing import RAW, Comparison
@@ -58,6 +59,8 @@ class ReportData:
         What makes this report again; empty where it was made in Python.
     made : str
         The day.
+    segments : tuple of SegmentTable
+        One for each field of segments.
     """
 
     source: str
@@ -70,6 +73,7 @@ class ReportData:
     settings: tuple[tuple[str, str], ...]
     command: str
     made: str
+    segments: tuple[SegmentTable, ...] = ()
 
 
 def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> ReportData:
@@ -91,6 +95,7 @@ def prepared(comparison: Comparison, *, command: str = "", made: str = "") -> Re
         settings=(*settings, *more, ("version", NAME_AND_VERSION)),
         command=command,
         made=made,
+        segments=segment_tables(comparison),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from streamcal.app.prepared import Axis
+from streamcal.app.prepared import Axis, cut
 
 Point = tuple[float, float]
 #: The size of a canvas, in units of a CSS pixel on a telephone, where it fills the width.
 WIDTH, HEIGHT = 360, 290
 LEFT, RIGHT, TOP, BOTTOM = 60, 12, 10, 38
+#: Letters that have space beside the y axis.
+MOST_LETTERS = 9
 #: Space between two ticks of the y axis.
 APART = 26
 
@@ -51,13 +53,26 @@ class Canvas:
             place = _number(self.up(tick))
             self.parts.append(f'<path class="grid" d="M{LEFT} {place}H{WIDTH - RIGHT}"/>')
             self._text(tick_text(tick), LEFT - 5, self.up(tick) + 4, "tick", "end")
-        if below:
-            self._text(below, (LEFT + WIDTH - RIGHT) / 2, self._bottom + 31, "label", "middle")
+        self._below(below)
         middle = _number((self._top + self._bottom) / 2)
         self.parts.append(
             f'<text class="label" text-anchor="middle" transform="translate(11 {middle})rotate(-90)">'
             f"{escape(beside)}</text>"
         )
+
+    def rows(self, below: str, names: Sequence[str]) -> None:
+        """The x axis, and instead of a y axis a name for each row, the i-th at the height i from 1 up."""
+        for tick in self.x.ticks():
+            place = _number(self.across(tick))
+            self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
+            self._text(tick_text(tick), self.across(tick), self._bottom + 14, "tick", "middle")
+        self._below(below)
+        for row, name in enumerate(names, 1):
+            self._text(cut(name, MOST_LETTERS), LEFT - 5, self.up(row) + 4, "tick", "end")
+
+    def _below(self, text: str) -> None:
+        if text:
+            self._text(text, (LEFT + WIDTH - RIGHT) / 2, self._bottom + 31, "label", "middle")
 
     def line(self, points: Sequence[Point], css: str) -> None:
         """A line through points."""

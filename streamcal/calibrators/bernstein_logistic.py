@@ -6,17 +6,20 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.calibrators.following import FollowingCalibrator
+from streamcal.calibrators.table import Table, TableParameters
 from streamcal.errors import InputError, SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE
+from streamcal.kernels.panel_logistic import PANELS, PanelLogistic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
 from streamcal.states import LARGEST_START, ensure, numbers
+from streamcal.statistics.score_table import GridTable
 
 
-class BernsteinLogistic(TableCalibrator):
+class BernsteinLogistic(FollowingCalibrator):
     """Monotone Bernstein logistic regression: p(u) = 1 / (1 + exp(−Σ cᵢ Bᵢⁿ(u))) with the least log loss.
 
     The coefficients satisfy −15 ≤ c₀ ≤ … ≤ cₙ ≤ 15, so that p lies between 3e-7 and 1 − 3e-7, and the fit is finite
@@ -40,8 +43,9 @@ class BernsteinLogistic(TableCalibrator):
     Each damped Newton step is a monotone least-squares problem, solved exactly by the kernel of `Bernstein`. The steps
     end when a bound on the remaining log loss is below 1e-11 per unit of weight.
 
-    Cost: an observation O(log k), a prediction after it O(k·n) for k scores (cells) in use, from the previous solution;
-    memory O(k).
+    Cost: an observation O(log k); a solve O(k·n) for k scores (cells) in use, from the previous solution; memory O(k).
+    On a grid a prediction after an observation takes O(n) times some hundred nodes, in which the cells are summed up to
+    1e-15 of their weight (`kernels/panel_logistic.py`), except where the curve is too steep for them.
 
     References
     ----------
@@ -79,6 +83,30 @@ class BernsteinLogistic(TableCalibrator):
         if not solution.solved:
             raise SolverError(f"BernsteinLogistic of degree {self.degree} ended with status {solution.status!r}")
         return BernsteinLogisticMap(self.scale, solution.x)
+
+    def _fitted(self, statistic: GridTable) -> ScaledMap | None:
+        kernel = self._kernel
+        return BernsteinLogisticMap(self.scale, kernel.coefficients) if kernel.fit() else None
+
+    def _replace(self, statistic: GridTable, cell: int) -> None:
+        negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
+        self._kernel.replace(2 * cell, self.scale.unit(negative_x) if negative > 0.0 else 0.0, negative)
+        self._kernel.replace(2 * cell + 1, self.scale.unit(positive_x) if positive > 0.0 else 0.0, positive)
+
+    def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
+        if not isinstance(solved, BernsteinLogisticMap):
+            return False
+        if self._followed is statistic.sums and self._kernel.start_at(solved.coefficients):
+            return True
+        slots, x, w = statistic.stored_points()
+        statistic.sums.take()
+        for panels in PANELS:  # more of them resolve steeper curves, and take as much longer
+            if self._kernel is None or self._kernel.panels != panels:
+                self._kernel = PanelLogistic(self.degree, panels, 2 * statistic.grid.cells)
+            self._kernel.load(slots, self.scale.units(x), w)
+            if self._kernel.start_at(solved.coefficients):
+                return True
+        return False
 
     def _start_of(self, solved: ScaledMap) -> Any:
         return np.asarray(solved.coefficients).tolist() if isinstance(solved, BernsteinLogisticMap) else None

@@ -20,13 +20,16 @@ class CellCalibrator(TableCalibrator):
     order there.
     """
 
+    #: Whether the kernel has a loop.
+    streams = True
+
     def __init__(self, **common: Unpack[TableParameters]) -> None:
         super().__init__(**common)
         table = self._memory.statistic
         #: The kernel that predicts; None where it takes a map.
         self._tree: Any = self._cell_tree(table) if isinstance(table, GridTable) and self.refresh_every == 1 else None
-        self.streams = self._tree is not None
-        #: The prediction at a coordinate, NaN where nothing is held.
+        self.streams = self.streams and self._tree is not None
+        #: The prediction at a coordinate, NaN where it takes a map, as where nothing is held.
         self._at = None if self._tree is None else self._tree.at
         self._steady = self._memory.steady
 
@@ -42,8 +45,8 @@ class CellCalibrator(TableCalibrator):
         else:
             x = self.scale.coordinate(check_score(score))
             self._present(t)
-        value = self._at(x)
-        return self.scale.probability(x) if value != value else value
+        value: float = self._at(x)
+        return value if value == value else super().predict_one(score, t)
 
     def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
         table = cast(GridTable, self._memory.statistic)

@@ -148,8 +148,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
         self._deals = self._memory.statistic.dealt and not self._timed
         self._rule = tuple(MERGES).index(point)  # as the kernel numbers them
-        #: The trees, where they can be read as they are held.
-        self._held_trees = self._memory.statistic if self._memory.steady else None
+        #: The trees' own prediction, where they can be read as they are held.
+        self._merged = self._memory.statistic.merged if self._memory.steady else None
 
     def new_statistic(self) -> FoldedTrees:
         grid = None if self.resolution is None else Grid(self.scale, self.resolution)
@@ -169,9 +169,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
-        if fold is None and t is None and self._deals and fast_observation(score, y, w, self._lo, self._hi):
-            self._memory.learn(score, outcome(1.0 if y else 0.0, NO_FOLD), w, 0.0)
-            return
+        if fold is None and t is None and self._deals:
+            if self._fast_update is not None and self._fast_update(score, y, w):
+                self._memory.version += 1
+                return
+            if fast_observation(score, y, w, self._lo, self._hi):
+                self._memory.learn(score, outcome(1.0 if y else 0.0, NO_FOLD), w, 0.0)
+                return
         x, label, weight, time, clamped = self._checked(score, y, w, t)
         if weight > 0.0:
             self._learn(x, self._code(x, label, time, fold), weight, time, clamped)
@@ -244,8 +248,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
         """The merged probability at K scores, one from the base of each fold, or at a single score used for all."""
-        if t is None and self._held_trees is not None and score.__class__ is float and self._lo <= score <= self._hi:
-            return self._held_trees.merged(score, self._rule)
+        if t is None and self._merged is not None and score.__class__ is float and self._lo <= score <= self._hi:
+            return self._merged(score, self._rule)
         return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:

@@ -8,18 +8,15 @@ from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 import numpy as np
 
-from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
+from streamcal.calibrators.following import FollowingCalibrator
+from streamcal.calibrators.table import TableParameters
 from streamcal.kernels.anchored_logistic import AnchoredLogistic
 from streamcal.kernels.anchored_stream import AnchoredStream
-from streamcal.kernels.cell_sums import CellSums
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.base import Piece
 from streamcal.statistics.score_table import GridTable
-
-#: From this many observations on a step changes the log-odds little enough for the sums at an anchor to be of use.
-FOLLOWED_FROM = 64
 
 
 class Form(NamedTuple):
@@ -31,19 +28,13 @@ class Form(NamedTuple):
     ridge: float
 
 
-class LogisticCalibrator(TableCalibrator):
+class LogisticCalibrator(FollowingCalibrator):
     """A logistic regression that follows its table.
 
-    On a grid, where only a few cells have changed since the last solve, the map is found from sums that are kept beside
-    the table (`kernels/anchored_logistic.py`), and is certified to be that of `solve` to 1e-10 in every log-odds.
-    Otherwise, and where it cannot be certified, as with separated labels, `solve` is called, and sums are made anew.
-
-    The sums are not saved: saving drops them, so that a calibrator and its copy go on alike to the last bit.
+    The kernel keeps sums at an anchor (`kernels/anchored_logistic.py`), and certifies its map to be that of `solve` to
+    1e-10 in every log-odds. Where it cannot, as with separated labels, the sums are made anew at a map of `solve`.
     """
 
-    #: The table that is followed, None before the first solve that can be, and the sums at the anchor.
-    _followed: CellSums | None = None
-    _kernel: Any = None
     #: Whether the log-odds are a line in the coordinate.
     of_coordinate: ClassVar[bool] = False
 
@@ -77,27 +68,7 @@ class LogisticCalibrator(TableCalibrator):
         """What positive and negative labels stand for, given their weights in units of the present."""
         return 1.0, 0.0
 
-    def _map_of(self, statistic: Table) -> ScaledMap:
-        followed = self._follow(statistic)
-        return self._map_anew(statistic) if followed is None else followed
-
-    def _map_anew(self, statistic: Table) -> ScaledMap:
-        """The map that `solve` finds, and from now on the sums at it."""
-        solved = super()._map_of(statistic)
-        if self.refresh_every == 1 and isinstance(statistic, GridTable) and statistic.count >= FOLLOWED_FROM:
-            self._anchor(statistic, self._parameters_of(solved))
-        return solved
-
-    def _follow(self, statistic: Table) -> ScaledMap | None:
-        """The map, from the sums at the anchor; None where there are none, or they do not determine it."""
-        if self._followed is None or not isinstance(statistic, GridTable) or statistic.sums is not self._followed:
-            return None
-        cells = self._followed.take()
-        if cells is None:
-            self._followed = None
-            return None
-        for cell in cells:
-            self._replace(statistic, cell)
+    def _fitted(self, statistic: GridTable) -> ScaledMap | None:
         kernel = self._kernel
         negative, positive = kernel.weights()
         if not kernel.fit(*self._targets(negative / statistic.unit, positive / statistic.unit)):
@@ -105,24 +76,22 @@ class LogisticCalibrator(TableCalibrator):
         return self._map_with(*kernel.parameters())
 
     def _replace(self, statistic: GridTable, cell: int) -> None:
-        """Replace the points of a cell by those it has now."""
         negative_x, negative, positive_x, positive = statistic.stored_points_of(cell)
         u, v = self._features(negative_x) if negative > 0.0 else (0.0, 0.0)
         self._kernel.replace(2 * cell, u, v, negative)
         u, v = self._features(positive_x) if positive > 0.0 else (0.0, 0.0)
         self._kernel.replace(2 * cell + 1, u, v, positive)
 
-    def _anchor(self, statistic: GridTable, parameters: tuple[float, float, float] | None) -> None:
-        """Make the sums at these parameters."""
+    def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
+        parameters = self._parameters_of(solved)
         if parameters is None:
-            self._followed = None
-            return
+            return False
         if self._followed is not statistic.sums:
             slots, x, w = statistic.stored_points()
             self._made_kernel(statistic).load(slots, *self._feature_columns(x), w)
-            self._followed = statistic.sums
-            self._followed.take()
+            statistic.sums.take()
         self._kernel.anchor_at(*parameters)
+        return True
 
     def _made_kernel(self, statistic: GridTable) -> AnchoredLogistic:
         if self._kernel is None:
@@ -153,10 +122,6 @@ class LogisticCalibrator(TableCalibrator):
             self._solved = self._map_with(self._loop.slope, 0.0, self._loop.offset)
         if not self._loop.following:
             self._followed = None
-
-    def _start_state(self) -> Any:
-        self._followed = None
-        return super()._start_state()
 
 
 def nothing(x: FloatArray) -> FloatArray:

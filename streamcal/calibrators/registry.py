@@ -41,5 +41,5 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
     }
 )
 
-#: The method where none is chosen: first in the race, at some 10 µs an observation (README, "Where to start").
+#: The method where none is chosen: first in the race, at some 10 µs an observation (docs/which.md).
 DEFAULT_METHOD = "auto"

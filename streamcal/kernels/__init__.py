@@ -15,14 +15,17 @@ USES = {
     "anchored_logistic": ("compensated",),
     "bernstein": ("compensated",),
     "bernstein_stream": ("bernstein", "compensated", "monotone_qp"),
+    "panel_logistic": ("bernstein", "compensated", "monotone_qp"),
     "cell_sums": ("fast_path",),
     "anchored_stream": ("anchored_logistic", "cell_points", "cell_sums", "compensated", "fast_path", "logistic"),
     "cell_bins": ("cell_sums", "fast_path"),
+    "binnings": ("cell_bins", "cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
     "hull_fits": ("hull_nodes", "hull_search"),
     "hull_changes": ("hull_fits", "hull_nodes", "hull_search"),
     "hull_tree": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
+    "folds": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
     "online_newton": ("fast_path",),
     "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton"),
@@ -40,7 +43,7 @@ USES = {
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
-CELLS = ("cell_points", "cell_sums", "cell_bins", "anchored_logistic", "anchored_stream")
+CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: The same: `ensemble` takes what only C sees of the other two.
 AUTO = ("expert_panel", "mixture", "ensemble")

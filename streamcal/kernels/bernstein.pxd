@@ -1,5 +1,7 @@
 cimport cython
 
+cpdef void write_basis(Py_ssize_t n, double u, double[::1] out) noexcept nogil
+
 
 @cython.final
 cdef class Curve:

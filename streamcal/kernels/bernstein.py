@@ -53,11 +53,19 @@ def binomials(n):
 @cython.ccall
 def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
     """Write B_0^n(u) .. B_n^n(u) into `out` (length n + 1 or more). O(n)."""
+    if not 0 <= n < _ROWS or out.shape[0] <= n:
+        raise ValueError(f"degree {n} must lie in 0..{_ROWS - 1} and fit into `out`, which has {out.shape[0]}")
+    write_basis(n, u, out)
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def write_basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]) -> cython.void:
+    """`basis`, unchecked."""
     k: cython.Py_ssize_t
     power: cython.double = 1.0
     v: cython.double = 1.0 - u
-    if not 0 <= n < _ROWS or out.shape[0] <= n:
-        raise ValueError(f"degree {n} must lie in 0..{_ROWS - 1} and fit into `out`, which has {out.shape[0]}")
     for k in range(n + 1):
         out[k] = _BINOMIAL[n, k] * power
         power = power * u

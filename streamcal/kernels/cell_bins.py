@@ -8,6 +8,7 @@
 
 `CellTree` keeps the sums of w and p over 1, 2, 4, … neighbouring cells. Each is the sum of two others, so that it is a
 function of the cells alone, however they came about, and nothing is ever subtracted. A changed cell costs O(log cells).
+Its fields are declared in `cell_bins.pxd`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,6 @@ _NAN = cython.declare(cython.double, math.nan)
 @cython.cclass
 class CellTree:
     """The tree over the cells of `sums`, brought up to date when it is read. There can be one for each `CellSums`."""
-
-    sums: CellSums
-    _centres: cython.double[::1]
-    _round: object
-    _size: cython.Py_ssize_t  # a power of two, at least the number of cells
-    _w: cython.double[::1]  # node i has the children 2i and 2i + 1; the leaves begin at `_size`
-    _p: cython.double[::1]
 
     def __init__(self, sums: CellSums, centres, find: object):
         self.sums = sums
@@ -113,6 +107,16 @@ class CellTree:
     @cython.exceptval(check=False)
     def _share(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """The share of positives in the cells from `start` to `stop` − 1."""
+        w: cython.double
+        p: cython.double
+        w, p = self._sums(start, stop)
+        return min(max(p / w, 0.0), 1.0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _sums(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> tuple[cython.double, cython.double]:
+        """Weight and positive weight of the cells from `start` to `stop` − 1."""
         w: cython.double = 0.0
         p: cython.double = 0.0
         i: cython.Py_ssize_t = self._size + start
@@ -126,7 +130,7 @@ class CellTree:
                 w, p = w + self._w[j], p + self._p[j]
             i >>= 1
             j >>= 1
-        return min(max(p / w, 0.0), 1.0)
+        return w, p
 
     @cython.cfunc
     @cython.nogil
@@ -162,6 +166,24 @@ class CellTree:
             i = 2 * i if self._w[2 * i] > 0.0 else 2 * i + 1
         return i - self._size
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _nearest(self, cell: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The used cell to which a cell belongs; there is one. Between two it is decided by their middle."""
+        left: cython.Py_ssize_t
+        right: cython.Py_ssize_t = self._used_from(cell)
+        middle: cython.double
+        if right == cell:
+            return cell
+        left = self._used_before(cell)
+        if left < 0 or right < 0:
+            return right if left < 0 else left
+        middle = 0.5 * self._centres[left] + 0.5 * self._centres[right]
+        if not middle > self._centres[left]:
+            middle = self._centres[right]
+        return right if self._centres[cell] >= middle else left
+
 
 @cython.final
 @cython.cclass
@@ -180,30 +202,10 @@ class FrequencyBins(CellTree):
     @cython.exceptval(check=False)
     def _at(self, cell: cython.Py_ssize_t) -> cython.double:
         """The share of positives in the bin of a cell. O(log cells)."""
-        left: cython.Py_ssize_t
-        right: cython.Py_ssize_t
-        b: cython.Py_ssize_t
         self._follow()
         if not self._w[1] > 0.0:
             return _NAN
-        right = self._used_from(cell)
-        if right == cell:
-            return self._of_bin(self._bin_of(cell))
-        left = self._used_before(cell)
-        if left < 0 or right < 0:
-            return self._of_bin(self._bin_of(right if left < 0 else left))
-        b = self._bin_of(right)
-        return self._of_bin(b if self._nearer_above(left, right, cell) else self._bin_of(left))
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _nearer_above(self, left: cython.Py_ssize_t, right: cython.Py_ssize_t, cell: cython.Py_ssize_t) -> cython.bint:
-        """Whether a cell between two neighbouring used ones belongs to the bin of the upper one."""
-        middle: cython.double = 0.5 * self._centres[left] + 0.5 * self._centres[right]
-        if not middle > self._centres[left]:
-            middle = self._centres[right]
-        return self._centres[cell] >= middle
+        return self._of_bin(self._bin_of(self._nearest(cell)))
 
     @cython.cfunc
     @cython.inline

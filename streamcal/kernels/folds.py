@@ -7,8 +7,16 @@ Symbols: p0 and p1 are the ends of the interval of a fold; K the number of folds
 from __future__ import annotations
 
 import cython
+import numpy as np
 from cython.cimports.libc.math import floor
 from cython.cimports.libc.math import pow as power
+
+if cython.compiled:
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation
+    from cython.cimports.streamcal.kernels.hull_tree import HullTree
+else:
+    from streamcal.kernels.fast_path import fast_observation
+    from streamcal.kernels.hull_tree import HullTree
 
 ALL_BITS = 0xFFFFFFFFFFFFFFFF
 #: The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
@@ -30,6 +38,8 @@ _DROPPED_BITS = cython.declare(cython.int, DROPPED_BITS)
 _LARGEST_COUNT = cython.declare(cython.double, LARGEST_COUNT)
 _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
+_LOG_MINIMAX = cython.declare(cython.int, LOG_MINIMAX)
+_BRIER_MINIMAX = cython.declare(cython.int, BRIER_MINIMAX)
 
 if cython.compiled:
 
@@ -68,72 +78,117 @@ def hash_with(bits: cython.ulonglong, t: cython.double):
     return _mixed(bits ^ _bits(t + 0.0))
 
 
-def deal_unit(whole, trees: list, x: cython.double, kept: cython.double, label: cython.double) -> cython.int:
-    """Add a unit of weight at x, which is `kept` as it is stored, to `whole` and to the tree whose turn it is.
+@cython.final
+@cython.cclass
+class Folds:
+    """The trees of all folds, and that of what was dealt to them, read and changed in one call.
 
-    Returns the number of trees that have got their first share of this score and label, 0 or 1; or −1 and no change
-    where something held at the score is no whole number.
+    Parameters
+    ----------
+    trees : list of HullTree
+        One for each fold.
+    whole : HullTree
+        What was learned without a fold; the trees hold it too.
+    find : function or None
+        The centre of the cell of a coordinate, where the trees are on a grid.
     """
-    weight: cython.double
-    positive: cython.double
-    own: cython.double
-    number: cython.int
-    folds: cython.ulonglong = len(trees)
-    weight, positive, _ = whole.find(x)
-    if not (weight < _LARGEST_COUNT and weight == floor(weight) and positive == floor(positive)):
-        return -1
-    own = positive if label == 1.0 else weight - positive
-    number = 1 if own < folds else 0
-    whole.update_one(x, label, 1.0)
-    trees[(hash_of(kept) % folds + cython.cast(cython.ulonglong, own)) % folds].update(x, 1.0, label, number)
-    return number
 
+    shares = cython.declare(cython.longlong, visibility="public")
+    """How many observations the trees count for what was dealt: one for each fold, score and label with a share."""
+    _trees: list
+    _whole: HullTree
+    _find: object
+    _lo: cython.double
+    _hi: cython.double
+    _pair: cython.double[::1]
+    _lower: cython.double[::1]
+    _upper: cython.double[::1]
 
-def merged_at(trees: list, x: cython.double, rule: cython.int) -> cython.double:
-    """The merged probability of the trees at a coordinate, for a test object of weight 1."""
-    low: cython.double
-    high: cython.double
-    held: cython.double
-    lower: list = []
-    upper: list = []
-    for tree in trees:
-        held = tree.weight
-        if held > 0.0:
-            low, high = tree.interval(x, min(max(1.0, _LIGHTEST * held), _HEAVIEST * held))
-            lower.append(low)
-            upper.append(high)
-    if not lower:
-        return 0.5
-    return _merged(lower, upper, rule)
+    def __init__(self, trees: list, whole: HullTree, find: object):
+        self._trees, self._find, self.shares = trees, find, 0
+        self._whole = whole
+        self._lo, self._hi = 1.0, 0.0
+        self._pair, self._lower, self._upper = np.zeros(2), np.zeros(len(trees)), np.zeros(len(trees))
 
+    def set_whole(self, whole: HullTree):
+        """Replace the tree of what was dealt."""
+        self._whole = whole
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _merged(lower: list, upper: list, rule: cython.int) -> cython.double:
-    """The rules of `maps/points.py`, in the same order of operations."""
-    k: cython.Py_ssize_t
-    low: cython.double
-    high: cython.double
-    p0: cython.double = 0.0
-    p1: cython.double = 0.0
-    number: cython.Py_ssize_t = len(lower)
-    share: cython.double = 1.0 / number
-    for k in range(number):
-        low, high = lower[k], upper[k]
-        if rule == LOG_MINIMAX:
-            low, high = power(1.0 - low, share), power(high, share)
-            p0 = low if k == 0 else p0 * low
-            p1 = high if k == 0 else p1 * high
-        elif rule == BRIER_MINIMAX:
-            high = high + 0.5 * (low * low - high * high)
-            p1 = high if k == 0 else p1 + high
-        else:
-            p0 = low if k == 0 else p0 + low
-            p1 = high if k == 0 else p1 + high
-    if rule == LOG_MINIMAX:
-        return p1 / (p0 + p1)
-    p0, p1 = p0 / number, p1 / number
-    if rule == BRIER_MINIMAX:
-        return p1
-    held: cython.double = 1.0 - p1 + p0
-    return 0.5 if held == 0.0 else p0 / held
+    def set_fast_range(self, lo: cython.double, hi: cython.double):
+        """Set the range of scores that `deal_fast` accepts."""
+        self._lo, self._hi = lo, hi
+
+    def deal_fast(self, score: object, y: object, w: object) -> cython.bint:
+        """`deal_unit` for an unchecked observation if `fast_observation` accepts it; returns whether it was dealt."""
+        if not fast_observation(score, y, w, self._lo, self._hi) or w != 1.0:
+            return False
+        return self._deal(score, 1.0 if y is True else 0.0)
+
+    def deal_unit(self, x: cython.double, label: cython.double) -> cython.bint:
+        """Add a unit of weight to what was dealt and to the tree whose turn it is.
+
+        Returns False, and changes nothing, where something held at the score is no whole number.
+        """
+        return self._deal(x, label)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _deal(self, x: cython.double, label: cython.double) -> cython.bint:
+        tree: HullTree
+        own: cython.double
+        folds: cython.ulonglong = len(self._trees)
+        kept: cython.double = x if self._find is None else self._find(x)
+        self._whole.write_group(kept, self._pair)
+        own = self._pair[1] if label == 1.0 else self._pair[0] - self._pair[1]
+        if not (self._pair[0] < _LARGEST_COUNT and self._pair[0] == floor(self._pair[0]) and own == floor(own)):
+            return False
+        self._whole.update_one(kept, label, 1.0)
+        tree = self._trees[(hash_of(kept) % folds + cython.cast(cython.ulonglong, own)) % folds]
+        tree.update(kept, 1.0, label, 1 if own < folds else 0)
+        if own < folds:
+            self.shares += 1
+        return True
+
+    def merged(self, x: cython.double, rule: cython.int) -> cython.double:
+        """The merged probability of the trees at a coordinate, for a test object of weight 1."""
+        k: cython.Py_ssize_t
+        held: cython.double
+        tree: HullTree
+        number: cython.Py_ssize_t = 0
+        for k in range(len(self._trees)):
+            tree = self._trees[k]
+            held = tree.mass()
+            if held > 0.0:
+                tree.write_interval(x, min(max(1.0, _LIGHTEST * held), _HEAVIEST * held), self._pair)
+                self._lower[number], self._upper[number] = self._pair[0], self._pair[1]
+                number += 1
+        return self._merged(number, rule) if number > 0 else 0.5
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _merged(self, number: cython.Py_ssize_t, rule: cython.int) -> cython.double:
+        """The rules of `maps/points.py`, in the same order of operations."""
+        k: cython.Py_ssize_t
+        low: cython.double
+        high: cython.double
+        p0: cython.double = 0.0
+        p1: cython.double = 0.0
+        share: cython.double = 1.0 / number
+        for k in range(number):
+            low, high = self._lower[k], self._upper[k]
+            if rule == _LOG_MINIMAX:
+                low, high = power(1.0 - low, share), power(high, share)
+                p0 = low if k == 0 else p0 * low
+                p1 = high if k == 0 else p1 * high
+            elif rule == _BRIER_MINIMAX:
+                high = high + 0.5 * (low * low - high * high)
+                p1 = high if k == 0 else p1 + high
+            else:
+                p0 = low if k == 0 else p0 + low
+                p1 = high if k == 0 else p1 + high
+        if rule == _LOG_MINIMAX:
+            return p1 / (p0 + p1)
+        p0, p1 = p0 / number, p1 / number
+        if rule == _BRIER_MINIMAX:
+            return p1
+        return 0.5 if 1.0 - p1 + p0 == 0.0 else p0 / (1.0 - p1 + p0)

@@ -106,11 +106,15 @@ class HullTree(Changes):
 
     @property
     def weight(self):
-        return 0.0 if self._root is None else self._root.weight
+        return self.mass()
 
     @property
     def positive(self):
         return 0.0 if self._root is None else self._root.positive
+
+    def mass(self):
+        """The weight held: for other kernels."""
+        return 0.0 if self._root is None else self._root.weight
 
     def update(self, score: cython.double, w: cython.double, positive: cython.double, count: cython.longlong):
         """Add the mass `w`, `positive` of it with label 1, made of `count` observations. O(log² k)."""
@@ -147,6 +151,16 @@ class HullTree(Changes):
                 leaf = cython.cast(Leaf, self._path.home)
                 return leaf.w[self._path.position], leaf.p[self._path.position], leaf.count[self._path.position]
         return 0.0, 0.0, 0
+
+    @cython.locals(leaf=Leaf)
+    def write_group(self, score, out):
+        """Write weight and positive weight of the group with this score to the array `out`, of shape (2,)."""
+        out[0] = out[1] = 0.0
+        if self._root is not None:
+            self._locate(self._placed(score))
+            if self._path.tied:
+                leaf = cython.cast(Leaf, self._path.home)
+                out[0], out[1] = leaf.w[self._path.position], leaf.p[self._path.position]
 
     def highest(self):
         """The largest score held; NaN when empty. O(log k)."""

@@ -26,45 +26,125 @@ def log_losses(p: cython.const[cython.double][::1]):
     return positive, negative
 
 
-def add_to_cells(
-    table: cython.double[:, ::1],
-    p: cython.const[cython.double][::1],
-    of_positive: cython.const[cython.double][::1],
-    of_negative: cython.const[cython.double][::1],
-    y: cython.const[cython.double][::1],
-    w: cython.const[cython.double][:],
-    per_logit: cython.double,
-):
-    """Add forecasts to their cells of the log-odds.
+@cython.final
+@cython.cclass
+class CellTable:
+    """Sums of forecasts by cell of their log-odds, cell k = ⌊per_logit ⋅ log(p / (1 − p))⌋, clipped at ±last.
 
     Parameters
     ----------
-    table : array of shape (2c + 1, 7)
-        Row c + k has cell k = ⌊per_logit ⋅ log(p / (1 − p))⌋, clipped at ±c: the lowest and the highest p, the number
-        of forecasts, Σ w, Σ w², Σ w p and Σ w y. Empty cells have the lowest p 1 and the highest p 0.
-    p, of_positive, of_negative : array of shape (n,)
-        Probabilities, and `log_losses` of them.
-    y, w : array of shape (n,)
-        Labels, 0.0 or 1.0, and weights; those of weight 0 are left out.
+    last : int
+        There are 2 last + 1 cells.
     per_logit : float
         Cells per unit of log-odds.
+
+    Notes
+    -----
+    Row last + k of `rows`, an array of shape (2 last + 1, 7), has cell k: the lowest and the highest p, the number of
+    forecasts, Σ w, Σ w², Σ w p and Σ w y. It is zero where no forecast is held: memory that nothing was written to is
+    taken from the operating system by page, so that a few cells take a few pages.
     """
-    i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    last: cython.Py_ssize_t = table.shape[0] // 2
-    place: cython.double
-    for i in range(p.shape[0]):
-        if w[i] <= 0.0:
-            continue
-        place = per_logit * (of_negative[i] - of_positive[i])
-        k = 0 if place <= -last else 2 * last if place >= last else last + cython.cast(cython.Py_ssize_t, floor(place))
-        table[k, 0] = min(table[k, 0], p[i])
-        table[k, 1] = max(table[k, 1], p[i])
-        table[k, 2] += 1.0
-        table[k, 3] += w[i]
-        table[k, 4] += w[i] * w[i]
-        table[k, 5] += w[i] * p[i]
-        table[k, 6] += w[i] * y[i]
+
+    rows = cython.declare(object, visibility="readonly")
+    _rows: cython.double[:, ::1]
+    _last: cython.Py_ssize_t
+    _per_logit: cython.double
+
+    def __init__(self, last: cython.Py_ssize_t, per_logit: cython.double):
+        self.rows = np.zeros((2 * last + 1, 7))
+        self._rows = self.rows
+        self._last = last
+        self._per_logit = per_logit
+
+    def row_of(self, p: cython.double) -> cython.Py_ssize_t:
+        """The row of a probability in [0, 1]."""
+        return self._row_of(p)
+
+    def add(self, p: cython.double, y: cython.double, w: cython.double):
+        """Add a forecast, y 0 or 1, w > 0. O(1)."""
+        self._add(self._row_of(p), p, y, w)
+
+    def take(self, p: cython.double, y: cython.double, w: cython.double) -> cython.bint:
+        """Remove an earlier `add`; False, and no change, where its cell is empty. O(1).
+
+        Sums that remain beside a much larger removed weight are rounding errors, and may be 0 or less.
+        """
+        i: cython.Py_ssize_t = self._row_of(p)
+        k: cython.int
+        if self._rows[i, 2] == 0.0:
+            return False
+        if self._rows[i, 2] == 1.0:
+            for k in range(7):
+                self._rows[i, k] = 0.0
+            return True
+        self._rows[i, 2] -= 1.0
+        self._rows[i, 3] -= w
+        self._rows[i, 4] -= w * w
+        self._rows[i, 5] -= w * p
+        self._rows[i, 6] -= w * y
+        return True
+
+    def add_many(
+        self,
+        p: cython.const[cython.double][::1],
+        y: cython.const[cython.double][::1],
+        w: cython.const[cython.double][:],
+        of_positive: cython.const[cython.double][::1],
+        of_negative: cython.const[cython.double][::1],
+    ):
+        """`add` for arrays of shape (n,), with their `log_losses`; those of weight 0 are left out. O(n)."""
+        i: cython.Py_ssize_t
+        for i in range(p.shape[0]):
+            if w[i] > 0.0:
+                self._add(self._row_at(of_negative[i] - of_positive[i]), p[i], y[i], w[i])
+
+    def merge(self, rows: cython.const[cython.double][:, ::1]):
+        """Add the rows of another table of this size, which may be this one. O(rows)."""
+        i: cython.Py_ssize_t
+        k: cython.int
+        for i in range(rows.shape[0]):
+            if rows[i, 2] == 0.0:
+                continue
+            if self._rows[i, 2] == 0.0:
+                self._rows[i, 0], self._rows[i, 1] = rows[i, 0], rows[i, 1]
+            self._rows[i, 0] = min(self._rows[i, 0], rows[i, 0])
+            self._rows[i, 1] = max(self._rows[i, 1], rows[i, 1])
+            for k in range(2, 7):
+                self._rows[i, k] += rows[i, k]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _row_of(self, p: cython.double) -> cython.Py_ssize_t:
+        return self._row_at(inf if p >= 1.0 else log(p) - log1p(-p) if p > 0.0 else -inf)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _row_at(self, log_odds: cython.double) -> cython.Py_ssize_t:
+        place: cython.double = self._per_logit * log_odds
+        if place >= self._last:
+            return 2 * self._last
+        return 0 if place <= -self._last else self._last + cython.cast(cython.Py_ssize_t, floor(place))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add(self, i: cython.Py_ssize_t, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        if self._rows[i, 2] == 0.0:
+            self._rows[i, 0] = self._rows[i, 1] = p
+        elif p < self._rows[i, 0]:
+            self._rows[i, 0] = p
+        elif p > self._rows[i, 1]:
+            self._rows[i, 1] = p
+        self._rows[i, 2] += 1.0
+        self._rows[i, 3] += w
+        self._rows[i, 4] += w * w
+        self._rows[i, 5] += w * p
+        self._rows[i, 6] += w * y
 
 
 def add_differences(

@@ -208,6 +208,14 @@ class LabelJoin(Holding, Journaled):
         """The latest time of an impression or of `advance`; −∞ before the first."""
         return self._clock
 
+    @property
+    def due(self) -> float:
+        """The clock at which the next label is learned or the next forecast forgotten; ∞ where nothing is held."""
+        ages = [self._ages[0][0]] if self._ages else []
+        waiting = [self._waiting[0].at + self._hold] if self._waiting else []
+        learned = [self._learned[0].at + self._keep] if self._learned else []
+        return min(*ages, *waiting, *learned, math.inf, math.inf)
+
     def early_share(self) -> tuple[float, float]:
         """With `early`, the share of the clicks that come within it, and its standard error.
 

@@ -55,6 +55,15 @@ def parts_of(field: Field) -> tuple[str, ...]:
     return field if isinstance(field, tuple) else (field,)
 
 
+def names_of(fields: Iterable[Field]) -> tuple[str, ...]:
+    """The names that some fields are made of, each once.
+
+    >>> names_of(["a", ("a", "b")])
+    ('a', 'b')
+    """
+    return tuple(dict.fromkeys(name for field in fields for name in parts_of(field)))
+
+
 def level_of(name: str, value: Any) -> str | int | None:
     """A level as it is kept: whole numbers and bools as integers, None for what is missing.
 
@@ -134,8 +143,7 @@ def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any
     if not (isinstance(keys, Mapping) or hasattr(keys, "columns")):
         raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
     keys = keys if isinstance(keys, Mapping) else {name: keys[name] for name in keys.columns}
-    names = dict.fromkeys(name for field in fields for name in parts_of(field))
-    given = {name: column_of(name, keys[name], length) for name in names if name in keys}
+    given = {name: column_of(name, keys[name], length) for name in names_of(fields) if name in keys}
     nothing: list[Any] = [None] * length
     found = []
     for field in fields:

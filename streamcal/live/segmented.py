@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from streamcal.live.levels import (
     level_in,
     level_of,
     level_reader,
+    names_of,
     parts_of,
     whole_level,
 )
@@ -37,6 +38,16 @@ from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers
 Keys = Mapping[str, Any]
 #: Field → levels, n of them.
 Columns = Mapping[str, Iterable[Any]]
+
+
+class Effect(NamedTuple):
+    """What a field adds to the log-odds for a level: mean and standard deviation, and the weight learned of it."""
+
+    level: Level
+    mean: float
+    sd: float
+    n: float
+
 
 #: The members of a field, in the order of the kernel.
 MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
@@ -167,7 +178,7 @@ class Segmented(Learner):
     @property
     def fields(self) -> tuple[str, ...]:
         """The names that are read from `keys`."""
-        return tuple(dict.fromkeys(name for field in self.by for name in parts_of(field)))
+        return names_of(self.by)
 
     @property
     def n(self) -> float:
@@ -454,6 +465,31 @@ class Segmented(Learner):
             raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
         mean, variance, n = self._chain.effect(place, found)
         return mean, math.sqrt(variance), n
+
+    def effects(self, field: Field, levels: Iterable[Level] | None = None) -> list[Effect]:
+        """What a field adds to the log-odds for levels, as `effect` has it: what a forest plot is drawn from.
+
+        Parameters
+        ----------
+        field : str or tuple of str
+            One of `by`.
+        levels : iterable, optional
+            Those wanted, in their order; by default all that are held, the heaviest first.
+
+        Returns
+        -------
+        list of Effect
+            (level, mean, sd, n).
+
+        Examples
+        --------
+        >>> cal = Segmented("identity", by=["device"])
+        >>> cal.learn_many([0.5] * 40, {"device": ["a", "a", "b", "a"] * 10}, [1, 1, 0, 0] * 10)
+        >>> [(one.level, one.n) for one in cal.effects("device")]
+        [('a', 30.0), ('b', 10.0)]
+        """
+        found = [Effect(one, *self.effect(field, one)) for one in (self.levels(field) if levels is None else levels)]
+        return found if levels is not None else sorted(found, key=lambda one: -one.n)
 
     def levels(self, field: Field) -> list[Level]:
         """The levels held of a field, that longest without an outcome first."""

@@ -64,7 +64,7 @@ def load_map(text: str | bytes) -> PortableMap:
     if not isinstance(data, dict) or "streamcal_map" not in data:
         raise ValueError("this is not a calibration map: expected the text that to_json() wrote")
     if data["streamcal_map"] != FORMAT:
-        raise ValueError(f"map format {data['streamcal_map']!r} cannot be read, only {FORMAT}")
+        raise ValueError(f"map format {_shown(data['streamcal_map'])} cannot be read, only {FORMAT}")
     try:
         found = PortableMap(data)
         found.predict_many(np.empty(0))  # evaluates every part once, to detect damage
@@ -333,7 +333,7 @@ def _point(rule: str, lower: Sequence[Value], upper: Sequence[Value]) -> Value:
         return sum(each[1:], start=each[0]) / len(each)
     if rule != "self-consistent":
         raise ValueError(
-            f"the point is {rule!r}; known are log-minimax, brier-minimax, self-consistent, and {SCORE_PRIOR} for one"
+            f"the point is {_shown(rule)}; known are log-minimax, brier-minimax, self-consistent, and {SCORE_PRIOR} for one"
         )
     low, high = (sum(ends[1:], start=ends[0]) / len(ends) for ends in (lower, upper))
     vacuous = 1.0 - high + low == 0.0
@@ -584,12 +584,18 @@ LARGEST = 1e100
 ROUNDING = 1e-9
 
 
+def _shown(value: Any) -> str:
+    """A value in a message, shortened."""
+    shown = repr(value[:60] if isinstance(value, (str, list)) else value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
 def _check_map(data: dict[str, Any]) -> None:
     """`ValueError` unless this is a map."""
     scale = data["scale"]
     for what, kind, known in (("map", data["kind"], set(KINDS)), ("scale", scale["kind"], set(SCALES))):
         if not isinstance(kind, str) or kind not in known:
-            raise ValueError(f"the {what} is of kind {kind!r}; known are {', '.join(sorted(known))}")
+            raise ValueError(f"the {what} is of kind {_shown(kind)}; known are {', '.join(sorted(known))}")
     _check_content(scale["kind"], scale)
     if scale["kind"] == "interval":
         for end in (end for end in ("lo", "hi") if scale.get(end) is not None):

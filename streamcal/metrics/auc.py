@@ -17,7 +17,7 @@ class AUC(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), 2 µs; `value` and `error_bound` O(c log c) for c occupied cells; `merge` O(c).
+    Cost: `update` and `revert` O(1), less than 1 µs; `value` and `error_bound` O(c) for c occupied cells; `merge` O(c).
     Memory as in `EqualMassECE`.
 
     References
@@ -35,7 +35,7 @@ class AUC(CellMetric):
 
     @property
     def value(self) -> float | None:
-        """The area, in [0, 1]; `None` before there are a positive and a negative label. O(c log c)."""
+        """The area, in [0, 1]; `None` before there are a positive and a negative label. O(c)."""
         columns = self._columns()
         if columns is None or not (pairs := _pairs(columns)):
             return None
@@ -47,7 +47,7 @@ class AUC(CellMetric):
         """Bound on the difference between `value` and the area of the probabilities themselves.
 
         A pair in one cell counts ½ instead of 0 or 1, so that the bound is half the share of such pairs; a cell with a
-        single distinct probability does not count. O(c log c).
+        single distinct probability does not count. O(c).
         """
         columns = self._columns()
         if columns is None or not (pairs := _pairs(columns)):

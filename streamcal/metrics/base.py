@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
+from streamcal.kernels.fast_path import fast_observation
 from streamcal.kernels.measures import log_losses
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
@@ -161,7 +162,10 @@ class Metric(Summed):
         InputError
             Where an argument is invalid; the metric is then unchanged.
         """
-        self.update_checked(check_probability(p), check_label(y), check_weight(w))
+        if fast_observation(p, y, w, 0.0, 1.0):
+            self.update_checked(p, 1.0 if y else 0.0, w)
+        else:
+            self.update_checked(check_probability(p), check_label(y), check_weight(w))
 
     def update_checked(self, p: float, y: float, w: float) -> None:
         """`update` for floats that are checked already: p in [0, 1], y 0.0 or 1.0, w ≥ 0."""

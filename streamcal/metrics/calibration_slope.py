@@ -36,7 +36,7 @@ class CalibrationSlope(CellMetric):
     Notes
     -----
     The slope says nothing about bends: a slope of 1 and an intercept of 0 are necessary for calibration, and not
-    sufficient. Cost: `update` and `revert` O(1), 2 µs; `value`, `fit`, `in_the_large` and `floor` O(c log c) for c
+    sufficient. Cost: `update` and `revert` O(1), less than 1 µs; `value`, `fit`, `in_the_large` and `floor` O(c) for c
     occupied cells, and some ten Newton steps of O(c); `merge` O(c). Memory as in `EqualMassECE`.
 
     References

@@ -18,8 +18,8 @@ SEED = 0
 class CellMetric(Metric):
     """A measure that keeps `ProbabilityCells`, and reads its value from them.
 
-    Memory: at most 24,577 cells, about 7 MB; 2 MB for typical streams. Two probabilities in one cell differ by at most
-    0.2 % of p (1 − p), and are told apart by none of these measures.
+    Memory: at most 24,577 cells, 1.4 MB; those that hold nothing take none. Two probabilities in one cell differ by at
+    most 0.2 % of p (1 − p), and are told apart by none of these measures.
     """
 
     def holds(self, p: float) -> bool:
@@ -36,7 +36,7 @@ class CellMetric(Metric):
             raise RetractionError(f"no observation near probability {p!r} is held that could be reverted")
 
     def _add_many(self, forecasts: Forecasts) -> None:
-        self._cells.add_many(forecasts.p, *forecasts.log_losses, forecasts.y, forecasts.w)
+        self._cells.add_many(forecasts)
 
     def _absorb(self, other: Self) -> None:
         self._cells.merge(other._cells)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streamcal.metrics.cells import Cell, effective_number
+import numpy as np
+
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.reliability import equal_mass
+from streamcal.parameters.types import FloatArray
 
 #: The 95 % quantile of the standard normal distribution.
 ONE_SIDED_95 = 1.6448536269514722
@@ -15,13 +17,13 @@ ONE_SIDED_95 = 1.6448536269514722
 ONE = 1.0 + 1e-9
 
 
-class _Bin(NamedTuple):
-    """The terms of one bin."""
+class _Terms(NamedTuple):
+    """The terms of the bins with more than one observation, arrays of shape (bins,)."""
 
-    weight: float
-    gap: float  #: mean probability − frequency
-    by_labels: float  #: variance of the frequency, estimated from the labels
-    by_predictions: float  #: the same, if the model is calibrated
+    weight: FloatArray
+    gap: FloatArray  #: mean probability − frequency
+    by_labels: FloatArray  #: variance of the frequency, estimated from the labels
+    by_predictions: FloatArray  #: the same, if the model is calibrated
 
 
 class DebiasedECE(EqualMassECE):
@@ -43,7 +45,7 @@ class DebiasedECE(EqualMassECE):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), 2 µs; `value` and `floor` O(c log c) for c occupied cells (2 to 3 ms for 3,000);
+    Cost: `update` and `revert` O(1), less than 1 µs; `value` and `floor` O(c) for c occupied cells, .1 to .5 ms;
     `merge` O(c). Memory as in `EqualMassECE`.
 
     References
@@ -60,10 +62,11 @@ class DebiasedECE(EqualMassECE):
 
     @property
     def value(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation. O(c log c)."""
-        if self._weight <= 0.0:
+        """The error, in [0, 1]; `None` before the first observation. O(c)."""
+        terms = self._terms()
+        if terms is None:
             return None
-        squared = math.fsum(b.weight * (b.gap * b.gap - b.by_labels) for b in self._bins()) / self._weight
+        squared = float(terms.weight @ (terms.gap * terms.gap - terms.by_labels)) / self._weight
         return math.sqrt(max(0.0, squared))
 
     @property
@@ -72,29 +75,26 @@ class DebiasedECE(EqualMassECE):
 
         √(1.645 σ), where σ² = Σ_b (W_b/W)² ⋅ 2 v_b² is the variance of value² for gaps that are normal with variance
         v_b = Σ w² p(1 − p) / W_b². With fewer than a few expected positives in a bin the gaps are not normal, and the
-        floor is only indicative. O(c log c).
+        floor is only indicative. O(c).
         """
-        if self._weight <= 0.0:
+        terms = self._terms()
+        if terms is None:
             return None
-        variance = math.fsum(2.0 * (b.weight * b.by_predictions) ** 2 for b in self._bins())
+        variance = 2.0 * float(np.sum((terms.weight * terms.by_predictions) ** 2))
         return math.sqrt(ONE_SIDED_95 * math.sqrt(variance) / self._weight)
 
-    def _bins(self) -> list[_Bin]:
-        return [b for group in equal_mass(self._cells, self.bins) if (b := _bin(group)) is not None]
-
-
-def _bin(group: list[Cell]) -> _Bin | None:
-    """The terms of a bin; None for a single observation."""
-    weight = math.fsum(cell.weight for cell in group)
-    effective = effective_number(group)
-    if effective < ONE:
-        return None
-    # Reverted float weights may leave a share outside [0, 1] by a rounding error.
-    frequency = min(1.0, max(0.0, math.fsum(cell.positive for cell in group) / weight))
-    means = [(cell, cell.predicted / cell.weight) for cell in group]
-    return _Bin(
-        weight=weight,
-        gap=math.fsum(cell.predicted for cell in group) / weight - frequency,
-        by_labels=frequency * (1.0 - frequency) / (effective - 1.0),
-        by_predictions=math.fsum(c.squared * max(0.0, p * (1.0 - p)) for c, p in means) / (weight * weight),
-    )
+    def _terms(self) -> _Terms | None:
+        """None while nothing is held."""
+        columns = self._columns()
+        if columns is None:
+            return None
+        bins = equal_mass(columns, self.bins)
+        by_label = bins.frequency * (1.0 - bins.frequency)
+        predicted = np.add.reduceat(columns.squared * columns.p * (1.0 - columns.p), bins.first)
+        kept = bins.effective >= ONE
+        return _Terms(
+            weight=bins.weight[kept],
+            gap=(bins.predicted / bins.weight - bins.frequency)[kept],
+            by_labels=by_label[kept] / (bins.effective[kept] - 1.0),
+            by_predictions=(predicted / bins.weight**2)[kept],
+        )

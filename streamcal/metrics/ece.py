@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.metrics.cell_metric import CellMetric
-from streamcal.metrics.reliability import ReliabilityData, equal_mass, reliability_data
+from streamcal.metrics.reliability import ReliabilityData, first_cells, reliability_data
 
 
 class EqualMassECE(CellMetric):
@@ -36,8 +37,9 @@ class EqualMassECE(CellMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(1), 2 µs; `value`, `error_bound` and `reliability` O(c log c) for c occupied cells (2
-    ms for 3,000); `merge` O(c). Memory: at most 24,577 cells, about 7 MB; 2 MB for typical streams.
+    Cost: `update` and `revert` O(1), less than 1 µs; `value`, `error_bound` and `reliability` O(c) for c occupied
+    cells, .1 to .5 ms; `merge` O(c). Memory: at most 24,577 cells, 1.4 MB; those that hold nothing take none (by pages
+    of 4 kB, each of 73 cells side by side).
 
     References
     ----------
@@ -61,11 +63,12 @@ class EqualMassECE(CellMetric):
 
     @property
     def value(self) -> float | None:
-        """The error, in [0, 1]; `None` before the first observation. O(c log c) for c occupied cells."""
-        if self._weight <= 0.0:
+        """The error, in [0, 1]; `None` before the first observation. O(c) for c occupied cells."""
+        columns = self._columns()
+        if columns is None:
             return None
-        gaps = (math.fsum(c.predicted - c.positive for c in group) for group in equal_mass(self._cells, self.bins))
-        return math.fsum(map(abs, gaps)) / self._weight
+        first = first_cells(columns.weight, self.bins)
+        return float(np.abs(np.add.reduceat(columns.predicted - columns.positive, first)).sum()) / self._weight
 
     @property
     def error_bound(self) -> float:
@@ -77,18 +80,19 @@ class EqualMassECE(CellMetric):
 
             2 Σ_{cells with a cut inside} min(Σ w, Σ w p + Σ w y) / Σ w ,
 
-        where a cell with a single distinct probability does not count. It is small for rare labels too. O(c log c).
+        where a cell with a single distinct probability does not count. It is small for rare labels too. O(c).
         """
-        below, moved = 0.0, []
-        for cell in self._cells:
-            first, last = (int(self.bins * edge / self._weight) for edge in (below, below + cell.weight))
-            below += cell.weight
-            if first != last and cell.low < cell.high:
-                moved.append(min(cell.weight, cell.predicted + cell.positive))
-        return 2.0 * math.fsum(moved) / self._weight if moved else 0.0
+        columns = self._columns()
+        if columns is None:
+            return 0.0
+        edges = np.append(0.0, np.cumsum(columns.weight))
+        cut = np.diff((self.bins * edges / self._weight).astype(np.intp)) > 0
+        cut &= columns.low < columns.high
+        moved = np.minimum(columns.weight, columns.predicted + columns.positive)[cut]
+        return 2.0 * float(moved.sum()) / self._weight
 
     def reliability(self, confidence: float = 0.95, bins: int | None = None) -> ReliabilityData:
-        """The data of a reliability diagram over these bins, or over another number of them. O(c log c).
+        """The data of a reliability diagram over these bins, or over another number of them. O(c).
 
         Parameters
         ----------
@@ -117,9 +121,10 @@ class EqualMassECE(CellMetric):
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
         if bins is not None and bins < 1:
             raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
-        if self._weight <= 0.0:
+        columns = self._columns()
+        if columns is None:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
-        return reliability_data(self._cells, self.bins if bins is None else bins, confidence)
+        return reliability_data(columns, self.bins if bins is None else bins, confidence)
 
     def _params(self) -> dict[str, Any]:
         return {"bins": self.bins}

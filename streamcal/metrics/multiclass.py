@@ -214,8 +214,8 @@ class ClasswiseECE(MulticlassMetric):
 
     Notes
     -----
-    Cost: `update` and `revert` O(K); `value` O(c log c) for c occupied cells in all; `merge` O(c). Memory: one
-    `EqualMassECE` for each label, at most 7 MB each.
+    Cost: `update` and `revert` O(K); `value` O(c) for c occupied cells in all; `merge` O(c). Memory: one
+    `EqualMassECE` for each label, at most 1.4 MB each.
 
     References
     ----------
@@ -241,7 +241,7 @@ class ClasswiseECE(MulticlassMetric):
         return math.fsum(values) / len(values) if values else None
 
     def by_label(self) -> dict[ClassLabel, float]:
-        """The error of each label. O(c log c)."""
+        """The error of each label. O(c)."""
         found = {label: ece.value for label, ece in self._by_label.items()}
         return {label: value for label, value in found.items() if value is not None}
 

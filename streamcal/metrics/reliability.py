@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
-from streamcal.metrics.cells import Cell, ProbabilityCells, effective_number
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.metrics.cells import CellColumns
+from streamcal.parameters.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +107,68 @@ class ReliabilityData:
         return math.fsum(b.weight * abs(b.prediction - b.frequency) for b in self.bins) / self.n
 
 
-def equal_mass(cells: ProbabilityCells, bins: int) -> list[list[Cell]]:
-    """The cells in at most `bins` groups of about equal weight, in order; a cell is never split.
+class BinColumns(NamedTuple):
+    """Bins of equal mass as arrays of shape (bins,), in ascending order of probability.
+
+    `first` is the first cell of each bin, `low` and `high` the range of its probabilities, `number`, `weight` and
+    `predicted` the sums of 1, w and w p, `frequency` the share of the positives in the weight, and `effective` the
+    effective number of its observations, from 1 to their number.
+    """
+
+    first: npt.NDArray[np.intp]
+    low: FloatArray
+    high: FloatArray
+    number: FloatArray
+    weight: FloatArray
+    predicted: FloatArray
+    frequency: FloatArray
+    effective: FloatArray
+
+
+def first_cells(weight: FloatArray, bins: int) -> npt.NDArray[np.intp]:
+    """The first cell of each of at most `bins` groups of about equal weight; a cell is never split. O(c).
 
     A cell whose weight occupies [a, b] of the total W, counted from below, belongs to group ⌊bins ⋅ (a + b) / 2W⌋, the
     one that contains its middle. The rule does not depend on the groups of other cells, so that ties stay together and
     the order of the observations does not matter. Empty groups are left out.
     """
-    ordered = list(cells)
-    total = math.fsum(cell.weight for cell in ordered)
-    groups: dict[int, list[Cell]] = {}
-    below = 0.0
-    for cell in ordered:
-        middle = bins * (below + cell.weight / 2.0) / total
-        groups.setdefault(min(int(middle), bins - 1), []).append(cell)
-        below += cell.weight
-    return list(groups.values())
+    up_to = np.cumsum(weight)
+    middle = np.append(0.0, up_to[:-1]) + weight / 2.0
+    group = np.minimum((bins * middle / up_to[-1]).astype(np.intp), bins - 1)
+    return np.flatnonzero(np.diff(group, prepend=-1))
 
 
-def reliability_data(cells: ProbabilityCells, bins: int, confidence: float) -> ReliabilityData:
+def equal_mass(cells: CellColumns, bins: int) -> BinColumns:
+    """The cells, of which there is at least one, in at most `bins` bins (`first_cells`). O(c)."""
+    first = first_cells(cells.weight, bins)
+    last = np.append(first[1:], len(cells.weight)) - 1
+    sums = (cells.number, cells.weight, cells.predicted, cells.positive, cells.squared)
+    number, weight, predicted, positive, squared = (np.add.reduceat(column, first) for column in sums)
+    return BinColumns(
+        first=first,
+        low=cells.low[first],
+        high=cells.high[last],
+        number=number,
+        weight=weight,
+        predicted=predicted,
+        frequency=np.clip(positive / weight, 0.0, 1.0),
+        effective=np.clip(weight * weight / squared, 1.0, number),  # despite rounding
+    )
+
+
+def reliability_data(cells: CellColumns, bins: int, confidence: float) -> ReliabilityData:
     """The bins of `cells`, with intervals of this confidence for their frequencies."""
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    ordered = list(cells)
+    found = equal_mass(cells, bins)
+    drawn, columns = [], (column.tolist() for column in found[1:])
+    for low, high, number, weight, predicted, frequency, effective in zip(*columns, strict=True):
+        ends = wilson_interval(frequency, effective, z)
+        drawn.append(ReliabilityBin(low, high, predicted / weight, frequency, *ends, weight, int(number)))
     return ReliabilityData(
-        bins=tuple(_bin(group, z) for group in equal_mass(cells, bins)),
+        bins=tuple(drawn),
         confidence=confidence,
-        scores=tuple(cell.predicted / cell.weight for cell in ordered),
-        weights=tuple(cell.weight for cell in ordered),
+        scores=tuple(cells.p.tolist()),
+        weights=tuple(cells.weight.tolist()),
     )
 
 
@@ -152,20 +192,3 @@ def wilson_interval(frequency: float, n: float, z: float) -> tuple[float, float]
     lower = 0.0 if frequency <= 0.0 else max(0.0, centre - spread)
     upper = 1.0 if frequency >= 1.0 else min(1.0, centre + spread)
     return lower, upper
-
-
-def _bin(group: list[Cell], z: float) -> ReliabilityBin:
-    weight = math.fsum(cell.weight for cell in group)
-    # Reverted float weights may leave a share outside [0, 1] by a rounding error.
-    frequency = min(1.0, max(0.0, math.fsum(cell.positive for cell in group) / weight))
-    lower, upper = wilson_interval(frequency, effective_number(group), z)
-    return ReliabilityBin(
-        low=group[0].low,
-        high=group[-1].high,
-        prediction=math.fsum(cell.predicted for cell in group) / weight,
-        frequency=frequency,
-        lower=lower,
-        upper=upper,
-        weight=weight,
-        count=sum(cell.count for cell in group),
-    )

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from river import base, linear_model, preprocessing
 
 from streamcal.calibrators.base import Calibrator
@@ -14,9 +15,18 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.live.segmented import Segmented
-from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import Label, Time
 from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
+from streamcal.river.batches import (
+    column_of,
+    frame_like,
+    names_of,
+    require_batches,
+    scores_of,
+    takes_in_batches,
+    without,
+)
 
 
 class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
@@ -47,6 +57,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     Notes
     -----
     Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
+    Where the base has mini-batches, `learn_many` and `predict_proba_many` work as well.
 
     The weight `w` is passed to the calibrator, and to the base if its `learn_one` has a parameter of that name; other
     bases learn every observation with weight 1. The same holds for the time `t`, which calibrators that forget by time
@@ -132,6 +143,58 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if isinstance(self.calibrator, Segmented):
             return both(self.calibrator.predict_one(score, x, t))
         return both(self.calibrator.predict_one(score, t))
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any) -> None:
+        """Learn a mini-batch: the calibrator from the scores of the base before it has learned any row of it.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The features of n observations, of pandas, polars or Arrow.
+        y, w, t : Series or array-like of shape (n,)
+            Labels, and weights and times for the calibrator. A base whose `learn_many` has a `w` gets the weights too.
+        **kwargs
+            Passed to the base.
+
+        Raises
+        ------
+        InputError
+            As `learn_one`, and for a base without mini-batches; nothing has then been learned.
+        """
+        require_batches(self.classifier)
+        features = self._columns_seen(X)
+        scores = scores_of(self.classifier, features)
+        if scores is None:
+            check_batch(np.full(len(X), NO_SCORE), y, w)
+        elif isinstance(self.calibrator, Segmented):
+            self.calibrator.learn_many(scores, self._levels(X), y, w, t)
+        else:
+            self.calibrator.learn_many(scores, y, w, t)
+        if len(X) > 0:
+            weights = {"w": w} if w is not None and takes_in_batches(self.classifier, "w") else {}
+            self.classifier.learn_many(features, y, **kwargs, **weights)
+
+    def predict_proba_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
+        """A frame of the kind of X with 1 − p and p for each of n rows, as of time `t`. The state does not change.
+
+        The columns are False and True, in frames of polars and Arrow "False" and "True".
+        """
+        require_batches(self.classifier)
+        scores = scores_of(self.classifier, self._columns_seen(X), **kwargs)
+        if scores is None:
+            return frame_like(X, np.full(len(X), NO_SCORE))
+        if isinstance(self.calibrator, Segmented):
+            return frame_like(X, self.calibrator.predict_many(scores, self._levels(X), t))
+        return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
+
+    def _columns_seen(self, X: Any) -> Any:
+        """The columns that the base sees."""
+        return without(X, self.keys) if self.keys else X
+
+    def _levels(self, X: Any) -> dict[Any, Any]:
+        """The columns that the fields of a `Segmented` are made of."""
+        there = names_of(X)
+        return {name: column_of(X, name) for name in self.calibrator.fields if name in there}
 
     def _seen(self, x: dict[Any, Any]) -> dict[Any, Any]:
         """The features that the base sees."""

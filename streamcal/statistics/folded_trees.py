@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -15,10 +15,9 @@ from streamcal.kernels.folds import (
     HEAVIEST,
     LIGHTEST,
     SECOND_FACTOR,
-    deal_unit,
+    Folds,
     hash_of,
     hash_with,
-    merged_at,
 )
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -85,15 +84,17 @@ class FoldedTrees(Keyed[ScoreTree]):
         self.dealt = dealt
         self.bounded = grid is not None
         self._trees = list(self._parts.values())
-        self._kernels = [tree.tree for tree in self._trees]
         #: What was learned without a fold, by score; the trees hold it too.
         self._whole = ScoreTree(grid, scale)
-        #: How many observations the trees count for it: one for each fold, score and label with a share.
-        self._shares = 0
+        self._kernel = Folds(
+            [tree.tree for tree in self._trees], self._whole.tree, None if grid is None else grid.round
+        )
+        #: `merged(x, rule)`: the merged probability at a coordinate, for a test object of weight 1; one call.
+        self.merged: Callable[[float, int], float] = self._kernel.merged
 
     @property
     def count(self) -> int:
-        return super().count - self._shares + self._whole.count
+        return super().count - int(self._kernel.shares) + self._whole.count
 
     # -- routing -------------------------------------------------------------------------------------------------
 
@@ -134,15 +135,18 @@ class FoldedTrees(Keyed[ScoreTree]):
             super().update(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
-        if w == 1.0:  # the common case: one unit to one fold
-            kept = x if self.grid is None else self.grid.round(x)
-            shares = deal_unit(self._whole.tree, self._kernels, x, kept, label)
-            if shares >= 0:
-                self._shares += shares
-                return
+        if w == 1.0 and self._kernel.deal_unit(x, label):  # the common case: one unit to one fold
+            return
         before = self._held(x)
         self._whole.update(x, label, w)
         self._deal(x, before, self._held(x))
+
+    def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
+        if not self.dealt:
+            return None
+        self._kernel.set_fast_range(lo, hi)
+        update: Callable[[Any, Any, Any], bool] = self._kernel.deal_fast
+        return update
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         super().update_many(x, y, w)
@@ -176,7 +180,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         held = [(x, self._held(x), other._held(x)) for x in both.tolist()]
         super().merge(other)
         self._whole.merge(other._whole)
-        self._shares += other._shares
+        self._kernel.shares += other._kernel.shares
         for x, own, added in held:  # two first shares become the shares of a sum
             first = self.fold_of(x)
             for label, weights in zip((1.0, 0.0), zip(own, added, self._held(x), strict=True), strict=True):
@@ -227,12 +231,12 @@ class FoldedTrees(Keyed[ScoreTree]):
                 number += (end > 0.0).astype(np.int64) - (start > 0.0)
             changed = (added[0] != 0.0) | (added[1] != 0.0)
             tree.add_sorted(distinct[changed], (added[0] + added[1])[changed], added[0][changed], number[changed])
-            self._shares += int(number[changed].sum())
+            self._kernel.shares += int(number[changed].sum())
 
     def _change(self, fold: int, x: float, label: float, w: float, number: int) -> None:
         """Change the weight in a fold, and the number of shares that are counted there."""
         self._trees[fold].change(x, w, w * label, number)
-        self._shares += number
+        self._kernel.shares += number
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -244,10 +248,6 @@ class FoldedTrees(Keyed[ScoreTree]):
     def highest(self) -> float:
         """The largest coordinate held in any fold; NaN where nothing is."""
         return max((tree.highest for tree in self._parts.values() if tree.count), default=math.nan)
-
-    def merged(self, x: float, rule: int) -> float:
-        """The merged probability at a coordinate, for a test object of weight 1, in one compiled call."""
-        return float(merged_at(self._kernels, x, rule))
 
     def intervals_one(self, x: Sequence[float], w: float) -> tuple[list[float], list[float]]:
         """Lower and upper ends of the K intervals, that of tree j taken at coordinate x[j]."""
@@ -293,8 +293,9 @@ class FoldedTrees(Keyed[ScoreTree]):
         for tree, saved in zip(self._trees, folds, strict=True):
             tree.restore(saved)
         self._whole = dealt
+        self._kernel.set_whole(dealt.tree)
         self._require_shares()
-        self._shares = self._number_of_shares()
+        self._kernel.shares = self._number_of_shares()
 
     def _require_shares(self) -> None:
         """`StateError` unless the folds hold their shares of what was dealt."""
@@ -325,7 +326,7 @@ class FoldedTrees(Keyed[ScoreTree]):
     def _check(self) -> None:
         super()._check()
         self._whole._check()
-        assert self._shares == self._number_of_shares()
+        assert self._kernel.shares == self._number_of_shares()
 
 
 def _settled(part: float, weight: float) -> float:

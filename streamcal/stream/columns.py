@@ -79,6 +79,8 @@ class Observations(NamedTuple):
     labels: npt.NDArray[np.bool_]
     weights: FloatArray | None
     times: FloatArray | None
+    #: The levels of segments by column, n of each; None where none were asked for.
+    keys: dict[str, list[str | int | None]] | None = None
 
 
 class FieldReader:
@@ -129,20 +131,24 @@ class FieldReader:
 
     def all(self, batch: Batch) -> Observations:
         """The fields of a batch; the `RecordError` of the first row that cannot be used has its number and column."""
-        found = self.many(batch)
-        if found is not None:
-            return found
-        rows = []
+        found, segmented = self.many(batch), bool(self._columns.segments)
+        levels = self.levels_of_many(batch) if segmented and found is not None else None
+        if found is not None and (levels is not None or not segmented):
+            return found._replace(keys=levels)
+        rows, keys = [], []
         for i, number in enumerate(batch.numbers.tolist()):
             try:
-                rows.append(self.one(batch.row(i)))
+                row = batch.row(i)
+                rows.append(self.one(row))
+                keys.append(self.levels_of(row))
             except RecordError as error:
                 error.row = number
                 self.advise(error, batch.readable())
                 raise
         scores, y, w, t = zip(*rows, strict=True)
         times = None if t[0] is None else np.array(t)
-        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times)
+        levels = {name: [one[name] for one in keys] for name in self._columns.segments} if segmented else None
+        return Observations(np.array(scores), np.array(y, dtype=np.bool_), np.array(w), times, levels)
 
     def levels_of_many(self, batch: Batch) -> dict[str, list[str | int | None]] | None:
         """The levels of a batch by column; None where one cannot be used, or only `levels_of` can tell."""

@@ -8,28 +8,37 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.live.levels import Field, check_fields, names_of
+from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.showing import html_table
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, level_text
 from streamcal.stream.columns import Columns, Observations
-from streamcal.stream.entrants import Group, Step, group
+from streamcal.stream.entrants import Ended, Group, Last, Step, group
 from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
 
-#: The methods compared by default: those that the race advises (`README.md`), and the exact isotonic fit.
+#: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
 METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
 #: The score itself, which is always among those compared.
 RAW, IDENTITY = "raw", "identity"
+#: What is added to the name of a method that is corrected for segments.
+BY_SEGMENT = " by segment"
+#: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
+MOST_EFFECTS, MOST_WORST = 40, 12
 #: The probability with which all confidence sequences hold together.
 CONFIDENCE = 0.95
 #: Bins of equal mass at whose mean scores the last map is kept.
@@ -38,6 +47,8 @@ MAPPED = 100
 RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
 
+#: What is compared.
+Method: TypeAlias = Calibrator | Segmented
 Verdict = Literal["better", "worse", "no difference shown"]
 
 
@@ -81,6 +92,9 @@ class Standing:
         The error that ended it; it is not compared from then on.
     mapped : tuple of (float, float)
         Scores and what the method makes of them at the end, in ascending order; empty before, and of the score itself.
+        Of a method with segments, for a row that has none.
+    effects : dict
+        Field → what a method with segments adds for the heaviest levels, at the end.
     """
 
     name: str
@@ -94,6 +108,7 @@ class Standing:
     bytes: int | None = None
     failure: str | None = None
     mapped: tuple[tuple[float, float], ...] = ()
+    effects: dict[Field, list[Effect]] = field(default_factory=dict)
 
     def add(self, forecasts: Forecasts) -> None:
         """Measure forecasts."""
@@ -125,18 +140,24 @@ class Comparison:
         Forecasts, losses, evidence and alarms over time.
     source : str
         What was read.
+    fields : tuple
+        The fields of segments.
+    segments : BySegment
+        Forecasts by level of these fields.
     """
 
     def __init__(
         self,
-        methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+        methods: Mapping[str, Method] | Sequence[str | Method] | None = None,
         *,
         delay: int = 0,
         base: str = RAW,
+        segments: Sequence[Field] = (),
     ) -> None:
         if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
             raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
-        self._calibrators = named(METHODS if methods is None else methods, delay)
+        self.fields = check_fields(segments) if segments else ()
+        self._calibrators = with_segments(named(METHODS if methods is None else methods, delay), self.fields)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
@@ -150,10 +171,17 @@ class Comparison:
         level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
         self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}
         self.history = History(list(self.standings))
+        self.segments = BySegment(self.fields, list(self.standings))
         self.rows = self.positives = 0
         self.weighted = False
         self.seconds = 0.0
         self.source = ""
+
+    @property
+    def read(self) -> tuple[Field, ...]:
+        """The fields of segments that methods read, and those that are measured."""
+        methods = [one for one in self._calibrators.values() if isinstance(one, Segmented)]
+        return (*self.fields, *(field for one in methods for field in one.by))
 
     # -- the pass over the stream ----------------------------------------------------------------------------------
 
@@ -173,35 +201,57 @@ class Comparison:
                 self._take(piece, said)
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
-            self._end(entrants)
+            self.finish(entrants.end)
         finally:
             self.seconds = time.perf_counter() - begun
             entrants.close()
 
-    def _end(self, entrants: Group) -> None:
+    def finish(self, ask: Callable[[Last], Mapping[str, Ended | None]]) -> None:
         """Ask for what is left of the methods: the map at the scores that came, their bins' means and both ends."""
         if not self.names:
             return
         bins = self.standings[RAW].ece.reliability(bins=MAPPED).bins
         scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
-        for name, left in entrants.end(scores).items():
+        levels = {field: self._levels(field) for field in self.fields}
+        for name, left in ask(Last(scores, levels)).items():
             if left is not None:
-                self.standings[name].bytes = left.bytes
-                self.standings[name].mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
+                standing = self.standings[name]
+                standing.bytes, standing.effects = left.bytes, left.effects
+                standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
+
+    def _levels(self, field: Field) -> list[Any]:
+        """The levels of a field whose effects are asked for."""
+        worst = [one for name in self.names for one in self.segments.worst(field, name, MOST_WORST)]
+        found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
+        return [one for one in found if one not in (OTHERS, MISSING)]
 
     def _take(self, piece: Observations, said: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
-        y = piece.labels.astype(np.float64)
-        w = np.ones(len(y)) if piece.weights is None else piece.weights
-        self.rows += len(y)
-        self.positives += int(np.count_nonzero(y))
-        self.weighted |= bool((w != 1.0).any())
-        forecasts = {RAW: Forecasts.of(piece.scores, y, w)}
+        predicted = {RAW: piece.scores}
         for name, step in said.items():
             standing = self.standings[name]
             standing.seconds, standing.failure = step.seconds, step.failure
             if step.predicted is not None:
-                forecasts[name] = Forecasts.of(step.predicted, y, w)
+                predicted[name] = step.predicted
+        w = np.ones(len(piece.labels)) if piece.weights is None else piece.weights
+        self.measure(predicted, piece.labels, w, piece.keys)
+
+    def measure(
+        self,
+        predicted: Mapping[str, FloatArray],
+        labels: npt.NDArray[np.bool_],
+        w: FloatArray,
+        keys: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Measure the next forecasts of every series, the score itself first; `keys` are columns of levels.
+
+        What `run` does after each piece, for forecasts that are made elsewhere.
+        """
+        y = labels.astype(np.float64)
+        self.rows += len(y)
+        self.positives += int(np.count_nonzero(y))
+        self.weighted |= bool((w != 1.0).any())
+        forecasts = {name: Forecasts.of(p, y, w) for name, p in predicted.items()}
         if not len(forecasts[RAW].p):
             return
         for name, one in forecasts.items():
@@ -210,6 +260,8 @@ class Comparison:
             if first in forecasts and second in forecasts:
                 difference.update_forecasts(forecasts[first], forecasts[second])
         self.history.add(forecasts)
+        if keys is not None:
+            self.segments.add(keys, w, forecasts)
 
     # -- what follows from it --------------------------------------------------------------------------------------
 
@@ -295,6 +347,33 @@ class Comparison:
             "recommendation": None if advice is None else advice._asdict(),
             "improves": self.improves,
             "methods": {name: self._measures(name) for name in [*self.names, *self.failed()]},
+            "segments": {field_text(field): self._of_segments(field) for field in self.fields},
+        }
+
+    def _of_segments(self, field: Field) -> dict[str, Any]:
+        """The errors by level of a field, and its levels, the heaviest first."""
+        errors = {name: self.segments.errors[name][field] for name in self.names}
+        rows = self.segments.rows(field, self.segments.heaviest(field, MOST_EFFECTS)) if errors else []
+        effects = {name: self.standings[name].effects.get(field, []) for name in self.names}
+        return {
+            "methods": {
+                name: {
+                    "field_ece": one.value,
+                    "floor": one.floor,
+                    "chi_square": finite(one.chi_square),
+                    "degrees": one.degrees,
+                }
+                for name, one in errors.items()
+            },
+            "levels": [
+                row._asdict() | {"level": level_text(row.level), "z": {name: finite(z) for name, z in row.z.items()}}
+                for row in rows
+            ],
+            "effects": {
+                name: [one._asdict() | {"level": level_text(one.level)} for one in found]
+                for name, found in effects.items()
+                if found
+            },
         }
 
     def failed(self) -> list[str]:
@@ -349,9 +428,10 @@ def compare(
     *,
     score: str = "score",
     label: str = "label",
-    methods: Mapping[str, Calibrator] | Sequence[str | Calibrator] | None = None,
+    methods: Mapping[str, Method] | Sequence[str | Method] | None = None,
     delay: int = 0,
     base: str = RAW,
+    segments: Sequence[Field] = (),
     weight: str | None = None,
     time: str | None = None,
     positive: Any = None,
@@ -370,7 +450,7 @@ def compare(
         read; or arrays (scores, labels), (scores, labels, weights) or (scores, labels, weights, times).
     score, label, weight, time : str
         Columns of a file or a table. Scores are probabilities.
-    methods : sequence of str or Calibrator, or mapping of name to Calibrator
+    methods : sequence of str, Calibrator or Segmented, or mapping of name to Calibrator or Segmented
         Default `METHODS`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
@@ -378,6 +458,10 @@ def compare(
         `delay`, given by name, is told.
     base : str
         The name that a method has to be better than: "raw", or one of the methods.
+    segments : sequence of str and of tuples of str
+        Columns of a file or a table with segments, such as campaigns, the coarsest first; a tuple is a field whose
+        levels are tuples. Every method then runs twice: as it is, and corrected for them by `Segmented`, which has
+        " by segment" added to its name. `Comparison.segments` has the forecasts by level.
     positive : optional
         The label that is positive, where labels are other words than those of `streamcal run`.
     scale : {"percent", "logit"}, optional
@@ -416,16 +500,17 @@ def compare(
     >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
     ('ops', 'better')
     """
-    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive))
-    comparison = Comparison(methods, delay=delay, base=base)
+    comparison = Comparison(methods, delay=delay, base=base, segments=segments)
+    names = names_of(comparison.read)
+    columns = Columns(score, label, time, weight, None if positive is None else label_text(positive), names)
     with opened(data, columns, unit=scale, format=format, delimiter=delimiter) as source:
         comparison.run(source, processes, progress)
     return comparison
 
 
-def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay: int) -> dict[str, Calibrator]:
+def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int) -> dict[str, Method]:
     """Calibrators that have learned nothing, by name; `InputError` for a name that is unknown or given twice."""
-    if isinstance(methods, (str, Calibrator)):
+    if isinstance(methods, (str, Calibrator, Segmented)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['ops', 'venn-abers']")
     if isinstance(methods, Mapping):
         given = {str(name): method(one, delay) for name, one in methods.items()}
@@ -446,8 +531,19 @@ def named(methods: Mapping[str, Calibrator] | Sequence[str | Calibrator], delay:
     return given
 
 
-def method(given: str | Calibrator, delay: int) -> Calibrator:
+def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
+    """The methods, and each that is not yet corrected for segments once more, if there are any segments."""
+    plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Segmented)}
+    corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
+    if given := corrected.keys() & calibrators.keys():
+        raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
+    return {**calibrators, **corrected}
+
+
+def method(given: str | Method, delay: int) -> Method:
     """A clone of a calibrator, or a new one of this name, in bounded memory and told of the delay."""
+    if isinstance(given, Segmented):
+        return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
         found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")
         return found.clone()

@@ -7,7 +7,7 @@ import multiprocessing
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +16,8 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
+from streamcal.live.levels import Field, Level
+from streamcal.live.segmented import Effect, Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.columns import Observations
 
@@ -31,11 +33,19 @@ class Step(NamedTuple):
     seconds: float
 
 
+class Last(NamedTuple):
+    """What a method is asked at the end: its map at some scores, and the effects of some levels of each field."""
+
+    scores: FloatArray
+    levels: dict[Field, list[Level]]
+
+
 class Ended(NamedTuple):
-    """What is left of a method: bytes of the state that `streamcal.save` writes, and its last map at some scores."""
+    """What is left of a method: bytes of the state that `streamcal.save` writes, its map, and effects of levels."""
 
     bytes: int
     mapped: FloatArray
+    effects: dict[Field, list[Effect]]
 
 
 class Entrant:
@@ -43,14 +53,14 @@ class Entrant:
 
     Parameters
     ----------
-    calibrator : Calibrator
+    calibrator : Calibrator or Segmented
         It learns itself.
     delay : int
         How many observations later the label is known. 0 is a loop of predicting and learning, in one call of
         `predict_learn_many`; else a loop in Python.
     """
 
-    def __init__(self, calibrator: Calibrator, delay: int) -> None:
+    def __init__(self, calibrator: Calibrator | Segmented, delay: int) -> None:
         self.calibrator = calibrator
         self._delay = delay
         self._waiting: deque[tuple[Any, ...]] = deque()
@@ -63,35 +73,70 @@ class Entrant:
             return Step(None, self._failure, self._seconds)
         begun, predicted = time.process_time(), None
         try:
-            predicted = self._late(piece) if self._delay else self._at_once(piece)
+            if not self._delay:
+                predicted = self._at_once(piece)
+            elif isinstance(self.calibrator, Segmented):
+                predicted = self._late_by_segment(self.calibrator, piece)
+            else:
+                predicted = self._late(self.calibrator, piece)
         except StreamcalError as error:
             self._failure = str(error)
         self._seconds += time.process_time() - begun
         return Step(predicted, self._failure, self._seconds)
 
-    def end(self, scores: FloatArray) -> Ended | None:
+    def end(self, last: Last) -> Ended | None:
         """What is left at the end; None of a method that has failed, or whose last solve does."""
         if self._failure is not None:
             return None
         try:
-            mapped = np.asarray(self.calibrator.predict_many(scores))
-            return Ended(len(json.dumps(self.calibrator.state_dict())), mapped)
+            return left_of(self.calibrator, last)
         except StreamcalError:
             return None
 
     def _at_once(self, piece: Observations) -> FloatArray:
-        return np.asarray(self.calibrator.predict_learn_many(*piece))
+        if isinstance(self.calibrator, Segmented):
+            scores, y, w, t, keys = piece
+            return self.calibrator.predict_learn_many(scores, keys or {}, y, w, t)
+        return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
 
-    def _late(self, piece: Observations) -> FloatArray:
-        scores, y, w, t = piece
-        weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
-        predict, learn, waiting, found = self.calibrator.predict_one, self.calibrator.learn_one, self._waiting, []
-        for score, label, weight, at in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
+    def _late_by_segment(self, calibrator: Segmented, piece: Observations) -> FloatArray:
+        """A correction is judged by what it said when its forecast was issued."""
+        names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
+        predict, issue, waiting, found = calibrator.predict_one, calibrator.issue_parts, self._waiting, []
+        for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):
+            keys = dict(zip(names, levels, strict=True))
+            found.append(predict(score, keys, at))
+            waiting.append((score, keys, label, issue(score, keys, at), weight, at))
+            if len(waiting) > self._delay:
+                calibrator.learn_issued(*waiting.popleft())
+        return np.array(found, dtype=np.float64)
+
+    def _late(self, calibrator: Calibrator, piece: Observations) -> FloatArray:
+        predict, learn, waiting, found = calibrator.predict_one, calibrator.learn_one, self._waiting, []
+        for score, label, weight, at in _rows(piece):
             found.append(predict(score, at))
             waiting.append((score, label, weight, at))
             if len(waiting) > self._delay:
                 learn(*waiting.popleft())
         return np.array(found, dtype=np.float64)
+
+
+def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | None]]:
+    """Score, label, weight and time of each row."""
+    scores, y, w, t, _ = piece
+    weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
+    return zip(scores.tolist(), y.tolist(), weights, times, strict=False)
+
+
+def left_of(calibrator: Calibrator | Segmented, last: Last) -> Ended:
+    """What is left of a method; of one with segments, the map is that of a row without any."""
+    effects: dict[Field, list[Effect]] = {}
+    if isinstance(calibrator, Segmented):
+        mapped = calibrator.predict_many(last.scores, {})
+        effects = {field: calibrator.effects(field, levels) for field, levels in last.levels.items()}
+    else:
+        mapped = np.asarray(calibrator.predict_many(last.scores))
+    return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects)
 
 
 class Group(Protocol):
@@ -101,7 +146,7 @@ class Group(Protocol):
 
     def receive(self) -> dict[str, Step]: ...
 
-    def end(self, scores: FloatArray) -> dict[str, Ended | None]: ...
+    def end(self, last: Last) -> dict[str, Ended | None]: ...
 
     def close(self) -> None: ...
 
@@ -109,7 +154,7 @@ class Group(Protocol):
 class Here:
     """Entrants in this process, one after another."""
 
-    def __init__(self, calibrators: Mapping[str, Calibrator], delay: int) -> None:
+    def __init__(self, calibrators: Mapping[str, Calibrator | Segmented], delay: int) -> None:
         self._entrants = {name: Entrant(one, delay) for name, one in calibrators.items()}
         self._said: dict[str, Step] = {}
 
@@ -119,8 +164,8 @@ class Here:
     def receive(self) -> dict[str, Step]:
         return self._said
 
-    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
-        return {name: one.end(scores) for name, one in self._entrants.items()}
+    def end(self, last: Last) -> dict[str, Ended | None]:
+        return {name: one.end(last) for name, one in self._entrants.items()}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -132,7 +177,7 @@ class Processes:
     Raises `StreamcalError` where a process has ended, as for lack of memory.
     """
 
-    def __init__(self, calibrators: Mapping[str, Calibrator], delay: int, number: int) -> None:
+    def __init__(self, calibrators: Mapping[str, Calibrator | Segmented], delay: int, number: int) -> None:
         # Spawned, as on every system: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         self._ends: list[Connection] = []
@@ -158,8 +203,8 @@ class Processes:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
         return said
 
-    def end(self, scores: FloatArray) -> dict[str, Ended | None]:
-        self._tell(scores)
+    def end(self, last: Last) -> dict[str, Ended | None]:
+        self._tell(last)
         return self.receive()
 
     def close(self) -> None:
@@ -169,7 +214,7 @@ class Processes:
             process.terminate()
             process.join(PATIENCE)
 
-    def _tell(self, what: Observations | FloatArray) -> None:
+    def _tell(self, what: Observations | Last) -> None:
         for end in self._ends:
             try:
                 end.send(what)
@@ -177,8 +222,8 @@ class Processes:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
 
 
-def work(end: Connection, calibrators: Mapping[str, Calibrator], delay: int) -> None:
-    """The loop of a process: pieces come, steps go; for an array of scores what is left at the end."""
+def work(end: Connection, calibrators: Mapping[str, Calibrator | Segmented], delay: int) -> None:
+    """The loop of a process: pieces come, steps go; for a `Last`, what is left at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends this one
     group = Here(calibrators, delay)
     while True:
@@ -202,7 +247,7 @@ def dealt(names: Sequence[str], number: int) -> list[list[str]]:
     return [list(names[i::number]) for i in range(min(number, len(names)))]
 
 
-def group(calibrators: Mapping[str, Calibrator], delay: int, processes: int) -> Group:
+def group(calibrators: Mapping[str, Calibrator | Segmented], delay: int, processes: int) -> Group:
     """Entrants here, or in so many processes."""
     if processes > 1 and len(calibrators) > 1:
         return Processes(calibrators, delay, processes)

@@ -40,6 +40,7 @@ class Impressions(NamedTuple):
     times: FloatArray
     ids: list[Any]
     label_times: FloatArray
+    keys: dict[str, list[str | int | None]] | None = None
 
 
 class ImpressionReader(FieldReader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
+from time import process_time
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -70,6 +71,16 @@ class Scoreboard:
             metric.update_forecasts(forecasts)
 
 
+class Observer(Protocol):
+    """Something that is told each row and its forecast."""
+
+    def one(self, score: float, y: bool, w: float, p: float, keys: Keys) -> None: ...
+
+    def many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Columns
+    ) -> None: ...
+
+
 class Measures:
     """The measures of forecasts before and after calibration.
 
@@ -125,6 +136,13 @@ class Prequential(Measures):
     calibrator : str, Calibrator or Segmented
         It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
 
+    Attributes
+    ----------
+    observer : Observer or None
+        Told every observation with its forecast; None by default.
+    seconds : float
+        Processor time to predict and to learn in `step_many`, and, with an observer, in `step`.
+
     Examples
     --------
     >>> from streamcal import OnlinePlatt
@@ -137,6 +155,8 @@ class Prequential(Measures):
         given: Any = calibrator
         self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
         super().__init__(self.calibrator)
+        self.observer: Observer | None = None
+        self.seconds = 0.0
         if not isinstance(self.calibrator, Segmented):
             self._predict = _predictor(self.calibrator)
 
@@ -149,6 +169,7 @@ class Prequential(Measures):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> Prediction:
         """Predict, learn and measure one observation; on an error nothing changes."""
+        begun = 0.0 if self.observer is None else process_time()
         if isinstance(self.calibrator, Segmented):
             prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
             self.calibrator.learn_one(score, keys or {}, y, w, t)
@@ -157,6 +178,9 @@ class Prequential(Measures):
             self.calibrator.learn_one(score, y, w, t)
         # `learn_one` has checked the arguments: what follows cannot fail.
         label, weight = (1.0 if y else 0.0), float(w)
+        if self.observer is not None:
+            self.seconds += process_time() - begun
+            self.observer.one(float(score), bool(y), weight, prediction.calibrated, keys or {})
         self.rows += 1
         self.positives += label == 1.0
         self.weighted |= weight != 1.0
@@ -184,10 +208,15 @@ class Prequential(Measures):
             The predictions, and the lower and upper ends of the intervals. k is the number of observations, or that of
             those before the first that cannot be predicted or learned: `step` of that one says why.
         """
+        begun = process_time()
         found = self._predict_and_learn(scores, y, w, t, keys)
+        self.seconds += process_time() - begun
         count = len(found)
         weights = np.ones(count) if w is None else w[:count]
         self.add(found[:, 0], scores[:count], y[:count].astype(np.float64), weights)
+        if self.observer is not None and count:
+            learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
+            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned)
         return found
 
     def _predict_and_learn(

@@ -325,7 +325,7 @@ class Run:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
         if found is not None:
-            values = self._steps.step_many(*found, levels)
+            values = self._steps.step_many(*found._replace(keys=levels))
             self.taken += len(values)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
             if found.times is not None and len(done):

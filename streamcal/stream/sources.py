@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from streamcal.errors import InputError
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.inputs import check_batch, check_times
 from streamcal.stream.columns import Columns, FieldReader, Observations
@@ -65,6 +66,8 @@ def opened(
             name = "standard input" if reader.path == STANDARD_STREAM else os.path.basename(reader.path)
             yield Source(name, _of_file(reader, fields), lambda: reader.share)
     elif isinstance(data, tuple) and 2 <= len(data) <= 4:
+        if columns.segments:
+            raise InputError("arrays have no columns of segments; give a file or a table")
         yield _counted("arrays", [_of_arrays(*data)])
     else:
         table = as_table(data)
@@ -127,4 +130,5 @@ def _cut(found: Observations) -> Iterator[Observations]:
 def rows_of(found: Observations, places: slice) -> Observations:
     """Some rows of these."""
     w, t = (None if column is None else column[places] for column in (found.weights, found.times))
-    return Observations(found.scores[places], found.labels[places], w, t)
+    keys = None if found.keys is None else {name: levels[places] for name, levels in found.keys.items()}
+    return Observations(found.scores[places], found.labels[places], w, t, keys)

@@ -1,26 +1,24 @@
-"""The pages of the site that are made when it is built: a page per method, and the reference.
+"""The pages of the site that are made when it is built: a page for each method of each room, and the reference.
 
 mkdocs calls `on_config` and `on_files`. Docstrings are put in by mkdocstrings, where a page says `::: name`.
 """
 
 from __future__ import annotations
 
-import functools
-import io
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from notes import NOTES
+import notes
+import pictures
 
 import streamcal
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, regression, river
@@ -38,16 +36,35 @@ REFERENCE: dict[str, tuple[Any, tuple[str, ...] | None]] = {
     "streamcal.metrics": (metrics, None),
     "streamcal.datasets": (datasets, None),
 }
-#: Rows of the picture of each method, and its seed.
-ROWS, SEED = 4_000, 1
-#: What solves for milliseconds is shown on fewer.
-SLOW, FEW = ("rpr", "elite", "bbq"), 1_000
+
+
+class Room(NamedTuple):
+    """The methods of one package, and where their pages go."""
+
+    title: str
+    folder: str
+    module: str
+    methods: Mapping[str, type[Any]]
+    notes: Mapping[str, notes.Note]
+    how_to: str
+
+
+#: In the order of the tables of docs/methods/index.md.
+ROOMS = (
+    Room("One score", "", "streamcal", REGISTRY, notes.ONE_SCORE, "which"),
+    Room("Several scores", "fusion/", "streamcal.fusion", fusion.METHODS, notes.FUSION, "fusion"),
+    Room("Many classes", "multiclass/", "streamcal.multiclass", multiclass.METHODS, notes.MULTICLASS, "many_classes"),
+    Room("Distributions", "regression/", "streamcal.regression", regression.METHODS, notes.REGRESSION, "regression"),
+)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages that are made into the navigation."""
     found = {
-        "METHODS": ["methods/index.md", *[{name: f"methods/{name}.md"} for name in REGISTRY]],
+        "METHODS": [
+            "methods/index.md",
+            *({room.title: [{name: f"methods/{room.folder}{name}.md"} for name in room.methods]} for room in ROOMS),
+        ],
         "REFERENCE": [{title: f"reference/{title}.md"} for title in REFERENCE],
         "PAPERS": [{_title(path): f"papers/{path.name}"} for path in sorted((DOCS / "papers").glob("*.md"))],
     }
@@ -69,16 +86,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the advice of the README into its page. Links to files outside of docs/ become their names."""
-    if "WHERE_TO_START" in markdown:
-        markdown = markdown.replace("WHERE_TO_START", _where_to_start())
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?!papers|race)[A-Z][^)]*\)", r"\1", markdown)
+    """Names of methods in the tables become links. Links to files outside of docs/ become their names."""
+    if page.file.src_uri == "methods/index.md":
+        markdown = _linked(markdown)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?:[A-Z]|examples/|benchmarks/)[^)]*\)", r"\1", markdown)
 
 
-def _where_to_start() -> str:
-    """The table that tools/readme_tables.py keeps in the README."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return readme.partition("<!-- methods: where to start -->")[2].partition("<!-- end of methods -->")[0].strip()
+def _linked(markdown: str) -> str:
+    """The tables of methods with a link to the page of each method."""
+    rooms = iter(ROOMS)
+    parts = re.split(r"(<!-- methods: [a-z ]+ -->)", markdown)
+    for k in range(2, len(parts), 2):
+        folder = next(rooms).folder
+        parts[k] = re.sub(r"^\| `([a-z-]+)` \|", rf"| [\1]({folder}\1.md) |", parts[k], flags=re.MULTILINE)
+    return "".join(parts)
 
 
 def _title(path: Path) -> str:
@@ -90,97 +111,85 @@ def _title(path: Path) -> str:
 
 
 def _method_pages() -> dict[str, str | bytes]:
-    pages: dict[str, str | bytes] = {"methods/index.md": _overview()}
-    for name in REGISTRY:
-        pages[f"methods/{name}.md"] = _method_page(name)
-        pages[f"methods/{name}.png"] = _picture(name)
+    pages: dict[str, str | bytes] = {}
+    for room in ROOMS:
+        for name in room.methods:
+            cal = pictures.learned(room.module, name)
+            pages[f"methods/{room.folder}{name}.md"] = _method_page(room, name, cal)
+            pages[f"methods/{room.folder}{name}.png"] = pictures.drawn(room.module, name, cal)
     return pages
 
 
-def _overview() -> str:
-    lines = [
-        "# Methods of one score\n",
-        "What each is, whether its map is monotone, whether it gives an interval, whether a label can be retracted, "
-        "and whether its memory has a bound. Costs are on [Performance](../performance.md); "
-        "[Which calibrator?](../which.md) says where to start.\n",
-        "| method | class | what it is | monotone | interval | retracts | bounded memory |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, method in REGISTRY.items():
-        cal = method()
-        flags = (cal.monotone, cal.has_interval, cal.unlearns, cal.bounded_memory)
-        shown = " | ".join("yes" if flag else "–" for flag in flags)
-        lines.append(f"| [{name}]({name}.md) | `{method.__name__}` | {method.summary} | {shown} |")
-    return "\n".join(lines) + "\n"
-
-
-def _method_page(name: str) -> str:
-    method = REGISTRY[name]
-    take, leave = NOTES[name]
-    path = f"{method.__module__}.{method.__name__}"
+def _method_page(room: Room, name: str, cal: Any) -> str:
+    method, note = room.methods[name], room.notes[name]
+    up = "../" * (1 + room.folder.count("/"))
+    command = f", on the command line `--method {name}`" if room.methods is REGISTRY else ""
     return f"""# {name}
 
-{method.summary[0].upper()}{method.summary[1:]}. In Python `streamcal.{method.__name__}`, on the command line
-`--method {name}`.
+{method.summary[0].upper()}{method.summary[1:]}. In Python `{room.module}.{method.__name__}`{command};
+[how to]({up}{room.how_to}.md).
 
-**Take it** {take[0].lower()}{take[1:]}
+**Take it** {note.take[0].lower()}{note.take[1:]}
 
-**Take another one** {leave[0].lower()}{leave[1:]}
+**Take another one** {note.leave[0].lower()}{note.leave[1:]}
 
-![The map of {name} after {_rows(name):,} overconfident scores]({name}.png)
+{pictures.captioned(room.module, name)}
 
-The scores are the same on every page: their log-odds are twice those of the truth (the dashed line), and below a bound
-they are equal. Dots are shares of positives in bins of equal size.
+{_facts(method, cal, note, up)}
 
-## Reference
+## Formula, parameters and cost
 
-::: {path}
+::: {method.__module__}.{method.__name__}
     options:
       heading_level: 3
 """
 
 
-def _rows(name: str) -> int:
-    return FEW if name in SLOW else ROWS
+def _facts(method: type[Any], cal: Any, note: notes.Note, up: str) -> str:
+    """The table of a method: what it guarantees, can do, costs and holds."""
+    size = f"{len(cal.to_bytes()):,} bytes"
+    rows = {
+        "guaranteed": note.holds,
+        "merges, takes outcomes back": _can(cal),
+        "rises with the score": {True: "always", False: "not always", None: "–"}[getattr(cal, "monotone", None)],
+        "interval": "yes" if getattr(cal, "has_interval", False) else "no",
+        "memory": f"{'bounded' if cal.bounded_memory else 'grows'}; saved after the stream of the picture, {size}",
+        **_costs(method, up),
+    }
+    if "regression" in method.__module__:
+        del rows["rises with the score"], rows["interval"]
+    if "multiclass" in method.__module__:
+        del rows["rises with the score"]
+    lines = [f"| {name} | {value} |" for name, value in rows.items()]
+    return "\n".join(["| property | |", "|---|---|", *lines])
 
 
-@functools.cache
-def _stream() -> tuple[Any, Any, Any]:
-    """Scores, the true probabilities, and labels."""
-    rng = np.random.default_rng(SEED)
-    z = 1.4 * rng.standard_normal(ROWS) - 0.5
-    scores = 1.0 / (1.0 + np.exp(-2.0 * np.maximum(z, -1.2)))
-    truth = 1.0 / (1.0 + np.exp(-z))
-    return scores, truth, rng.random(ROWS) < truth
+def _can(cal: Any) -> str:
+    if cal.merges and cal.unlearns:
+        return "both, exactly"
+    return {(True, False): "merges", (False, True): "takes back"}.get((cal.merges, cal.unlearns), "neither")
 
 
-def _picture(name: str) -> bytes:
-    """The map that the method has learned, as PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def _costs(method: type[Any], up: str) -> dict[str, str]:
+    """The median steps of docs/performance.md, by the observations that are held."""
+    name = f"`{method.name}`" if method.__module__.startswith("streamcal.calibrators") else f"`{method.__name__}()`"
+    for kind in ("methods", "rooms"):
+        heading, *body = _table_of_performance(kind)
+        for row in (row for row in body if row[0] == name):
+            medians = [(n, cell.partition(" ")[0]) for n, cell in zip(heading[1:], row[1:], strict=True) if cell]
+            steps = ", ".join(f"{median} µs at {n} observations" for n, median in medians)
+            return {"to learn and predict one": f"{steps} ([Performance]({up}performance.md))"}
+    return {}
 
-    scores, _, y = (part[: _rows(name)] for part in _stream())
-    cal = REGISTRY[name]()
-    cal.learn_many(scores, y)
-    grid = np.linspace(0.0, 1.0, 401)
-    figure = Figure(figsize=(5.2, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    order = np.argsort(scores)
-    for part in np.array_split(order, 12):
-        ax.plot(scores[part].mean(), y[part].mean(), "o", color="#7a7a7a", ms=5)
-    inner = np.clip(grid, 1e-4, 1.0 - 1e-4)
-    truth = 1.0 / (1.0 + np.sqrt((1.0 - inner) / inner))
-    ax.plot(grid, truth, "--", color="#333333", lw=1, label="truth")
-    if cal.has_interval:
-        lower, upper = cal.predict_interval_many(grid)
-        ax.fill_between(grid, lower, upper, color="#0072b2", alpha=0.25, lw=0, label="interval")
-    ax.plot(grid, cal.predict_many(grid), color="#0072b2", lw=1.8, label=name)
-    ax.set(xlabel="score", ylabel="calibrated probability", xlim=(0, 1), ylim=(0, 1))
-    ax.legend(loc="upper left", frameon=False)
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110, metadata={"Software": None})
-    return out.getvalue()
+
+def _table_of_performance(kind: str) -> list[list[str]]:
+    """The cells of a table, without the line of dashes."""
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
+    table = text.partition(f"<!-- benchmarks: {kind} -->")[2].partition("<!-- end")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    return [row for row in rows if not set(row[1]) <= set("-: ")]
 
 
 # -- reference ---------------------------------------------------------------------------------------------------------
@@ -196,8 +205,10 @@ def _reference(title: str, module: Any, names: Iterable[str] | None) -> str:
         found = getattr(module, name)
         if not hasattr(found, "__module__") or not hasattr(found, "__qualname__"):
             continue  # a table of methods, or a module
-        page = next((key for key in REGISTRY if REGISTRY[key] is found), None)
-        if page is not None and module is streamcal:
+        page = next(
+            (f"{room.folder}{key}" for room in ROOMS for key in room.methods if room.methods[key] is found), None
+        )
+        if page is not None:
             parts.append(f"## {name}\n\nSee [{page}](../methods/{page}.md).\n")
         else:
             parts.append(f"::: {found.__module__}.{found.__qualname__}\n")

@@ -1,0 +1,43 @@
+"""What pictures of matplotlib share: colours, a figure without pyplot, the frame, the legend and the title."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streamcal.errors import StreamcalError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Okabe and Ito's colours, which colour-blind readers can distinguish; the first, a grey, is for the raw scores.
+COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+#: The same for areas, with yellow instead of black; the grey is for "others".
+AREA_COLOURS = (*COLOURS[1:-1], "#f0e442")
+MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+INK, FAINT = "#333333", "#dddddd"
+
+
+def new_figure(columns: int) -> Any:
+    """A figure with square axes side by side; made without pyplot, whose state is global."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise StreamcalError('drawing needs matplotlib; install it with: pip install ".[plot]"') from None
+    figure = Figure(figsize=(5.6 * columns, 6.6))
+    figure.subplots(1, columns, squeeze=False, gridspec_kw={"wspace": 0.22, "bottom": 0.3, "top": 0.92})
+    return figure
+
+
+def draw_plain_frame(ax: Axes) -> None:
+    """Ticks, and lines at the left and at the bottom only."""
+    ax.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
+    ax.tick_params(which="minor", length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#999999")
+
+
+def finish(ax: Axes, title: str | None) -> None:
+    """Legend and title."""
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)

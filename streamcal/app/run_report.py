@@ -1,0 +1,114 @@
+"""What `streamcal run --html` measures besides, and the report that it writes: that of `streamcal report`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from streamcal.app.oddities import overall
+from streamcal.app.terminal import title_of
+from streamcal.errors import InputError
+from streamcal.live.segmented import Segmented
+from streamcal.parameters.types import FloatArray
+from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
+from streamcal.stream.entrants import Entrant
+from streamcal.stream.run import Run
+
+#: Rows that came one by one and are measured together: a call costs as much as some hundred rows.
+AT_ONCE = 256
+
+
+class RunReport:
+    """The comparison of the score with the calibrator of a run, which tells it of every row.
+
+    Parameters
+    ----------
+    job : Run
+        One that has not begun.
+    path : Path
+        The file to write.
+
+    Raises
+    ------
+    InputError
+        Where the scores are no probabilities, or the method leaves them as they are.
+
+    Notes
+    -----
+    Cost: 1 µs a row; bounded memory, as that of `Comparison`.
+    """
+
+    def __init__(self, job: Run, path: Path) -> None:
+        calibrator = job.calibrator
+        fields = calibrator.by if isinstance(calibrator, Segmented) else ()
+        self._name = overall(calibrator).name + (BY_SEGMENT if fields else "")
+        if job.evaluation.raw is None:
+            raise InputError(f"--html compares with the score as a probability, which {calibrator!r} does not read")
+        if self._name == IDENTITY:
+            raise InputError(f"--html compares with the score, which is what {calibrator!r} says")
+        self._job, self._path = job, path
+        self._comparison = Comparison({self._name: calibrator}, segments=fields)
+        self._comparison.source = title_of(job.source)
+        self._rows: list[tuple[float, bool, float, float, Mapping[str, Any]]] = []
+        job.evaluation.observer = self
+
+    def one(self, score: float, y: bool, w: float, p: float, keys: Mapping[str, Any]) -> None:
+        """A row of the stream and its forecast `p`, with its levels by column."""
+        self._rows.append((score, y, w, p, keys))
+        if len(self._rows) >= AT_ONCE:
+            self._settle()
+
+    def many(
+        self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray, p: FloatArray, keys: Mapping[str, Any]
+    ) -> None:
+        """Rows of the stream and their forecasts, with columns of levels."""
+        self._settle()
+        self._comparison.measure({RAW: scores, self._name: p}, y, w, keys or None)
+
+    def save(self, command: str) -> str:
+        """Write the report on the rows so far; a line that says where it is, or that there were no rows."""
+        from streamcal.app.html_report import save_report  # not at the top: most runs do not need it
+
+        self._settle()
+        found, job = self._comparison, self._job
+        if not found.names:
+            return f"{self._path}: no report, since no row was read"
+        found.standings[self._name].seconds, found.seconds = job.evaluation.seconds, job.seconds
+        entrant = Entrant(job.calibrator, 0)
+        found.finish(lambda last: {self._name: entrant.end(last)})
+        save_report(found, self._path, command=command)
+        return f"report: {self._path}"
+
+    def _settle(self) -> None:
+        """Measure the rows that came one by one."""
+        if not self._rows:
+            return
+        scores, y, w, p, keys = zip(*self._rows, strict=True)
+        self._rows = []
+        columns = {name: [one.get(name) for one in keys] for name in keys[0]}
+        forecasts = {RAW: np.array(scores), self._name: np.array(p)}
+        self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None)
+
+
+def command_line(context: typer.Context) -> str:
+    """The command that was given, with the options that are not as by default."""
+    words = ["streamcal", str(context.info_name)]
+    options = []
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if value is None or value == parameter.default or value == []:
+            continue
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is True:
+            options.append(parameter.opts[0])
+        else:
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                options += [parameter.opts[0], str(item)]
+    return shlex.join([*words, *options])

@@ -1,0 +1,68 @@
+"""`FollowingCalibrator`: the table methods whose fit follows the cells that have changed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from streamcal.calibrators.table import Table, TableCalibrator
+from streamcal.kernels.cell_sums import CellSums
+from streamcal.maps.base import ScaledMap
+from streamcal.statistics.score_table import GridTable
+
+#: From this many observations on a step changes the log-odds little enough for what is followed to be of use.
+FOLLOWED_FROM = 64
+
+
+class FollowingCalibrator(TableCalibrator):
+    """A method with a kernel that holds sums over the points of its table, from which it finds the fit.
+
+    On a grid, where only a few cells have changed since the last solve, the kernel replaces the points of these cells
+    and finds the map that `solve` would. Otherwise, and where it is not sure of it, `solve` is called, and the kernel
+    goes on from its map.
+
+    What the kernel holds is not saved: saving drops it, so that a calibrator and its copy go on alike to the last bit.
+    """
+
+    #: The table that is followed, None before the first solve that can be, and the kernel with its points.
+    _followed: CellSums | None = None
+    _kernel: Any = None
+
+    @abstractmethod
+    def _fitted(self, statistic: GridTable) -> ScaledMap | None:
+        """The map that the kernel finds for the points it holds; None where it is not sure of it."""
+
+    @abstractmethod
+    def _anchor(self, statistic: GridTable, solved: ScaledMap) -> bool:
+        """Have the kernel go on from a map of `solve`, and hold the points; False where it cannot."""
+
+    @abstractmethod
+    def _replace(self, statistic: GridTable, cell: int) -> None:
+        """Replace the points of a cell in the kernel by those it has now."""
+
+    def _map_of(self, statistic: Table) -> ScaledMap:
+        followed = self._follow(statistic)
+        return self._map_anew(statistic) if followed is None else followed
+
+    def _map_anew(self, statistic: Table) -> ScaledMap:
+        """The map that `solve` finds, which is followed from now on."""
+        solved = super()._map_of(statistic)
+        if self.refresh_every == 1 and isinstance(statistic, GridTable) and statistic.count >= FOLLOWED_FROM:
+            self._followed = statistic.sums if self._anchor(statistic, solved) else None
+        return solved
+
+    def _follow(self, statistic: Table) -> ScaledMap | None:
+        """The map that the kernel finds; None where it follows nothing, or is not sure."""
+        if self._followed is None or not isinstance(statistic, GridTable) or statistic.sums is not self._followed:
+            return None
+        cells = self._followed.take()
+        if cells is None:
+            self._followed = None
+            return None
+        for cell in cells:
+            self._replace(statistic, cell)
+        return self._fitted(statistic)
+
+    def _start_state(self) -> Any:
+        self._followed = None
+        return super()._start_state()

@@ -1,0 +1,73 @@
+"""Mini-batches: frames of features, of pandas, polars or Arrow, for bases that have `learn_many`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from river import base, compose
+
+from streamcal.errors import InputError
+from streamcal.parameters.types import FloatArray
+from streamcal.river.bases import ROUNDING
+
+#: Names of the columns that hold P(True) and P(False): frames other than those of pandas have texts.
+POSITIVE, NEGATIVE = (True, 1, "True", "1"), (False, 0, "False", "0")
+
+
+def require_batches(estimator: base.Estimator) -> None:
+    """`InputError` for a base, or a pipeline of which a step, works on single observations only."""
+    steps = list(estimator.steps.values()) if isinstance(estimator, compose.Pipeline) else [estimator]
+    needed = [(step, "transform_many") for step in steps[:-1]]
+    needed += [(steps[-1], "predict_proba_many"), (steps[-1], "learn_many")]
+    for step, name in needed:
+        if not hasattr(step, name):
+            raise InputError(f"{step!r} has no {name}, so that there are no mini-batches; use learn_one")
+
+
+def takes_in_batches(estimator: base.Estimator, name: str) -> bool:
+    """Whether `learn_many` has a parameter of this name; a pipeline passes it to its last step."""
+    last = list(estimator.steps.values())[-1] if isinstance(estimator, compose.Pipeline) else estimator
+    return name in inspect.signature(last.learn_many).parameters
+
+
+def names_of(frame: Any) -> list[Any]:
+    """The names of the columns of a frame."""
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
+
+
+def column_of(frame: Any, name: Any) -> Any:
+    """A column as an array."""
+    return frame[name].to_numpy()
+
+
+def without(frame: Any, names: Any) -> Any:
+    """The frame without some of its columns."""
+    kept = [name for name in names_of(frame) if name not in names]
+    return frame.select(kept) if hasattr(frame, "select") else frame[kept]
+
+
+def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray | None:
+    """P(True) of a base for each row, shape (n,); None if it returns no probabilities, or there are no rows."""
+    if len(X) == 0:
+        return None
+    found = classifier.predict_proba_many(X, **kwargs)
+    names = names_of(found)
+    if len(found) == 0 or not names:
+        return None
+    positive = [name for name in names if name in POSITIVE]
+    if not positive and not any(name in NEGATIVE for name in names):
+        raise InputError(f"the base predicts the classes {names!r}; only False and True, or 0 and 1, work")
+    p = np.asarray(column_of(found, positive[0]), dtype=np.float64) if positive else np.zeros(len(found))
+    inside = np.clip(p, 0.0, 1.0)
+    return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
+
+
+def frame_like(X: Any, p: FloatArray) -> Any:
+    """1 − p and p as columns of a frame of the kind of X: False and True in pandas, with its index, otherwise texts."""
+    columns = {False: 1.0 - p, True: p}
+    if hasattr(X, "index"):
+        return type(X)(columns, index=X.index)
+    named = {str(label): values for label, values in columns.items()}
+    return type(X).from_pydict(named) if hasattr(X, "column_names") else type(X)(named)

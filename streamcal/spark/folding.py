@@ -1,0 +1,327 @@
+"""Folding Arrow batches into states, merging states and applying them: what runs in the Python workers of an engine.
+
+Nothing here knows Spark. A batch of observations has the columns `score` and `label`, and where they were given
+`weight`, `time` and `key`; a batch of states has `key`, `state` (`to_bytes`) and `n`. A missing key is a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.calibrators.base import Calibrator
+from streamcal.errors import InputError
+from streamcal.parameters.types import FloatArray
+from streamcal.stream import arrow
+
+pyarrow = arrow.pyarrow
+
+#: Rows that are sorted by key and learned together: 2¹⁸ rows of five columns are 10 MB.
+ROWS_TOGETHER = 1 << 18
+#: Calibrators that a partition holds at once. Then their states are given out, and begun anew: they are merged later.
+MOST_HELD = 20_000
+#: Rows and bytes of states in a batch that is given out.
+STATES_TOGETHER, BYTES_TOGETHER = 10_000, 16 << 20
+#: Calibrators that are kept read when states are applied.
+MOST_READ = 10_000
+#: Fewer rows than this are learned one by one, which is faster; the state is the same.
+FEW = 8
+
+#: The arguments of `learn_many` in its messages → the columns of a batch; `learn_one` names them as columns are.
+ARGUMENTS = {"scores": "score", "y": "label", "w": "weight", "t": "time"}
+
+#: A batch, an array and a table of Arrow.
+Batch = Any
+Array = Any
+
+#: Column of a batch (`score`, `label` ...) → the user's name of it, for messages.
+Names = Mapping[str, str]
+
+
+class Rows(NamedTuple):
+    """Observations as `learn_many` takes them, arrays of shape (n,)."""
+
+    scores: FloatArray
+    y: FloatArray
+    w: FloatArray | None
+    t: FloatArray | None
+
+    def at(self, chosen: Any) -> Rows:
+        """Some of the rows."""
+        return Rows(*(None if column is None else column[chosen] for column in self))  # type: ignore[arg-type]
+
+
+def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_order: bool = False) -> Iterator[Batch]:
+    """Fold observations into one state for each key.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        Observations, in any order.
+    calibrator : Calibrator
+        The method; each key gets a clone.
+    names : mapping
+        The user's names of the columns.
+    in_order : bool
+        Observations are sorted by key: a key is done when another one comes, so that one calibrator is held. Otherwise
+        a key may come in several states, which are to be merged.
+
+    Yields
+    ------
+    RecordBatch
+        Columns `key`, `state` and `n`. No observations, no states.
+
+    Raises
+    ------
+    InputError
+        For a value that the method does not take; the column and, with keys, the key are named.
+    """
+    held: dict[Any, Calibrator] = {}
+    kind = pyarrow.string()
+    for table in _together(batches):
+        kind = table.schema.field("key").type if "key" in table.schema.names else kind
+        for key, rows in _by_key(table, names):
+            if key not in held:
+                held[key] = calibrator.clone()
+            _learn(held[key], rows, names, key)
+        if in_order:
+            done = {key: held.pop(key) for key in [*held][:-1]}
+        else:
+            done, held = (held, {}) if len(held) > MOST_HELD else ({}, held)
+        yield from _written(_states_of(done), kind)
+    yield from _written(_states_of(held), kind)
+
+
+def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iterator[Batch]:
+    """Merge the states of each key; batches of states are sorted by key.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        Columns `key`, `state` and `n`.
+    read : callable
+        `from_bytes` of the class.
+
+    Yields
+    ------
+    RecordBatch
+        One row a key.
+
+    Raises
+    ------
+    MergeError
+        Where states of one key have different classes or parameters, or those of a method that does not merge.
+    """
+    kind: Any = None
+    held: dict[Any, list[bytes]] = {}
+    for batch in batches:
+        kind = batch.schema.field("key").type
+        for key, state in zip(batch.column("key").to_pylist(), batch.column("state").to_pylist(), strict=True):
+            held.setdefault(key, []).append(state)
+        done = {key: held.pop(key) for key in [*held][:-1]}  # of the last one there may be more
+        yield from _written(((key, *_merged(states, read)) for key, states in done.items()), kind)
+    yield from _written(((key, *_merged(states, read)) for key, states in held.items()), kind)
+
+
+class Applied:
+    """The map of each key, applied to columns of scores.
+
+    Parameters
+    ----------
+    find : callable
+        From a key, or whatever stands in the column of keys, to bytes of a state; None where there is none.
+    interval : bool
+        Whether lower and upper ends are wanted too.
+    score : str
+        The user's name of the column, for messages.
+    """
+
+    def __init__(self, find: Callable[[Any], bytes | None], interval: bool, score: str) -> None:
+        self._find = find
+        self._interval = interval
+        self._names = {"score": score}
+        self._read: dict[Any, Calibrator | None] = {}
+
+    def __call__(self, scores: Array, keys: Array) -> Array:
+        """The probabilities of a column of scores, null where the score is null or the key has no state.
+
+        Returns
+        -------
+        StructArray
+            With the fields `calibrated`, and `lower` and `upper` where intervals are wanted.
+
+        Raises
+        ------
+        InputError
+            For a score that the method does not take.
+        """
+        values, given = _numbers(scores), ~_nulls(scores)
+        ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]
+        known = np.zeros(len(values), dtype=np.bool_)
+        for key, rows in _places(keys):
+            calibrator = self._calibrator(key)
+            rows = rows[given[rows]]
+            if calibrator is None or not len(rows):
+                continue
+            known[rows] = True
+            for end, found in zip(ends, self._predict(calibrator, values[rows], key), strict=True):
+                end[rows] = found
+        arrays = [pyarrow.array(end, mask=~known) for end in ends]
+        return pyarrow.StructArray.from_arrays(arrays, names=["calibrated", "lower", "upper"][: len(ends)])
+
+    def _calibrator(self, key: Any) -> Calibrator | None:
+        if key not in self._read:
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            state = self._find(key)
+            self._read[key] = None if state is None else Calibrator.from_bytes(state)
+        return self._read[key]
+
+    def _predict(self, calibrator: Calibrator, scores: FloatArray, key: Any) -> list[FloatArray]:
+        try:
+            found = [calibrator.predict_many(scores)]
+            if self._interval:
+                found += calibrator.predict_interval_many(scores)  # type: ignore[attr-defined]
+        except InputError as error:
+            raise _named(error, self._names, key if isinstance(key, (str, int)) else None) from None
+        return found
+
+
+# -- observations ------------------------------------------------------------------------------------------------------
+
+
+def _together(batches: Iterable[Batch]) -> Iterator[Any]:
+    """Tables of up to so many rows and a batch, so that each key has more of them at once."""
+    waiting: list[Batch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROWS_TOGETHER:
+            yield pyarrow.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)
+
+
+def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
+    """(key, its observations in their order), keys in the order of their first observation."""
+    columns = {name: _one_array(table.column(name)) for name in table.schema.names}
+    for name, column in columns.items():
+        if name != "key" and column.null_count:
+            raise InputError(
+                f"column {names[name]!r} has {column.null_count} null{'s' * (column.null_count > 1)} in "
+                f"{len(column)} rows; drop those rows, or fill them"
+            )
+    w, t = columns.get("weight"), columns.get("time")
+    rows = Rows(
+        _numbers(columns["score"]),
+        _numbers(columns["label"]),
+        None if w is None else _numbers(w),
+        None if t is None else _seconds(t),
+    )
+    if "key" not in columns:
+        yield None, rows
+        return
+    for key, places in _places(columns["key"]):
+        yield key, rows.at(places)
+
+
+def _places(keys: Array) -> Iterator[tuple[Any, npt.NDArray[np.intp]]]:
+    """(key, the places of its rows in their order), keys in the order in which they come."""
+    found, codes = arrow.codes(keys)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+        yield found[codes[order[begin]]], order[begin:end]
+
+
+def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
+    try:
+        if len(rows.scores) >= FEW:
+            calibrator.learn_many(*rows)
+            return
+        w = repeat(1.0) if rows.w is None else rows.w.tolist()
+        t = repeat(None) if rows.t is None else rows.t.tolist()
+        for row in zip(rows.scores.tolist(), rows.y.tolist(), w, t, strict=False):
+            calibrator.learn_one(*row)
+    except InputError as error:
+        raise _named(error, names, key) from None
+
+
+def _named(error: InputError, names: Names, key: Any) -> InputError:
+    """The error with the user's name of the column in place of the argument's."""
+
+    def column(found: re.Match[str]) -> str:
+        name = ARGUMENTS.get(found[1], found[1])
+        return f"column {names[name]!r}: " if name in names else found[0]
+
+    message = re.sub(r"^(?:scores\[\d+\]: )?(scores?|y|label|w|weight|t|time)(?:\[\d+\] =)? ", column, str(error))
+    return InputError(message if key is None else f"{message} (key {key!r})")
+
+
+def _one_array(column: Any) -> Array:
+    """A column of a table as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else pyarrow.concat_arrays(column.chunks)
+
+
+def _nulls(column: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(column.is_null(), dtype=np.bool_)
+
+
+def _numbers(column: Array) -> FloatArray:
+    """A column of doubles; anything where it is null."""
+    return arrow.as_array(arrow.cast(column, pyarrow.float64()), np.float64)
+
+
+def _seconds(column: Array) -> FloatArray:
+    """Times as seconds since 1970 UTC; numbers as they are. Times of day without a time zone are those of UTC."""
+    kind = column.type
+    if pyarrow.types.is_timestamp(kind):
+        return arrow.as_array(arrow.cast(column, pyarrow.timestamp("us", kind.tz)), np.int64) / 1e6
+    if pyarrow.types.is_date(kind):
+        return arrow.as_array(arrow.cast(column, pyarrow.date32()), np.int32) * 86_400.0
+    return _numbers(column)
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def _states_of(held: Mapping[Any, Calibrator]) -> Iterator[tuple[Any, bytes, float]]:
+    return ((key, calibrator.to_bytes(), calibrator.n) for key, calibrator in held.items())
+
+
+def _merged(states: list[bytes], read: Callable[[bytes], Calibrator]) -> tuple[bytes, float]:
+    """States as one, and the weight that it holds."""
+    first = read(states[0])
+    for state in states[1:]:
+        first.merge(read(state))
+    return (first.to_bytes() if len(states) > 1 else states[0]), first.n
+
+
+def _written(states: Iterable[tuple[Any, bytes, float]], kind: Any) -> Iterator[Batch]:
+    """Batches of states, none of which is large."""
+    rows: list[tuple[Any, bytes, float]] = []
+    size = 0
+    for row in states:
+        rows.append(row)
+        size += len(row[1])
+        if len(rows) >= STATES_TOGETHER or size >= BYTES_TOGETHER:
+            yield _batch(rows, kind)
+            rows, size = [], 0
+    if rows:
+        yield _batch(rows, kind)
+
+
+def _batch(rows: list[tuple[Any, bytes, float]], kind: Any) -> Batch:
+    keys, states, weights = zip(*rows, strict=True)
+    arrays = [
+        pyarrow.array(keys, kind),
+        pyarrow.array(states, pyarrow.binary()),
+        pyarrow.array(weights, pyarrow.float64()),
+    ]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=["key", "state", "n"])

@@ -1,0 +1,197 @@
+"""`streamcal.spark` on Spark itself, two threads of this machine."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+import spark_session
+
+from streamcal import BBQ, Isotonic, OnlinePlatt, Platt, VennAbers, Window
+from streamcal.errors import InputError
+
+pytestmark = pytest.mark.full
+SCORES = np.linspace(0.01, 0.99, 25)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    spark_session.needed()
+    found = spark_session.session()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    n = 4_000
+    return pd.DataFrame(
+        {
+            "ctr": rng.random(n),
+            "click.ed": rng.random(n) < 0.3,  # a dot in a name is no path
+            "w": rng.integers(0, 4, n),
+            "at": pd.Timestamp("2026-03-08") + pd.to_timedelta(rng.permutation(n), unit="min"),  # over a change of DST
+            "campaign": [None if i == 0 else f"c{i}" for i in rng.integers(0, 6, n)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def df(spark, rows):
+    return spark.createDataFrame(rows.assign(at=rows["at"].dt.tz_localize("UTC"))).repartition(4).persist()
+
+
+def seconds(times):
+    return (times - pd.Timestamp(0)) / pd.Timedelta(1, "s")
+
+
+def alone(rows, calibrator, key):
+    chosen = rows[rows["campaign"].isna() if key is None else rows["campaign"] == key].sort_values("at")
+    one = calibrator.clone()
+    one.learn_many(chosen["ctr"], chosen["click.ed"], chosen["w"], seconds(chosen["at"]))
+    return one
+
+
+def fit(df, calibrator, **more):
+    from streamcal.spark import fit
+
+    return fit(df, **{"score": "ctr", "label": "click.ed", "weight": "w", "time": "at", **more}, calibrator=calibrator)
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [VennAbers(), OnlinePlatt(), Isotonic(forgetting=Window(100)), Isotonic(forgetting=Window(86_400.0, by="time"))],
+    ids=repr,
+)
+def test_a_table_is_learned_as_one_process_would(df, rows, calibrator):
+    from streamcal.spark import states, transform
+
+    fitted = fit(df, calibrator, key="campaign").persist()
+    found = states(fitted)
+    assert set(found) == {None, *(f"c{i}" for i in range(1, 6))}
+    expected = {key: alone(rows, calibrator, key) for key in found}
+    for key, one in found.items():
+        assert one.n == expected[key].n
+        assert one.predict_many(SCORES).tolist() == expected[key].predict_many(SCORES).tolist()
+    for broadcast in (True, False):
+        table = transform(df, fitted, score="ctr", key="campaign", broadcast=broadcast).toPandas()
+        assert len(table) == len(rows)
+        assert [*table] == [*rows, "calibrated", *(["lower", "upper"] if calibrator.has_interval else [])]
+        for key, chosen in table.groupby("campaign", dropna=False):
+            one = expected[None if pd.isna(key) else key]
+            assert chosen["calibrated"].tolist() == one.predict_many(chosen["ctr"]).tolist()
+            if calibrator.has_interval:
+                assert chosen["upper"].tolist() == one.predict_interval_many(chosen["ctr"])[1].tolist()
+
+
+def test_only_states_are_shuffled(spark):
+    given = spark.range(10).selectExpr("id / 10.0D as ctr", "id % 2 = 0 as `click.ed`", "id as campaign")
+    plan = fit(given, VennAbers(), weight=None, time=None, key="campaign")._jdf.queryExecution()
+    after, _, before = plan.executedPlan().toString().partition("Exchange hashpartitioning(key")
+    assert "MapInArrow merge" in after
+    assert "MapInArrow fold" in before
+    assert "Exchange" not in before
+
+
+def test_yesterday_and_today_are_merged(df, rows):
+    from streamcal.spark import merge, states
+
+    early, late = (df.where(f"at {sign} timestamp'2026-03-09 00:00:00'") for sign in ("<", ">="))
+    both = states(merge(fit(early, Isotonic(), key="campaign"), fit(late, Isotonic(), key="campaign")))
+    for key, one in both.items():
+        assert one.state_dict() == alone(rows, Isotonic(), key).state_dict()
+
+
+def test_without_keys_and_from_an_empty_table(spark, df, rows):
+    from streamcal.spark import states, transform
+
+    everything = states(fit(df, VennAbers()))
+    one = VennAbers()
+    one.learn_many(rows["ctr"], rows["click.ed"], rows["w"])
+    assert everything[None].state_dict() == one.state_dict()
+    nothing = fit(df.limit(0), VennAbers())
+    assert states(nothing) == {}
+    found = transform(df.limit(3), nothing, score="ctr").toPandas()
+    assert found["calibrated"].isna().all()
+    found = transform(df.limit(3), one, score="ctr").toPandas()
+    assert found["lower"].tolist() == one.predict_interval_many(found["ctr"])[0].tolist()
+    assert transform(df.limit(0), one, score="ctr").count() == 0
+
+
+@pytest.mark.parametrize(("yes", "no"), [(1, 0), (True, False), (1.0, 0.0), (decimal.Decimal(1), decimal.Decimal(0))])
+def test_labels_scores_and_times_of_other_types(spark, yes, no):
+    from streamcal.spark import fit, states
+
+    days = [datetime.date(2026, 1, day) for day in (1, 2, 3)]
+    given = zip(map(decimal.Decimal, ("0.25", "0.5", "0.75")), (no, yes, yes), days, days, strict=True)
+    df = spark.createDataFrame([*given], ["s", "y", "t", "k"])
+    for calibrator, times in ((Platt(), None), (OnlinePlatt(), "t")):
+        one = calibrator.clone()
+        one.learn_many([0.25, 0.5, 0.75], [0, 1, 1])
+        assert (
+            states(fit(df, score="s", label="y", time=times, calibrator=calibrator))[None].to_bytes() == one.to_bytes()
+        )
+    assert set(states(fit(df, score="s", label="y", key="k", calibrator=Platt()))) == set(days)
+
+
+def test_bad_values_are_named_by_the_action(spark, df):
+    from pyspark.errors import PythonException
+
+    from streamcal.spark import transform
+
+    for value, column, said in (
+        (2, "w", None),
+        (-1, "w", "column 'w': -1.0 is not allowed"),
+        (None, "w", "column 'w' has 1 null"),
+        (float("nan"), "ctr", "column 'ctr': nan is not finite"),
+        (7.5, "ctr", "column 'ctr': 7.5 is not a probability"),
+    ):
+        row = {"ctr": 0.5, "click.ed": True, "w": 1, "campaign": "c1", column: value}
+        given = spark.createDataFrame([row], "ctr double, `click.ed` boolean, w int, campaign string")
+        fitted = fit(given, Platt(), time=None, key="campaign")
+        if said is None:
+            assert fitted.collect()[0]["n"] == 2.0
+            continue
+        with pytest.raises(PythonException, match=said):
+            fitted.collect()
+        if column == "ctr":
+            with pytest.raises(PythonException, match=said):
+                transform(given, Platt(), score="ctr").collect()
+
+
+def test_what_cannot_be_is_refused_before_anything_runs(spark, df):
+    from streamcal.spark import merge, transform
+
+    text = spark.createDataFrame([("a", 0.5)], ["ctr", "click.ed"])
+    learned = Platt()
+    learned.learn_one(0.5, True)
+    for call, said in (
+        (lambda: fit(df, OnlinePlatt(), time=None), "depends on the order of its observations: give time="),
+        (lambda: fit(df, Platt(forgetting=Window(9.0, by="time")), time=None), "forgets by time"),
+        (lambda: fit(df, learned), "has learned already"),
+        (lambda: fit(df, "platt"), "none of one score"),
+        (lambda: fit(df, Platt(), score="ctrr"), "no columns are named 'ctrr'; the columns are: ctr, "),
+        (lambda: fit(text, Platt(), weight=None, time=None), "column 'ctr' is of type string; cast it: a score is"),
+        (lambda: fit(df, Platt(), time="campaign"), "a time is a number, a timestamp or a date"),
+        (lambda: fit(df, Platt(), key="ctr"), "keys are texts"),
+        (lambda: transform(df.withColumnRenamed("w", "calibrated"), Platt(), score="ctr"), "'calibrated' already"),
+        (lambda: transform(df, {"c1": Platt()}, score="ctr"), "give key="),
+        (lambda: transform(df, Platt(), score="ctr", key="campaign"), "fitted without keys"),
+        (lambda: transform(df, {"c1": 3}, score="ctr", key="campaign"), "states 3 is none"),
+        (lambda: transform(df, df, score="ctr"), "give what streamcal.spark.fit returned"),
+        (lambda: merge(df), "give what streamcal.spark.fit returned"),
+    ):
+        with pytest.raises(InputError, match=said):
+            call()
+
+
+def test_calibrators_by_key_and_keys_without_a_state(df, rows):
+    from streamcal.spark import transform
+
+    one = alone(rows, BBQ(), "c1")
+    found = transform(df, {"c1": one}, score="ctr", key="campaign").toPandas()
+    its = found["campaign"] == "c1"
+    assert found["calibrated"][its].tolist() == one.predict_many(found["ctr"][its]).tolist()
+    assert found["calibrated"][~its].isna().all()
