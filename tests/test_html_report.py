@@ -6,13 +6,15 @@ import html
 import itertools
 import json
 import math
+import os
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from chromium import CHROMIUM, Browser
 from test_cli import program, the_line
 
 from streamcal import InputError, compare
@@ -27,6 +29,7 @@ from streamcal.stream.columns import Columns
 from streamcal.stream.comparing import Comparison
 from streamcal.stream.sources import opened
 
+ROOT = Path(__file__).parents[1]
 VOID = {"meta", "input", "br"}
 #: A page on a telephone loads it in a second.
 LARGEST = 2_000_000
@@ -319,13 +322,16 @@ def test_a_report_that_cannot_be_written_is_said_before_the_stream_is_read(file,
 
 # -- a real browser ----------------------------------------------------------------------------------------------------
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: the page was not opened; install chromium (apt-get install chromium)"
 )
-#: What a reader does: focus each slider by keyboard order, move it, and point at a picture.
-PROBE = """<script>
-const found = {errors: window.probeErrors, sliders: [], pointed: null, wide: document.documentElement.scrollWidth};
+AXE = Path(os.environ.get("STREAMCAL_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))
+needs_axe = pytest.mark.skipif(
+    not AXE.exists(), reason="NO AXE: accessibility was not checked; npm install --no-save axe-core@4.14.1"
+)
+#: Focus each slider, move it, and point at a picture; what is then to be seen and heard.
+PROBE = """(() => {
+const found = {sliders: []};
 for (const figure of document.querySelectorAll("figure")) {
   const slider = figure.querySelector("input");
   slider.focus();
@@ -343,38 +349,88 @@ svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right, clientY: 
 found.pointed = document.querySelector("figure output").textContent;
 found.paper = getComputedStyle(document.body).backgroundColor;
 found.ink = getComputedStyle(document.body).color;
-document.body.innerHTML = "<code>" + JSON.stringify(found).replace(/&/g, "&amp;").replace(/</g, "&lt;") + "</code>";
-</script></body>"""
-CATCH = """<script>window.probeErrors = []; addEventListener("error", e => probeErrors.push(e.message));</script>"""
+found.wide = document.documentElement.scrollWidth;
+return found;
+})()"""
+#: What has the focus, and whether that is to be seen.
+FOCUS = """(() => {
+const one = document.activeElement, name = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby");
+return [one.tagName, name, getComputedStyle(one).outlineStyle !== "none"];
+})()"""
+TAB, RIGHT = ("Tab", 9), ("ArrowRight", 39)
 
 
-def browse(path, width, *options):
-    """The page opened by Chromium: what the probe has found."""
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    command += [f"--user-data-dir={path.parent / 'profile'}", f"--window-size={width},900", *options, "--dump-dom"]
-    run = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in run.stderr
-    return json.loads(html.unescape(re.search(r"<code>(.*?)</code>", run.stdout, re.DOTALL)[1]))
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("profile")) as opened_browser:
+        yield opened_browser
+
+
+@pytest.fixture(scope="module")
+def segmented():
+    """A page with tables and pictures of segments."""
+    rng = np.random.default_rng(6)
+    scores = np.round(rng.beta(1, 3, 900), 2)
+    table = pd.DataFrame({"score": scores, "y": rng.random(900) < scores, "campaign": rng.integers(9, size=900)})
+    return prepared(compare(table, label="y", methods=["ops"], segments=["campaign"]), command="streamcal report x.csv")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory, segmented):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(segmented), encoding="utf-8")
+    return path
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [500, 1280])  # 500 is the narrowest window that Chromium opens
-def test_a_browser_shows_it(tmp_path, width):
-    path = tmp_path / "report.html"
-    path.write_text(page(DATA).replace("<head>", f"<head>{CATCH}").replace("</body>", PROBE), encoding="utf-8")
-    found = browse(path, width)
-    assert found["errors"] == []
-    assert found["wide"] <= width, "nothing but the table scrolls sideways"
-    for slider, one in zip(found["sliders"], figures(DATA), strict=True):
-        assert slider["focused"]
-        assert slider["shown"]
-        assert slider["said"] == slider["spoken"] == one.stops[1][1]
-        assert slider["drawn"] > 200
-    assert found["pointed"] == figures(DATA)[0].stops[-1][1]
-    dark = browse(path, width, "--force-dark-mode")
-    assert dark["paper"] != found["paper"]
-    for colours in (found, dark):
-        assert contrast(colours["paper"], colours["ink"]) >= 7.0  # AAA of WCAG 2
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_browser_shows_it(browser, shown, segmented, width):
+    found = {}
+    for dark in (False, True):
+        browser.open(shown, width, dark=dark)
+        found[dark] = browser.value(PROBE)
+        assert browser.errors == []
+        assert found[dark]["wide"] <= width, "nothing but the tables scrolls sideways"
+        for slider, one in zip(found[dark]["sliders"], figures(segmented), strict=True):
+            assert slider["focused"]
+            assert slider["shown"]
+            assert slider["said"] == slider["spoken"] == one.stops[1][1]
+            assert slider["drawn"] > 200
+        assert found[dark]["pointed"] == figures(segmented)[0].stops[-1][1]
+        assert contrast(found[dark]["paper"], found[dark]["ink"]) >= 7.0  # AAA of WCAG 2
+    assert found[True]["paper"] != found[False]["paper"]
+
+
+@needs_chromium
+def test_everything_is_reached_by_keyboard(browser, shown, segmented):
+    browser.open(shown, 360)
+    reached = []
+    while not reached or reached[-1][0] != "BODY":
+        browser.press(*TAB)
+        reached.append(browser.value(FOCUS))
+        assert len(reached) < 100, "the focus comes round"
+    assert all(seen for _, _, seen in reached[:-1])
+    tables = [["DIV", "Methods and their measures"], ["DIV", "Levels of campaign"]]
+    sliders = [["INPUT", f"figure-{i}"] for i in range(len(figures(segmented)))]
+    assert [one[:2] for one in reached] == [*tables, *sliders, ["PRE", None], ["BODY", None]]
+    for _ in range(3):
+        browser.press(*TAB)
+    for stop in figures(segmented)[0].stops[1:3]:
+        browser.press(*RIGHT)
+        assert browser.value("document.querySelector('figure output').textContent") == stop[1]
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing(browser, shown, dark):
+    browser.open(shown, 360, dark=dark)
+    browser.value(f"{AXE.read_text(encoding='utf-8')};0")
+    found = browser.value("axe.run(document).then(all => all.violations.map(one => [one.id, one.impact, one.help]))")
+    assert found == []
+    browser.value("document.querySelector('h1').outerHTML = '<img src=\"data:,\">'")  # it does look
+    found = browser.value("axe.run(document).then(all => all.violations.map(one => one.id))")
+    assert "image-alt" in found
 
 
 def contrast(one, other):

@@ -29,6 +29,7 @@ FOLDER = Path(streamcal.kernels.__file__).parent
 ELSEWHERE = {
     "bernstein": "test_bernstein_kernels.py",
     "difference_qp": "test_tensor_kernels.py",
+    "forest_qp": "test_tensor_kernels.py",
     "hull_changes": "test_hull_tree.py",
     "hull_fits": "test_hull_tree.py",
     "hull_nodes": "test_hull_tree.py",
@@ -63,6 +64,7 @@ HERE = {
     "grid_cells",
     "hedging",
     "implicit_regression",
+    "kinks",
     "logistic",
     "measures",
     "mixture",
@@ -472,15 +474,22 @@ def test_the_fast_path_takes_what_needs_no_check_and_leaves_the_rest(size):
 
 @pytest.mark.parametrize("size", NEWTONS)
 def test_several_online_newtons_in_one_call(size):
-    """Each as by itself; what needs the full checks is left alone and named."""
+    """Each as by itself; what needs the full checks is left alone and named, and what is beyond the limit is."""
     labels = [k % 3 == 0 for k in range(len(UNUSUAL))]
     together, alone = ([online_newtons(size, 100.0, 0.9) for _ in UNUSUAL] for _ in range(2))
     for form, module in enumerate(twins("online_newton")):
         newtons, single = [pair[form] for pair in together], [pair[form] for pair in alone]
         for w in (1.0, 2.0):
             learned = [one.learn_fast(s, y, w) for one, s, y in zip(single, UNUSUAL, labels, strict=True)]
-            assert module.learn_each(newtons, UNUSUAL, labels, w) == [i for i, done in enumerate(learned) if not done]
-            assert not all(learned)
+            clamped = [
+                not done and one.learn_beyond(s, y, w)
+                for done, one, s, y in zip(learned, single, UNUSUAL, labels, strict=True)
+            ]
+            left, beyond = module.learn_each(newtons, UNUSUAL, labels, w)
+            assert beyond == [i for i, done in enumerate(clamped) if done]
+            assert left == [i for i in range(len(UNUSUAL)) if not (learned[i] or clamped[i])]
+            assert left
+            assert beyond
             assert any(learned)
         assert [bits(one.state()) for one in newtons] == [bits(one.state()) for one in single]
         found = module.predict_each(newtons, UNUSUAL)
@@ -1163,14 +1172,50 @@ def test_cubics(knots, places, data):
     found, expected = (one.slopes(knots, values) for one in (fast, slow))
     assert list(map(bits, found)) == list(map(bits, expected))
     if len(knots):
+        for at in range(len(knots) - 1):
+            x = float(0.3 * knots[at] + 0.7 * knots[at + 1])
+            near = slice(max(at - 1, 0), at + 3)
+            arguments = x, knots[near].tolist(), values[near].tolist(), min(at, 1)
+            value = fast.value_beside(*arguments)
+            assert bits(value) == bits(slow.value_beside(*arguments))
+            # Slopes are those of `slopes`; its place in the interval is rounded, by an ulp of x over the width.
+            rough = 1e-15 * (1.0 + abs(x) / (knots[at + 1] - knots[at]))
+            assert value == pytest.approx(fast.values_at(np.array([x]), knots, values, *found)[0], abs=min(rough, 1.0))
         there = fast.values_at(places, knots, values, *found)
         assert bits(there) == bits(slow.values_at(places, knots, values, *found))
         np.testing.assert_array_equal(there[-len(knots) :], values)
 
 
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.floats(0.1, 9.0), st.floats(0.05, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=30))
+def test_kinks(cells):
+    gaps, share, y = np.array(cells).T
+    z = np.cumsum(gaps) - gaps[0]
+    columns = z / max(z[-1], 1.0), share / share.sum(), y - y @ share / share.sum()
+    forms = [module.Kinks(*columns, 1e-13, 1e-9, 1e-12) for module in twins("kinks")]
+    most = forms[0].most()
+    for part in (1.0, 0.5, 0.2, 0.01, 1e-4, 0.3):
+        assert [one.solve(part * most, 10 * len(z)) for one in forms] == [0, 0]
+        assert bits(forms[0].fit) == bits(forms[1].fit)
+        found = [(one.rounds, one.excess, one.most(), one.number(1e-9)) for one in forms]
+        assert found[0] == found[1]
+        # Optimality: |u| is at most the penalty, to the tolerance (1e-9 of it, and 1e-12).
+        assert found[0][2] <= part * most * (1.0 + 2e-9) + 2e-12
+    p = np.clip(columns[2] + 0.5, 0.0, 1.0)
+    found = [module.deviance(p, share, y, 1e-3) for module in twins("kinks")]
+    assert bits(found[0]) == bits(found[1])
+    p = np.clip(p, 1e-3, 1.0 - 1e-3)
+    expected = -2.0 * float(share @ (y * np.log(p) + (1.0 - y) * np.log1p(-p)))
+    assert found[0] == pytest.approx(expected, rel=1e-13)  # a sum of 60 terms
+
+
 def test_kernels_of_curves_refuse_other_lengths():
     three, two = np.arange(3.0), np.arange(2.0)
     for form in range(2):
+        with pytest.raises(ValueError, match="lengths"):
+            twins("kinks")[form].Kinks(three, two, three, 0.0, 0.0, 0.0)
+        with pytest.raises(ValueError, match="lengths"):
+            twins("kinks")[form].deviance(three, three, two, 0.1)
         with pytest.raises(ValueError, match="lengths"):
             twins("centred_blocks")[form].centred_blocks(three, two, three, 0.0)
         with pytest.raises(ValueError, match="knots"):

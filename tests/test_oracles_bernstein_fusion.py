@@ -1,13 +1,25 @@
 """`BernsteinFusion` against solvers and formulas somebody else wrote, and the bounds it states."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
 from scipy.stats import binom
 
-from streamcal import Bernstein, EmpiricalCDF, InputError, Interval, Logit, Probability, SolverError
+from streamcal import (
+    Bernstein,
+    Decay,
+    EmpiricalCDF,
+    Forever,
+    InputError,
+    Interval,
+    Logit,
+    Probability,
+    SolverError,
+    Window,
+)
 from streamcal.fusion import BernsteinFusion
 from streamcal.kernels.monotone_qp import RIDGE
 from streamcal.solvers.osqp import WarmTensorOSQP
@@ -252,3 +264,36 @@ def test_solvers_say_why_they_did_not_solve():
         assert solver.solve(np.zeros(25), np.zeros(9), 0.0).status == "no data"
         moments = np.full(25, np.nan)
         assert not solver.solve(moments, np.zeros(9), 1.0).solved
+
+
+@pytest.mark.parametrize("policy", [Forever(), Window(150), Decay(60.0, by="time")], ids=repr)
+def test_a_fit_from_the_last_active_set_is_that_from_none(policy):
+    """After every step, retractions, batches and heavy observations included; and a saved one goes on alike."""
+    rng = np.random.default_rng(31)
+    cal = BernsteinFusion((3, 2), forgetting=policy)
+    copy, gone = cal.clone(), []
+    cold, solve = [], cal._least_squares.solve_quadratic
+    cal._least_squares.solve_quadratic = lambda *given: cold.append(1) or solve(*given)
+    for k in range(260):
+        x, w = rng.random(2).tolist(), 1e6 if k == 150 else float(rng.integers(1, 4))
+        gone.append((x, bool(rng.random() < x[0] * x[1]), w, float(k)))
+        for one in (cal, copy) if k > 200 else (cal,):
+            one.learn_one(*gone[-1])
+            if one.unlearns and k > 10 and k % 5 == 2:
+                one.unlearn_one(*gone[-11])
+        if k == 90:
+            cal.learn_many(rng.random((30, 2)), rng.random(30) < 0.5, t=np.full(30, 90.0))
+        if k == 200:
+            copy = BernsteinFusion.from_state(json.loads(json.dumps(cal.state_dict())))
+        found = cal.map()
+        if k > 200:
+            assert copy.map().coefficients.tobytes() == found.coefficients.tobytes()
+        if k % 4 == 0:
+            sums = cal._memory.present(None).sums
+            solver = IsotonicTensorLeastSquares((3, 2))
+            expected = solver.solve_quadratic(
+                solver.problem.quadratic(sums.moments, sums.weight), sums.cross / sums.weight
+            )
+            # Coefficients that the data hardly determine differ by rounding over the ridge: 1e-16 over 1e-10.
+            np.testing.assert_allclose(found.coefficients.ravel(), expected.x, rtol=0.0, atol=1e-6)
+    assert len(cold) <= 20, "the last active set is hardly ever of use"

@@ -6,7 +6,8 @@ import html
 import re
 
 import pytest
-from test_cli import as_csv, as_jsonl, made, program, the_line
+from test_cli import as_csv, as_jsonl, made, program, save, the_line
+from test_cli_late_labels import HORIZON, OPTIONS, impressions
 
 from streamcal.app.run_report import AT_ONCE
 from streamcal.app.terminal import INTERRUPTED
@@ -82,6 +83,18 @@ def test_an_interrupted_run_has_a_report_of_its_rows(file, tmp_path, monkeypatch
     assert result.exit_code == INTERRUPTED
     rows = re.search(r'class="soft">(\d+) rows', (tmp_path / "run.html").read_text(encoding="utf-8"))[1]
     assert 0 < int(rows) < len(ROWS)
+
+
+def test_late_labels_are_reported_when_their_horizon_has_passed(tmp_path):
+    rows = impressions(300)
+    options = (*READ, *OPTIONS, "--segment", "place", "--journal", tmp_path / "journal")
+    result = program("run", save(tmp_path / "in.csv", rows), *options, "--html", tmp_path / "run.html")
+    assert result.exit_code == 0, result.output
+    settled = sum(row["t"] <= max(row["t"] for row in rows) - HORIZON for row in rows)
+    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert f'class="soft">{settled} rows' in page
+    assert "<h3>By place</h3>" in page
+    assert "--journal" in page
 
 
 def test_what_is_refused_before_a_row_is_read(file, tmp_path):

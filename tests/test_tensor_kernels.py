@@ -18,7 +18,8 @@ from streamcal import Interval, Probability, RetractionError
 from streamcal.app.doctor import kernels
 from streamcal.kernels import tensor_bernstein
 from streamcal.kernels.difference_qp import DifferenceQP
-from streamcal.solvers.tensor import IsotonicTensor
+from streamcal.kernels.forest_qp import ForestQP
+from streamcal.solvers.tensor import IsotonicTensor, IsotonicTensorLeastSquares
 from streamcal.statistics.tensor_moments import TensorMoments
 
 DEGREES = [(1,), (5,), (2, 3), (5, 5), (2, 1, 3)]
@@ -186,6 +187,59 @@ def test_the_dual_active_set_refuses_what_does_not_fit():
         DifferenceQP(3, [3], [0], [0.0])
     with pytest.raises(ValueError, match="inverse factor"):
         DifferenceQP(3, [1], [0], [0.0]).solve(np.eye(2), np.zeros(3))
+
+
+@pytest.mark.parametrize("degrees", [(4,), (2, 3), (1, 2, 2)])
+def test_both_forms_of_the_forest_and_the_optimality_of_its_answer(degrees):
+    """From no working set at all, and then from that of the program before."""
+    problem = IsotonicTensor(degrees)
+    kernels_of = [module.ForestQP for module in forms("forest_qp")]
+    zero = problem.size
+    edges = np.where(problem.above < 0, zero + 1, problem.above), np.where(problem.below < 0, zero, problem.below)
+    twins = [one(problem.size, *edges, problem._ratio, problem._penalty, problem._place) for one in kernels_of]
+    solved, moved = 0, 0
+    for seed in range(12):
+        sums = tensor_bernstein.TensorSums(degrees)
+        u, w, positive = stream(degrees, 60 + seed, seed // 6)
+        sums.update_many(u, w, positive if seed != 3 else 0.0 * positive)
+        found = [one.solve(sums.moments, sums.cross, sums.weight) for one in twins]
+        assert found[0] == found[1]
+        if not found[0]:
+            for one in twins:
+                one.start_from([])
+            continue
+        solved, moved = solved + 1, moved + (twins[0].solves > 1)
+        assert twins[0].x.tobytes() == twins[1].x.tobytes()
+        assert (twins[0].gap, twins[0].solves) == (twins[1].gap, twins[1].solves)
+        x, quadratic = twins[0].x, problem.quadratic(sums.moments, sums.weight)
+        assert problem.slacks(x).min() >= 0.0
+        # A gap of a few units of rounding of a sum of N terms: it bounds how far the objective is from its minimum.
+        assert 0.0 <= twins[0].gap <= 1e-13
+        cold = IsotonicTensorLeastSquares(degrees).solve_quadratic(quadratic, sums.cross / sums.weight)
+        own, other = (0.5 * c @ quadratic @ c - c @ sums.cross / sums.weight for c in (x, cold.x))
+        assert own == pytest.approx(other, abs=1e-13)
+    assert solved >= 10
+    assert moved >= 2, "the working set never had to change"
+
+
+def test_the_forest_refuses_what_does_not_fit():
+    matrix = np.eye(2)
+    with pytest.raises(ValueError, match="4 nodes"):
+        ForestQP(2, [4], [0], matrix, matrix, matrix)
+    with pytest.raises(ValueError, match="2 x 2"):
+        ForestQP(2, [1], [0], matrix[0], matrix, matrix)
+    qp = ForestQP(2, [1, 0, 3, 1], [0, 2, 1, 0], matrix, 0.0 * matrix, np.array([[0, 1], [1, 2]]))
+    with pytest.raises(ValueError, match="moments"):
+        qp.solve(np.ones(2), np.ones(2), 1.0)
+    moments, cross = np.array([1.0, 0.0, 1.0]), np.array([0.75, 0.25])
+    for working in ([0, 3], [0, 1, 2]):  # a cycle; 0 and 1 joined
+        qp.start_from(working)
+        assert not qp.solve(moments, cross, 1.0)
+    for working in ([], [0]):
+        qp.start_from(working)
+        assert qp.solve(moments, cross, 1.0)
+        assert qp.x.tolist() == [0.5, 0.5]
+    assert not qp.solve(moments * np.nan, cross, 1.0) or not qp.gap <= 1.0
 
 
 def test_tensor_moments_are_the_gram_matrix_of_what_is_held():

@@ -13,6 +13,8 @@ from benchmarks.streams.catalogue import DELAYS
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
 from streamcal.calibrators.registry import REGISTRY
+from streamcal.stream.columns import Observations
+from streamcal.stream.entrants import one_by_one
 
 #: Our methods that solve for milliseconds go in blocks: half of what was seen before, but at least 50 steps, and
 #: at most a fiftieth of the stream, or 100.
@@ -62,15 +64,8 @@ def blockwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
 
 
 def stepwise(cal: Calibrator, scores: Array, y: Flags, delay: int) -> Array:
-    """Predict each step, then learn the observation whose label has arrived, through the public methods."""
-    predict, learn = cal.predict_one, cal.learn_one
-    asked, labels = scores.tolist(), y.tolist()
-    known = iter(zip(asked, labels, strict=True))
-    predicted = [predict(score) for score in asked[:delay]]
-    for score in asked[delay:]:
-        predicted.append(predict(score))
-        learn(*next(known))
-    return np.array(predicted)
+    """Predict each step, then learn the observation whose label has arrived: the loop of `streamcal.compare`."""
+    return one_by_one(cal, Observations(scores, y, None, None), delay)
 
 
 ENTRANTS: dict[str, Entrant] = {

@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.streams.catalogue import DELAYS, Stream, cache, file_name, stream
 from benchmarks.streams.entrants import Entrant, entrants
 from benchmarks.streams.tables import Array
-from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, LogLoss
+from streamcal.metrics.base import Forecasts
+from streamcal.stream.comparing import Standing
 
 #: Name of the probabilities that nobody could beat, where the world is known. They do not race.
 ORACLE = "oracle"
@@ -89,17 +90,16 @@ def _run(keys: list[Key], racing: dict[str, Entrant], data: Stream, results: Res
 
 
 def measures(predicted: Array, data: Stream) -> Result:
-    """The measures of one entrant on one stream."""
-    log_loss, brier, ece, ratio = LogLoss(), Brier(), DebiasedECE(), CalibrationRatio()
-    for measure in (log_loss, brier, ece, ratio):
-        measure.update_many(predicted, data.y)
+    """The measures of one entrant on one stream: those of `streamcal.compare`."""
+    found = Standing(name="", shown="")
+    found.add(Forecasts.of(predicted, data.y.astype(np.float64), np.ones(len(data.y))))
     return {
         "rows": len(data.y),
         "positives": int(data.y.sum()),
-        "log_loss": log_loss.value,
-        "infinite": log_loss.infinite,
-        "brier": brier.value,
-        "ece": ece.value,
-        "floor": ece.floor,
-        "ratio": ratio.value,
+        "log_loss": found.log_loss.value,
+        "infinite": found.log_loss.infinite,
+        "brier": found.brier.value,
+        "ece": found.ece.value,
+        "floor": found.ece.floor,
+        "ratio": found.ratio.value,
     }

@@ -241,11 +241,11 @@ def run(
     if rejects is not None and on_error == STOP:
         fail("--rejects needs --on-error skip")
     if html is not None:
-        check_report(html, stream, out, rejects, state)
+        check_report(html, stream, out, rejects, state, journal)
     console = Console(stderr=STANDARD_STREAM in (out, rejects), highlight=False, markup=False, soft_wrap=True)
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
-    excluded = {"--time": time_column, "--state": state, "--again": again, "--html": html}
+    excluded = {"--time": time_column, "--state": state, "--again": again}
     asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, excluded)
     time_column = time_column if asked is None else asked.event_time
     choice = choice_of(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)

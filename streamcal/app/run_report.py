@@ -14,6 +14,7 @@ import typer
 from streamcal.app.oddities import overall
 from streamcal.app.terminal import title_of
 from streamcal.errors import InputError
+from streamcal.live.levels import names_of
 from streamcal.live.segmented import Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
@@ -91,7 +92,7 @@ class RunReport:
             return
         scores, y, w, p, keys = zip(*self._rows, strict=True)
         self._rows = []
-        columns = {name: [one.get(name) for one in keys] for name in keys[0]}
+        columns = {name: [one.get(name) for one in keys] for name in names_of(self._comparison.fields)}
         forecasts = {RAW: np.array(scores), self._name: np.array(p)}
         self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from streamcal.calibrators.table import BlockCalibrator
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
 
 #: A block whose value is as near to 0 or 1 as this is there: what is left over is the rounding of its sums.
 AT_A_BOUND = 2.0**-42
@@ -54,8 +56,9 @@ class CenteredIsotonic(BlockCalibrator):
     name = "centered-isotonic"
     summary = "isotonic fit through the centres of its blocks: strictly increasing"
 
-    def _beside(self, tree: ScoreTree, x: float) -> float:
-        return tree.centred(x, AT_A_BOUND)
+    def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
+        centred = tree.tree.centred
+        return lambda x: centred(x, TIED_VALUES, AT_A_BOUND)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, centre, value = statistic.centred_blocks()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from collections.abc import Callable
 
 from streamcal.calibrators.table import BlockCalibrator
-from streamcal.kernels.cubic import slopes
+from streamcal.kernels.cubic import slopes, value_beside
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.knots import CubicMap, between
-from streamcal.maps.portable import cubic
-from streamcal.statistics.score_tree import ScoreTree
+from streamcal.maps.knots import CubicMap
+from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
 
 
 class SmoothIsotonic(BlockCalibrator):
@@ -57,18 +55,19 @@ class SmoothIsotonic(BlockCalibrator):
     name = "smooth-isotonic"
     summary = "monotone cubic curve through the blocks of the isotonic fit"
 
-    def _beside(self, tree: ScoreTree, x: float) -> float:
-        found = tree.points_around(x)
-        if found is None:
-            return math.nan
-        centres, values, at = found
-        if at < 0 or at == len(centres) - 1:
-            return values[max(at, 0)]
-        low, high = values[at], values[at + 1]
-        x = x if tree.grid is None else tree.grid.round(x)
-        t = between(x, centres[at], centres[at + 1], 0.0, 1.0)
-        rises, falls = slopes(np.array(centres), np.array(values))
-        return min(max(cubic(t, low, high, float(rises[at]), float(falls[at])), low), high)
+    def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
+        around, grid = tree.tree.points_around, tree.grid
+
+        def value(x: float) -> float:
+            found = around(x, TIED_VALUES)
+            if found is None:
+                return math.nan
+            centres, values, at = found
+            if at < 0 or at == len(centres) - 1:
+                return float(values[max(at, 0)])
+            return value_beside(x if grid is None else grid.round(x), centres, values, at)
+
+        return value
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()

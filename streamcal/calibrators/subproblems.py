@@ -66,6 +66,10 @@ class Readers:
             self._made[key] = made
         return made
 
+    def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | None]:
+        """`get` for several keys."""
+        return [self.get(key) for key in keys]
+
     def starts(self, present: bool) -> list[Any]:
         """The maps that the next ones start from, as plain data: key, map, and whether it is the present one."""
         known = {**self._starts, **self._made}
@@ -132,6 +136,12 @@ class SequentialSubproblems(Statistic):
         """The calibrator of a subproblem; None where it has no observation."""
         return self.calibrators.get(key)
 
+    def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | Calibrator | None]:
+        """`get` for several keys."""
+        if keys is self._last[0]:  # those of the last observation
+            return self._last[1]
+        return [self.calibrators.get(key) for key in keys]
+
     def all(self) -> dict[Key, CalibrationMap]:
         """The maps of all subproblems with observations."""
         return {key: calibrator.map() for key, calibrator in self.calibrators.items()}
@@ -143,8 +153,11 @@ class SequentialSubproblems(Statistic):
         calibrators, newtons = self._calibrators_of(keys)
         if newtons is not None and not isinstance(scores, float):
             given, flags = list(scores), list(labels)
-            for place in learn_each(newtons, given, flags, w):
+            left, beyond = learn_each(newtons, given, flags, w)
+            for place in left:
                 calibrators[place].learn_one(given[place], flags[place], w)
+            for place in beyond:
+                calibrators[place]._note(1)
             return
         for calibrator, score, positive in zip(calibrators, each, labels, strict=False):
             calibrator.learn_one(score, positive, w)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, TypedDict, Unpack
 
 from streamcal.calibrators.additive import AdditiveCalibrator
-from streamcal.parameters.forgetting import Forgetting
+from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
@@ -78,17 +79,36 @@ class BlockCalibrator(TreeCalibrator):
     `predict_one` finds them in the tree; `map()` and arrays of scores are served by `solve`.
     """
 
+    def __init__(
+        self,
+        *,
+        scale: Scale = Probability(),
+        forgetting: Forgetting = Forever(),
+        prior: Prior | None = None,
+        resolution: int | None = None,
+        refresh_every: int = 1,
+    ) -> None:
+        super().__init__(
+            scale=scale, forgetting=forgetting, prior=prior, resolution=resolution, refresh_every=refresh_every
+        )
+        # Values at a coordinate do not depend on the unit of weight, and are read from the tree as it is held.
+        self._at = self._value_at(self._memory.statistic) if self.refresh_every == 1 else None
+        self._steady = self._memory.steady
+
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        if self.refresh_every == 1:
+        if self._at is not None:
             own = score.__class__ is float and self._lo <= score <= self._hi
-            value = self._beside(self._present(t), score if own else self.scale.coordinate(check_score(score)))
+            x = score if own else self.scale.coordinate(check_score(score))
+            if t is not None or not self._steady:
+                self._present(t)
+            value = self._at(x)
             if value == value:
                 return value
         return super().predict_one(score, t)
 
     @abstractmethod
-    def _beside(self, tree: ScoreTree, x: float) -> float:
-        """The prediction at a coordinate; NaN where it takes the map."""
+    def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
+        """The function that predicts at a coordinate; NaN where it takes the map."""
 
 
 def _signature(cls: type[TableCalibrator]) -> inspect.Signature:

@@ -192,20 +192,20 @@ class Binnings(CellTree):
     @cython.cfunc
     def _update(self) -> cython.void:
         """Bring everything up to date."""
-        everything = self.sums._number < 0
+        everything = self.sums._number < 0 or not self._kept
         changed = np.array(self.sums._changed)[: max(self.sums._number, 0)]
+        self._kept = False  # until all is done: a signal may end this between two steps
         self._follow()
         low, high = self._low, self._high
         number = self._set_ranks()
         numbers = self._numbers(self._w[1], number) if number > 0 else range(1, 1)
         self._low, self._high = numbers.start, numbers.stop - 1
-        follows = self._kept and not everything and self._low <= high and low <= self._high
-        self._kept = number > 0 and self._high * (self._high + 1) // 2 <= _MOST_BINS
-        if not self._kept:
+        if number == 0 or self._high * (self._high + 1) // 2 > _MOST_BINS:
             return
         self._reserve()
-        if not follows or not self._moved(changed, low, high):
+        if everything or self._low > high or low > self._high or not self._moved(changed, low, high):
             self._make()
+        self._kept = True
 
     @cython.cfunc
     @cython.locals(i=cython.Py_ssize_t, k=cython.Py_ssize_t, number=cython.Py_ssize_t)
@@ -455,6 +455,7 @@ class Binnings(CellTree):
     @cython.locals(i=cython.Py_ssize_t)
     def _make(self) -> cython.void:
         """Compute all binnings from the cells."""
+        self._given_up()
         for i in range(self._used.shape[0]):
             self._used[i] = 1 if self._w[self._size + i] > 0.0 else 0
             if self._used[i]:

@@ -42,11 +42,10 @@ def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][:
     for i in range(m - 2):
         left = half * x[i + 1] - half * x[i]
         right = half * x[i + 2] - half * x[i + 1]
-        a = left / (left + right) if left + right > 0.0 else 0.5
-        b = right / (left + right) if left + right > 0.0 else 0.5
+        a, b = _share(left, right), _share(right, left)
         u = y[i + 1] - y[i]
         v = y[i + 2] - y[i + 1]
-        slope = 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)  # times the sum of both widths
+        slope = _slope(a, b, u, v)
         if i == 0:
             rise[0] = _end(a, b, u, v)
         fall[i] = a * slope
@@ -54,6 +53,56 @@ def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][:
         if i == m - 3:
             fall[m - 2] = _end(b, a, v, u)
     return rises, falls
+
+
+def value_beside(x: cython.double, knots: list, values: list, at: cython.Py_ssize_t) -> cython.double:
+    """The value at x, in the interval from knot `at` to the next one, of the cubic of `slopes`. O(1).
+
+    The lists have these two knots, and one more on either side where there is one.
+    """
+    m: cython.Py_ssize_t = len(knots)
+    low: cython.double = values[at]
+    high: cython.double = values[at + 1]
+    left: cython.double = knots[at]
+    right: cython.double = knots[at + 1]
+    before: cython.double = knots[at - 1] if at > 0 else left
+    after: cython.double = knots[at + 2] if at + 2 < m else right
+    other: cython.double
+    half: cython.double = 0.5 if isinf(after - before) else 1.0
+    width: cython.double = half * right - half * left
+    rise: cython.double = high - low
+    fall: cython.double = high - low
+    step: cython.double = high - low
+    a: cython.double = 0.0
+    b: cython.double = 0.0
+    if at > 0:
+        other = half * left - half * before
+        a, b = _share(other, width), _share(width, other)
+        rise = b * _slope(a, b, low - values[at - 1], step)
+        fall = _end(b, a, step, low - values[at - 1])
+    if at + 2 < m:
+        other = half * after - half * right
+        a, b = _share(width, other), _share(other, width)
+        fall = a * _slope(a, b, step, values[at + 2] - high)
+        if at == 0:
+            rise = _end(a, b, step, values[at + 2] - high)
+    return _cubic((half * x - half * left) / width, low, high, rise, fall)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _share(own: cython.double, other: cython.double) -> cython.double:
+    """The share of a width in the sum of two."""
+    return own / (own + other) if own + other > 0.0 else 0.5
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _slope(a: cython.double, b: cython.double, u: cython.double, v: cython.double) -> cython.double:
+    """The slope at a knot times the sum of both widths, of which a and b are the shares; u and v the steps."""
+    return 3.0 * u * v / ((1.0 + b) * a * v + (1.0 + a) * b * u)
 
 
 @cython.cfunc

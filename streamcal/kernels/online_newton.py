@@ -246,6 +246,20 @@ class OnlineNewton:
         self.step(x, 1.0 if y is True else 0.0, w)
         return True
 
+    def learn_beyond(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` at ±limit for such an observation, whose score is beyond it; whether it was."""
+        s: cython.double
+        x: cython.double
+        if not fast_observation(score, y, w, 0.0, 1.0):
+            return False
+        s = score
+        if 0.0 < s < 1.0:
+            x = log(s) - log1p(-s)
+            if -self._limit <= x <= self._limit:
+                return False
+        self.step(-self._limit if s < 0.5 else self._limit, 1.0 if y is True else 0.0, w)
+        return True
+
     @cython.ccall
     @cython.nogil
     @cython.exceptval(check=False)
@@ -437,14 +451,22 @@ def predict_each(newtons: list, scores: list):
 
 
 def learn_each(newtons: list, scores: list, labels: list, w: object):
-    """`learn_fast` of each of several on its own score and label, of one weight; the places where it was False."""
+    """`learn_fast` of each of several on its own score and label, of one weight, or `step` at ±limit.
+
+    Returns the places whose observations need the full checks, for which nothing was done, and those whose scores were
+    beyond the limit.
+    """
     i: cython.Py_ssize_t
     one: OnlineNewton
+    left: list = []
+    beyond: list = []
     if not len(newtons) == len(scores) == len(labels):
         raise ValueError("lengths differ")
-    left: list = []
     for i in range(len(scores)):
         one = newtons[i]
         if not one.learn_fast(scores[i], labels[i], w):
-            left.append(i)
-    return left
+            if one.learn_beyond(scores[i], labels[i], w):
+                beyond.append(i)
+            else:
+                left.append(i)
+    return left, beyond

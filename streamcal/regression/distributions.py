@@ -401,6 +401,8 @@ def _squared(width: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
 
 def _each(function: Any, given: Any, what: str) -> Any:
     """The function of a float or an array without NaN: a float for a float."""
+    if given.__class__ is float and given == given:  # needs no check
+        return float(function(np.array(given)))
     values = _as_floats(given, what)
     if np.isnan(values).any():
         raise InputError(f"{what} {given!r} is not a number; give floats without NaN")

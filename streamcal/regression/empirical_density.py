@@ -116,7 +116,7 @@ class EmpiricalDensity(ThresholdCalibrator):
         return cls(calibrator, quantiles, support=(float(sample.min() - margin), float(sample.max() + margin)))
 
     def _scores(self, distribution: Distribution) -> tuple[float, ...]:
-        return tuple(masses(cdf_at(distribution, self._inner)).tolist())
+        return tuple(masses_of(distribution, self._inner))
 
     def _scores_many(self, distributions: list[Distribution]) -> FloatArray:
         return masses(cdfs_at(distributions, self._inner))
@@ -137,8 +137,7 @@ class EmpiricalDensityMap(DistributionMap):
         self._inner = edges[1:-1]
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        inner = cdf_at(distribution, self._inner).tolist()
-        mass = [high - low for low, high in zip([0.0, *inner], [*inner, 1.0], strict=True)]
+        mass = masses_of(distribution, self._inner)
         calibrated = [one.predict_one(p) for one, p in zip(self.maps, mass, strict=True)]
         total = list(itertools.accumulate(calibrated if any(calibrated) else mass, initial=0.0))
         return Piecewise._trusted(self.edges, np.array(total) / total[-1])
@@ -161,6 +160,12 @@ def check_binary(calibrator: Any) -> Calibrator:
     if calibrator.params().get("prior") is not None:
         raise InputError(f"calibrator={calibrator!r} has a prior, which K subproblems cannot share; give prior=None")
     return calibrator.clone()
+
+
+def masses_of(distribution: Distribution, inner: FloatArray) -> list[float]:
+    """The masses of K segments of one distribution, between the K − 1 inner thresholds: `masses` without arrays."""
+    cdf = cdf_at(distribution, inner).tolist()
+    return [high - low for low, high in zip([0.0, *cdf], [*cdf, 1.0], strict=True)]
 
 
 def masses(cdf: FloatArray) -> FloatArray:

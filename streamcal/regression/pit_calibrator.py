@@ -57,9 +57,13 @@ class Levels(NamedTuple):
 
     def __call__(self, weights: Weights) -> tuple[Any, Any]:
         """R and 1 − R at the knots."""
+        return self.at(*weights[1:])
+
+    def at(self, low: Any, high: Any, below: Any, above: Any, total: float) -> tuple[Any, Any]:
+        """The same, from the columns of `Weights`."""
         pseudo, unseen = self
-        whole = weights.total + pseudo + unseen
-        return (weights.below + pseudo * weights.low) / whole, (weights.above + pseudo * weights.high + unseen) / whole
+        whole = total + pseudo + unseen
+        return (below + pseudo * low) / whole, (above + pseudo * high + unseen) / whole
 
 
 class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
@@ -283,7 +287,7 @@ class RankRamp(Ramp):
         return (tail, rest) if here < 0.0 else (rest, tail)
 
     def level_at(self, z: FloatArray) -> FloatArray:
-        return self.whole.level_at(z) if np.ndim(z) else np.asarray(self._tails(float(z))[0])
+        return self.whole.level_at(z) if z.ndim else np.asarray(self._tails(float(z))[0])
 
     def log_slope(self, z: FloatArray) -> FloatArray:
         return self.whole.log_slope(z) if np.ndim(z) else np.asarray(self._slope(float(z)))
@@ -314,8 +318,9 @@ class RankRamp(Ramp):
 
     def _levels_at(self, knot: float, below: float, above: float, total: float) -> tuple[float, float]:
         """R and 1 − R at a knot."""
-        masses = (float(ndtr(knot)), float(ndtr(-knot))) if self._levels.pseudo else (0.0, 0.0)
-        return self._levels(Weights(knot, *masses, below, above, total))
+        levels = self._levels
+        masses = (float(ndtr(knot)), float(ndtr(-knot))) if levels.pseudo else (0.0, 0.0)
+        return levels.at(*masses, below, above, total)
 
     def _tails(self, z: float) -> tuple[float, float]:
         """R and 1 − R at z, the one on its side of the middle without cancellation."""

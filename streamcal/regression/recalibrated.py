@@ -42,6 +42,8 @@ def recalibrated(distribution: Distribution, ramp: Piecewise | Ramp) -> Calibrat
     For a `Piecewise` distribution, and for a discrete one of scipy, the result is a `Piecewise` one with the atoms of
     the base; for others `pdf` and `ppf` are called when needed.
     """
+    if type(distribution) is Normal and not isinstance(ramp, (Piecewise, NormalRamp)):  # the most frequent one
+        return Rescored(distribution, ramp)
     if isinstance(distribution, Piecewise):
         return _piecewise(distribution, ramp if isinstance(ramp, Piecewise) else _on_levels(ramp))
     if isinstance(distribution, Normal) and isinstance(ramp, NormalRamp):

@@ -87,9 +87,8 @@ class ThresholdCalibrator(SubproblemsLearner[DistributionMap], AdditiveDistribut
 
     def _live_streams(self, t: Time | None) -> list[Any] | None:
         """The predictor of each threshold as of `t`, valid until the next change; None if nothing is held."""
-        readers = self._readers_at(t)
-        streams = [readers.get(i) for i in range(self._size)]
-        return None if None in streams else streams
+        streams = self._readers_at(t).each(self._routing.keys())
+        return None if None in streams else list(streams)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
         if self.refresh_every > 1:

@@ -134,22 +134,6 @@ class ScoreTree(Statistic):
         x, weight, positive, _ = self._tree.to_arrays()
         return centred_blocks(x, weight, positive, TIED_VALUES)
 
-    def centred(self, x: float, bound: float) -> float:
-        """Linear between the centres of `centred_blocks`, those within `bound` of 0 and 1 being levels. O(log² k).
-
-        NaN where nothing is held, or where a sum of coordinates leaves the range of the floats.
-        """
-        return float(self._tree.centred(x, TIED_VALUES, bound))
-
-    def points_around(self, x: float) -> tuple[list[float], list[float], int] | None:
-        """Centres and values of the up to four of `centred_blocks` nearest to x. O(log² k).
-
-        Two are below x and two above, as far as there are any; the place of the last one at or below x comes with them,
-        −1 if there is none. None where `centred` is NaN.
-        """
-        found: tuple[list[float], list[float], int] | None = self._tree.points_around(x, TIED_VALUES)
-        return found
-
     def update(self, x: float, y: float, w: float) -> None:
         self._tree.update_one(x, y, w)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -42,7 +42,7 @@ class Routing(ABC):
     def key(self, plain: Any) -> Key:
         """The key of a subproblem, from plain data; `StateError` if it is none."""
 
-    def keys(self) -> Iterable[Key]:
+    def keys(self) -> Sequence[Key]:
         """The keys of all subproblems, where they are `constant`."""
         return ()
 

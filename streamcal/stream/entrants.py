@@ -78,7 +78,7 @@ class Entrant:
             elif isinstance(self.calibrator, Segmented):
                 predicted = self._late_by_segment(self.calibrator, piece)
             else:
-                predicted = self._late(self.calibrator, piece)
+                predicted = one_by_one(self.calibrator, piece, self._delay, self._waiting)
         except StreamcalError as error:
             self._failure = str(error)
         self._seconds += time.process_time() - begun
@@ -111,14 +111,43 @@ class Entrant:
                 calibrator.learn_issued(*waiting.popleft())
         return np.array(found, dtype=np.float64)
 
-    def _late(self, calibrator: Calibrator, piece: Observations) -> FloatArray:
-        predict, learn, waiting, found = calibrator.predict_one, calibrator.learn_one, self._waiting, []
-        for score, label, weight, at in _rows(piece):
-            found.append(predict(score, at))
-            waiting.append((score, label, weight, at))
-            if len(waiting) > self._delay:
-                learn(*waiting.popleft())
-        return np.array(found, dtype=np.float64)
+
+def one_by_one(
+    calibrator: Calibrator, piece: Observations, delay: int, waiting: deque[tuple[Any, ...]] | None = None
+) -> FloatArray:
+    """Predict each row, and then learn the one `delay` rows earlier, whose label has come.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        It learns itself.
+    piece : Observations
+        Some rows.
+    delay : int
+        How many rows later a label is known.
+    waiting : deque, optional
+        Rows of earlier pieces without a label; those of this one are added.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The predictions.
+
+    Examples
+    --------
+    >>> from streamcal import OnlinePlatt
+    >>> rows = Observations(np.array([0.5, 0.5, 0.5]), np.array([True, True, True]), None, None)
+    >>> one_by_one(OnlinePlatt(), rows, 1).round(3).tolist()  # the first label is known after the second row
+    [0.5, 0.5, 0.51]
+    """
+    predict, learn, found = calibrator.predict_one, calibrator.learn_one, []
+    waiting = deque() if waiting is None else waiting
+    for score, label, weight, at in _rows(piece):
+        found.append(predict(score, at))
+        waiting.append((score, label, weight, at))
+        if len(waiting) > delay:
+            learn(*waiting.popleft())
+    return np.array(found, dtype=np.float64)
 
 
 def _rows(piece: Observations) -> Iterator[tuple[float, bool, float, float | None]]:

@@ -100,6 +100,10 @@ class Measures:
         Whether an observation had another weight than 1.
     rows, positives : int
         Number of observations, and of positive ones.
+    observer : Observer or None
+        Told every observation that is measured, with its forecast; None by default.
+    seconds : float
+        Processor time to predict and to learn, of single rows only where there is an observer.
     """
 
     def __init__(self, calibrator: Any) -> None:
@@ -110,6 +114,8 @@ class Measures:
         self.weighted = False
         self.rows = 0
         self.positives = 0
+        self.observer: Observer | None = None
+        self.seconds = 0.0
 
     def boards(self) -> dict[str, Scoreboard]:
         """The scoreboards by name; without "raw" where scores are not probabilities."""
@@ -136,13 +142,6 @@ class Prequential(Measures):
     calibrator : str, Calibrator or Segmented
         It learns itself, not a clone; a name, as in "auto", makes a new one. A `Segmented` is given `keys`.
 
-    Attributes
-    ----------
-    observer : Observer or None
-        Told every observation with its forecast; None by default.
-    seconds : float
-        Processor time to predict and to learn in `step_many`, and, with an observer, in `step`.
-
     Examples
     --------
     >>> from streamcal import OnlinePlatt
@@ -155,8 +154,6 @@ class Prequential(Measures):
         given: Any = calibrator
         self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
         super().__init__(self.calibrator)
-        self.observer: Observer | None = None
-        self.seconds = 0.0
         if not isinstance(self.calibrator, Segmented):
             self._predict = _predictor(self.calibrator)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from itertools import repeat
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -66,13 +67,13 @@ class Replay(Measures):
         self.join = join
         self.repeated = self.clicks = self.after_horizon = 0
         self._columns = columns
-        self._settled: list[tuple[float, float, bool, float]] = []  # p, score, label, weight
+        self._settled: list[tuple[float, float, bool, float, Keys]] = []  # p, score, label, weight, levels
         corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
         self._keep = join.spans.horizon + (join.spans.late if corrects else 0.0)
         self.checkpoint, self._to_come = _noted(join.noted)
         self._snapshot_at: int | None = None
         self.before = join.tally()
-        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w)))
+        join.watch(lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.keys or {})))
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -122,11 +123,13 @@ class Replay(Measures):
             scores.tolist(), y.tolist(), weights, t.tolist(), ids, label_times.tolist(), _rows(keys), strict=False
         )
         found: list[float] = []
+        begun = process_time()
         try:
             for row_ in rows:
                 found.append(self._take(*row_))
         except StreamcalError:  # `step` says why
             pass
+        self.seconds += process_time() - begun
         self._measure()
         return np.array(found, dtype=np.float64)[:, np.newaxis]
 
@@ -167,9 +170,13 @@ class Replay(Measures):
     def _measure(self) -> None:
         """Add the forecasts whose horizon has passed to the measures."""
         if self._settled:
-            p, scores, y, w = (np.array(values, dtype=np.float64) for values in zip(*self._settled, strict=True))
+            *numbers, keys = zip(*self._settled, strict=True)
             self._settled.clear()
+            p, scores, y, w = (np.array(values, dtype=np.float64) for values in numbers)
             self.add(p, scores, y, w)
+            if self.observer is not None:
+                for row_ in zip(scores.tolist(), (y > 0.0).tolist(), w.tolist(), p.tolist(), keys, strict=True):
+                    self.observer.one(*row_)
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Note how far the file was read, and write all events to the journal, and now and then the whole state."""
