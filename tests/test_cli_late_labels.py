@@ -275,13 +275,15 @@ def test_fields_that_may_be_missing(tmp_path: Path) -> None:
     """A label without a time and without a value, as null, NaN, spaces or nothing at all, is none yet."""
     rows = [{**row, "click": 0, "click_time": None} for row in impressions(60)]
     wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), rows)
-    for click, click_time in ((None, None), (0, float("nan")), ("", ""), ("", "  ")):
+    for click, click_time in ((None, None), (0, float("nan")), ("", ""), ("", "  "), ("nan", "NaN")):
         given = [{**row, "click": click, "click_time": click_time} for row in rows]
         result = run(save(tmp_path / "in.jsonl", given), *OPTIONS, "--out", tmp_path / "out.jsonl")
         assert result.exit_code == 0, result.output
         assert served(tmp_path / "out.jsonl") == wanted
-    result = run(save(tmp_path / "in.csv", [{**row, "click": ""} for row in rows]), *OPTIONS)
-    assert "labels learned" in result.output
+    for click, click_time in (("", ""), ("nan", "nan"), (0, "nan")):
+        given = [{**row, "click": click, "click_time": click_time} for row in rows]
+        result = run(save(tmp_path / "in.csv", given), *OPTIONS, "--out", tmp_path / "out.csv")
+        assert served(tmp_path / "out.csv") == wanted
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streamcal import (
+    Auto,
     CapabilityError,
     Identity,
     InputError,
@@ -19,7 +20,7 @@ from streamcal import (
     Window,
 )
 from streamcal.errors import ClockError
-from streamcal.live import Shadow
+from streamcal.live import Journal, LabelJoin, Shadow
 from streamcal.live.shadow import ShadowForecast, Version
 from streamcal.metrics import LogLossDifference
 from streamcal.states import signed
@@ -233,6 +234,9 @@ def test_a_restored_shadow_goes_on(copied):
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(0, 0.5), "a confidence is not possible"),
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(1, 10**6), "more outcomes were compared"),
         (lambda s: s["learned"]["differences"]["ops"].__setitem__(2, 1e9), "the sum of the differences"),
+        (lambda s: s["learned"].__setitem__("numbers", [0, 0, 1]), "no numbers of their own"),
+        (lambda s: s["learned"].__setitem__("numbers", [0, 1]), "no numbers of their own"),
+        (lambda s: s["learned"].__setitem__("numbers", [0, 1, 9]), "a number of later ones"),
         (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence 2.0"),
         (lambda s: s.__setitem__("class", "Auto"), "is one of 'Auto'"),
     ],
@@ -244,3 +248,103 @@ def test_a_damaged_state_is_refused(change, message):
         Shadow.from_state(state)
     with pytest.raises(StateError, match=message):
         Shadow.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
+
+
+# -- in a `LabelJoin` ------------------------------------------------------------------------------------------------
+
+HORIZON = 40.0
+
+
+def late(shadow, scores, y, join=None, first=0, act=lambda k: None):
+    """A row a second through a join, whose positive labels come 10 seconds later."""
+    join = LabelJoin(shadow, HORIZON) if join is None else join
+    for k, (score, label) in enumerate(zip(scores.tolist(), y.tolist(), strict=True), start=first):
+        join.issue(k, score, float(k))
+        if label:
+            join.resolve(k, True, k + 10.0)
+        act(k)
+    return join
+
+
+def kinds():
+    return Shadow(Auto(), {"ops": TrackingOPS(), "window": VennAbers(forgetting=Window(500.0, by="time"))})
+
+
+def test_a_join_lets_champion_and_challengers_learn_late_labels_as_issued():
+    """Each as in a join of its own, to the last bit, mixtures included; compared by what was issued."""
+    scores, y = overconfident(300)
+    shadow = kinds()
+    join = late(shadow, scores, y)
+    for name, alone in (("champion", Auto()), ("ops", TrackingOPS())):
+        assert shadow._calibrators[name].state_dict() == late(alone, scores, y).calibrator.state_dict()
+    timed = late(VennAbers(forgetting=Window(500.0, by="time")), scores, y).calibrator
+    assert shadow.challengers["window"].predict_one(0.4, 299.0) == timed.predict_one(0.4, 299.0)
+    ops, auto = LabelJoin(TrackingOPS(), HORIZON), LabelJoin(Auto(), HORIZON)
+    served = []
+    late(None, scores, y, ops, act=lambda k: served.append(ops._index[k].p))
+    of_auto = []
+    late(None, scores, y, auto, act=lambda k: of_auto.append(auto._index[k].p))
+    learned = len(scores) - int(HORIZON)
+    difference = LogLossDifference(adaptive=True)
+    difference.update_many(served[:learned], of_auto[:learned], y[:learned])
+    found = next(one for one in shadow.comparisons() if one.name == "ops")
+    assert (shadow.n, found.n) == (learned, learned)
+    assert found.difference == pytest.approx(difference.value, rel=1e-9)  # logarithms of arrays round differently
+    assert join.tally()["corrected"] == 0
+
+
+def test_a_join_with_a_shadow_goes_on_from_its_state_and_its_journal(tmp_path):
+    """Promotions, challengers that come and go, and forecasts of before them that still wait."""
+    scores, y = overconfident(400)
+
+    def change(shadow, k):
+        if k == 150:
+            shadow._use("ops")
+            shadow.add("late", OnlinePlatt())
+        if k == 200:
+            shadow.remove("window")
+            shadow.add("window", TrackingOPS())  # another one of the same name: not judged by what the first one said
+
+    whole = kinds()
+    expected = late(whole, scores, y, act=lambda k: change(whole, k))
+    comparisons = {one.name: one.n for one in whole.comparisons()}
+    assert comparisons == {"champion": 249, "late": 209, "window": 159}, "those issued since both were here"
+    with Journal(tmp_path / "journal") as journal:
+        shadow = kinds()
+        join = LabelJoin(shadow, HORIZON, journal=journal)
+        late(None, scores[:220], y[:220], join, act=lambda k: (change(shadow, k), join.snapshot()))
+    for copied in (lambda j: j, lambda j: LabelJoin.from_bytes(j.to_bytes())):
+        again = copied(LabelJoin.from_state(join.state_dict()))
+        assert late(None, scores[220:], y[220:], again, first=220).state_dict() == expected.state_dict()
+    with Journal(tmp_path / "journal") as journal:
+        with pytest.raises(StateError, match="the journal of another join"):
+            LabelJoin(kinds(), HORIZON, journal=journal)  # "window" is another calibrator there
+        again = LabelJoin(Shadow(Auto()), HORIZON, journal=journal)
+        assert late(None, scores[220:], y[220:], again, first=220).state_dict() == expected.state_dict()
+
+
+def test_a_new_version_of_the_model_begins_with_the_same_calibrators():
+    scores, y = overconfident(200)
+    shadow = kinds()
+    join = late(shadow, scores, y)
+    shadow._use("ops")
+    join.advance(200.0)
+    before = join.predict_one(0.8)
+    issued = join.issue("next", 0.8, 200.0, version="v2")
+    assert join.calibrator is not shadow
+    assert (join.calibrator.version, set(join.calibrator.challengers)) == (Version(1, "ops", 0), {"champion", "window"})
+    assert isinstance(join.calibrator.champion, TrackingOPS)
+    # nine tenths of the map of before, on knots an eighth of log-odds apart; the other calibrator has learned nothing
+    assert issued.p == pytest.approx(0.9 * before + 0.1 * TrackingOPS().predict_one(0.8), abs=1e-3)
+    assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
+
+
+def test_what_is_damaged_in_a_forecast_is_left_out():
+    """Numbers that no forecast has, as a state may hold: nothing is raised."""
+    for said in ([], [0.0], [7.0, 0.5, 0.0], [0.0, 0.5, 99.0], [1.0, 9.0, -3.0], [1.0, 0.5, 0.0, 0.0, 0.4, 1.0, 0.3]):
+        join = late(kinds(), *overconfident(5))
+        state = join.state_dict()
+        state["learned"]["held"][0][-2] = said
+        again = LabelJoin.from_state(signed({key: value for key, value in state.items() if key != "checksum"}))
+        again.advance(60.0)
+        assert again.tally()["learned"] + again.tally()["refused"] == 5

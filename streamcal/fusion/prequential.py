@@ -146,7 +146,7 @@ class PrequentialFusion(Fusion):
     def _learn(self, x: Any, y: float, w: float, t: float, noted: int = 0) -> None:
         predicted = [candidate.predict_one(x, t) for candidate in self._candidates]
         if w > 0.0:
-            self._require_times(np.array([t]))
+            self._require_time(t)
             for k, (candidate, p) in enumerate(zip(self._candidates, predicted, strict=True)):
                 self._losses[k] = self.discount * self._losses[k] + w * (p - y) ** 2
                 candidate.learn_one(x, y, w, t)
@@ -155,6 +155,10 @@ class PrequentialFusion(Fusion):
         """`ClockError` before any candidate has learned, if one of them refuses a time."""
         for candidate in self._candidates:
             candidate._memory.require_times(t)
+
+    def _require_time(self, t: float) -> None:
+        for candidate in self._candidates:
+            candidate._require_time(t)
 
     def _learn_many(self, x: Any, y: Any, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._require_times(t[w > 0.0])

@@ -167,6 +167,9 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
     def _require_times(self, t: FloatArray) -> None:
         self._memory.require_times(t)
 
+    def _require_time(self, t: float) -> None:
+        self._memory.require_time(t)
+
     def _changed(self, number: int) -> None:
         """Count changed observations; the map is refreshed after every r-th."""
         if self.refresh_every > 1:

@@ -106,6 +106,10 @@ class Learner(Saved):
         """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
         return None
 
+    def _require_time(self, t: float) -> None:
+        """`_require_times` of one observation."""
+        return None
+
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """An error within leaves the learner as it was. O(size of the state): where no check sees all errors before."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
-from streamcal.calibrators.base import Calibrator
-from streamcal.errors import ClockError, InputError, StateError, StreamcalError
+from streamcal.errors import ClockError, InputError, StreamcalError
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
+from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
-from streamcal.live.versions import VersionLearner, reads_keys
+from streamcal.live.journaled import Journaled
+from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.saved import Saved
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +28,6 @@ JUMP_HORIZONS = 100.0
 HIGHEST = 1.0 - 1e-6
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
-#: Low-discrepancy sequence k·φ mod 1, in 32 bits: which impressions are held when there is not room for all.
-GOLDEN, RANGE = 2_654_435_769, 2**32
 
 #: What `LabelJoin.tally` counts.
 COUNTS = (
@@ -63,7 +59,7 @@ class Spans(NamedTuple):
     late: float
 
 
-class LabelJoin(Saved):
+class LabelJoin(Holding, Journaled):
     """Joins forecasts with the labels that come minutes or hours later, and lets a calibrator learn them.
 
     `issue` gives the calibrated probability of an impression and remembers it under its id, `resolve` tells what came
@@ -80,9 +76,11 @@ class LabelJoin(Saved):
 
     Parameters
     ----------
-    calibrator : Calibrator or Segmented
-        The method. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
-        journal is resumed from.
+    calibrator : Calibrator, Segmented or Shadow
+        The method. Of a `Shadow` the champion's probability is issued, and all learn, each judged by what it said then.
+        After a promotion, a rollback, or another challenger call `snapshot`: a journal holds none of these. No copy is
+        made of it: `join.calibrator` is this object, until the version of the model changes or a journal is resumed
+        from.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
@@ -159,7 +157,7 @@ class LabelJoin(Saved):
         max_unknown: int = 10_000,
         max_jump: float | timedelta | None = None,
     ) -> None:
-        if not isinstance(calibrator, Calibrator) and not reads_keys(calibrator):
+        if not can_join(calibrator):
             raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
         span = seconds(horizon, "horizon")
         self.spans = Spans(
@@ -191,14 +189,8 @@ class LabelJoin(Saved):
         self._first, self._last = calibrator.scale.domain
         self._clock = -math.inf
         self._number = 0
-        self._index: dict[Id, Issued] = {}
-        self._waiting: deque[Issued] = deque()  # to be learned, in the order of issue
-        self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
-        self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
-        self._aside: OrderedDict[Id, Outcome] = OrderedDict()
-        self._stride = 1  # one of so many is held
-        self._next_stride = -math.inf  # the clock from which on it may be smaller
         self._counts = dict.fromkeys(COUNTS, 0)
+        self._hold_nothing()
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
         self._ages: list[tuple[float, int, int, Id]] = []
@@ -217,27 +209,12 @@ class LabelJoin(Saved):
         return self._clock
 
     @property
-    def waiting(self) -> int:
-        """Number of forecasts whose labels are to be learned."""
-        return len(self._waiting)
-
-    @property
-    def held(self) -> int:
-        """Number of forecasts remembered: those waiting, and those whose labels were learned."""
-        return len(self._index)
-
-    @property
     def due(self) -> float:
         """The clock at which the next label is learned or the next forecast forgotten; ∞ where nothing is held."""
         ages = [self._ages[0][0]] if self._ages else []
         waiting = [self._waiting[0].at + self._hold] if self._waiting else []
         learned = [self._learned[0].at + self._keep] if self._learned else []
         return min(*ages, *waiting, *learned, math.inf, math.inf)
-
-    @property
-    def set_aside(self) -> int:
-        """Number of outcomes of unknown ids that are kept."""
-        return len(self._aside)
 
     def early_share(self) -> tuple[float, float]:
         """With `early`, the share of the clicks that come within it, and its standard error.
@@ -508,7 +485,7 @@ class LabelJoin(Saved):
             return
         try:
             learner.learn(one, y)
-        except StreamcalError as error:
+        except (StreamcalError, ValueError) as error:  # the latter where a state held numbers that no mixture says
             counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
             return
@@ -545,53 +522,6 @@ class LabelJoin(Saved):
             curve.add(cell, inside=outcome.t - one.t > curve.edges[cell - 1])
             if cell + 1 < len(curve.edges):
                 heappush(ages, (one.at + curve.edges[cell + 1], number, cell + 1, id))
-
-    # -- memory ----------------------------------------------------------------------------------------------------
-
-    def _room(self, number: int) -> bool:
-        """Whether a new forecast is held; makes room for it."""
-        if len(self._waiting) >= self.max_held:
-            self._thin()
-        elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
-            self._set_stride(self._stride // 2)
-        if self._stride > 1 and not self._chosen(number):
-            return False
-        if len(self._index) >= self.max_held:
-            self._forget(self._learned.popleft())
-            self._counts["forgotten"] += 1
-        return True
-
-    def _chosen(self, number: int) -> bool:
-        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the traffic's period."""
-        return number * GOLDEN % RANGE * self._stride < RANGE
-
-    def _set_stride(self, stride: int) -> None:
-        self._stride = stride
-        self._next_stride = self._clock + self._hold  # what waits then was held with this stride
-
-    def _thin(self) -> None:
-        """Give up every second forecast that waits, with no regard to its outcome."""
-        while len(self._waiting) >= self.max_held:
-            self._set_stride(2 * self._stride)
-            kept = deque(one for one in self._waiting if self._chosen(one.number))
-            for one in self._waiting:
-                if not self._chosen(one.number):
-                    self._forget(one)
-            self._counts["unheld"] += len(self._waiting) - len(kept)
-            self._waiting = kept
-
-    def _forget(self, one: Issued) -> None:
-        del self._index[one.id]
-        self._outcomes.pop(one.id, None)
-
-    def _set_aside(self, id: Id, positive: bool, t: float) -> None:
-        """Keep the outcome of an unknown id; the one that has been there longest makes room."""
-        before = self._aside.pop(id, None)
-        self._counts["unknown"] += 1
-        self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
-        if len(self._aside) > self.max_unknown:
-            self._aside.popitem(last=False)
-            self._counts["overflowed"] += 1
 
     def _match(self, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
@@ -635,92 +565,7 @@ class LabelJoin(Saved):
             )
         return known
 
-    # -- journal and state -----------------------------------------------------------------------------------------
-
-    def acknowledge(self) -> int:
-        """Return when all events so far are on the disk; how many there are. Any thread may call it.
-
-        Raises
-        ------
-        InputError
-            Without a journal.
-        StateError
-            If they cannot be written; they are kept, to be written with the next call.
-        """
-        return self._with_journal().acknowledge()
-
-    def snapshot(self) -> None:
-        """Write the whole state to the journal, and drop the events that led to it, so that it stays small.
-
-        Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
-        O(size of the state).
-        """
-        self._with_journal().snapshot(self.to_bytes())
-
-    @property
-    def noted(self) -> Any:
-        """What the last `note` was given; None if there was none."""
-        return None if self._note is None else json.loads(self._note)
-
-    def note(self, data: Any) -> None:
-        """Keep plain data with the state and in the journal, between the events before and after it.
-
-        Such as the place in the source of the events: a consumer that notes it before each `acknowledge` goes on from
-        `noted` when it was killed, and takes no event twice.
-
-        Parameters
-        ----------
-        data
-            What `json` can write. It takes the place of the note before.
-
-        Raises
-        ------
-        InputError
-            For other data; nothing is changed then.
-        StateError
-            If the journal cannot take more events. Nothing is changed then.
-
-        Examples
-        --------
-        >>> from streamcal import OnlinePlatt
-        >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
-        >>> join.note({"offset": 17})
-        >>> LabelJoin.from_bytes(join.to_bytes()).noted
-        {'offset': 17}
-        """
-        try:
-            note = json.dumps(data, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"a note has to be plain data, which JSON can hold: {error}") from None
-        if self._journal is not None:
-            self._journal.append(events.noted(note))
-        self._keep_note(note)
-
-    def _keep_note(self, note: str) -> None:
-        self._note = note
-
-    def _with_journal(self) -> Journal:
-        if self._journal is None:
-            raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
-        return self._journal
-
-    def _resume(self, journal: Journal) -> None:
-        """Take over the state that a journal holds, and write to it from now on."""
-        state = journal.state()
-        if state is not None:
-            saved = type(self).from_bytes(state)
-            if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
-                raise StateError(
-                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
-                )
-            limits = self.max_held, self.max_unknown, self.max_jump
-            self.__dict__ = saved.__dict__
-            self.max_held, self.max_unknown, self.max_jump = limits
-        for event in journal.events():
-            self._replay(event)
-        self._journal = journal
-        if state is None:
-            self.snapshot()
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def _replay(self, event: bytes) -> None:
         """Take an event of the journal again."""

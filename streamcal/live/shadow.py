@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +16,9 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.identity import Identity
 from streamcal.errors import CapabilityError, InputError
 from streamcal.metrics.log_loss_difference import LogLossDifference
+from streamcal.parameters.columns import like
+from streamcal.parameters.inputs import check_batch
+from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.saved import Saved
 from streamcal.states import ensure, listed, number, record, row, text, unread, whole
@@ -37,6 +42,8 @@ class ShadowForecast(NamedTuple):
     score: float
     p: float
     by_name: Mapping[str, float]
+    #: What the parts of mixtures said, by which they are judged; without it, by what they would say now.
+    parts: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,8 @@ class Shadow(Saved):
     Notes
     -----
     Forecasts are compared as they were issued: `learn_one` takes those of the present state, right where the label is
-    known before the next prediction; with late labels keep what `issue_one` returns, and give it to `learn_issued`.
+    known before the next prediction; with late labels keep what `issue_one` returns, and give it to `learn_issued`, or
+    give the shadow to a `LabelJoin`.
     An outcome counts once in a comparison whatever its weight, since weighted losses have no bound, and not at all
     where its weight is 0.
 
@@ -128,6 +136,9 @@ class Shadow(Saved):
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
         self.confidence = confidence
         self._calibrators: dict[str, Calibrator] = {}
+        self._numbers: dict[
+            str, int
+        ] = {}  # of calibrators, each its own, by which forecasts as plain numbers name them
         self._differences: dict[str, LogLossDifference] = {}  # by challenger, against the champion
         self._compared = 0  # comparisons begun so far
         self._n = 0
@@ -173,6 +184,13 @@ class Shadow(Saved):
 
     def issue_one(self, score: float, t: Time | None = None) -> ShadowForecast:
         """What all calibrators say of a score now, for `learn_issued`; `.p` is the champion's, to be served."""
+        forecast = self._forecast(score, t)
+        judged = {name: one for name, one in self._calibrators.items() if type(one)._issue is not Calibrator._issue}
+        said = {name: one._issue(one.scale.coordinate(score)) for name, one in judged.items()}
+        return forecast._replace(parts={name: parts for name, parts in said.items() if parts is not None})
+
+    def _forecast(self, score: float, t: Time | None) -> ShadowForecast:
+        """A forecast whose label comes before the next one, so that parts of mixtures need not be remembered."""
         said = {name: one.predict_one(score, t) for name, one in self._calibrators.items()}
         return ShadowForecast(score, said[self.version.name], said)
 
@@ -196,7 +214,7 @@ class Shadow(Saved):
         InputError
             Where one of the calibrators does not take the observation; then none has learned it.
         """
-        self.learn_issued(self.issue_one(score, t), y, w, t)
+        self.learn_issued(self._forecast(score, t), y, w, t)
 
     def learn_issued(self, issued: ShadowForecast, y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Compare what was issued with its label, and let all calibrators learn it.
@@ -213,16 +231,21 @@ class Shadow(Saved):
         InputError
             Where one of the calibrators does not take the observation; then none has learned it.
         """
-        checked = [(one, one._checked(issued.score, y, w, t)) for one in self._calibrators.values()]
-        for one, (_, _, weight, time, *_) in checked:
-            if weight > 0.0 and t is not None:
-                one._require_times(np.array([time]))
-        for one, arguments in checked:
-            one._learn(*arguments)
-        _, label, weight, *_ = checked[0][1]
-        if weight > 0.0:
-            self._compare(issued.by_name, label)
-            self._n += 1
+        checked = {name: one._checked(issued.score, y, w, t) for name, one in self._calibrators.items()}
+        _, label, weight, *_ = checked[FIRST] if FIRST in checked else next(iter(checked.values()))
+        if weight == 0.0:
+            return
+        for name, (_, _, _, time, _) in checked.items():
+            self._calibrators[name]._require_time(time)
+        for name, (x, _, _, time, noted) in checked.items():
+            one, parts = self._calibrators[name], issued.parts.get(name)
+            if parts is None:
+                one._learn(x, label, weight, time, noted)
+            else:
+                one._learn_issued(x, label, weight, time, parts)
+                one._note(noted)
+        self._compare(issued.by_name, label)
+        self._n += 1
 
     def predict_learn_many(
         self,
@@ -248,15 +271,31 @@ class Shadow(Saved):
         InputError
             For a bad value in any row; then nothing is learned.
         """
-        for one in self._calibrators.values():
-            _, labels, weights, times, _ = one._checked_many(scores, y, w, t)
-            one._require_times(times[weights > 0.0])
-        said = {name: one.predict_learn_many(scores, y, w, t) for name, one in self._calibrators.items()}
-        learned, served = weights > 0.0, said[self.version.name]
+        s, labels, weights = check_batch(scores, y, w)
+        learned = weights > 0.0
+        self._require_rows(s, learned, t)
+        given = s, labels, None if w is None else weights, t
+        said = {name: one.predict_learn_many(*given) for name, one in self._calibrators.items()}
+        served = said[self.version.name]
         for name, difference in self._differences.items():
-            difference.update_many(np.asarray(said[name])[learned], np.asarray(served)[learned], labels[learned])
+            difference.update_many(said[name][learned], served[learned], labels[learned])
         self._n += int(learned.sum())
-        return served
+        return like(scores, served)
+
+    def _require_rows(
+        self, scores: FloatArray, learned: npt.NDArray[np.bool_], t: npt.ArrayLike | Sequence[Time] | None
+    ) -> None:
+        """`InputError` where one of the calibrators does not take a row, of which each says it again when it learns.
+
+        Scores, labels and weights have been checked; what differs between calibrators are the scale and the time.
+        """
+        low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
+        for one in self._calibrators.values():
+            first, last = one.scale.domain
+            if not first <= low <= high <= last:
+                one.scale.coordinates(scores)  # says which
+            if getattr(one, "_timed", False):
+                one._require_times(one._times(t, len(scores))[learned])
 
     def _compare(self, said: Mapping[str, float], label: float) -> None:
         """Add an outcome to the comparisons of challengers whose forecast, and the champion's, were issued."""
@@ -290,7 +329,7 @@ class Shadow(Saved):
             If there is no such challenger.
         """
         self._require_challenger(name)
-        del self._differences[name]
+        del self._differences[name], self._numbers[name]
         return self._calibrators.pop(name)
 
     def promote(self, name: str | None = None) -> Version:
@@ -357,6 +396,7 @@ class Shadow(Saved):
             raise InputError(f"there is a calibrator {name!r} already; give another name")
         if any(one is calibrator for one in self._calibrators.values()):
             raise InputError(f"{calibrator!r} is here already, and would learn twice; give a copy")
+        self._numbers[name] = self._compared + 1 if self._calibrators else 0  # each challenger begins a comparison
         self._calibrators[name] = calibrator
 
     def _require_challenger(self, name: str) -> None:
@@ -377,29 +417,88 @@ class Shadow(Saved):
         share = (1.0 - self.confidence) / (self._compared * (self._compared + 1.0))
         self._differences[name] = LogLossDifference(1.0 - share, adaptive=True)
 
+    # -- late labels, of a `LabelJoin` -------------------------------------------------------------------------------
+
+    merges = unlearns = False
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the calibrator that takes the fewest scores."""
+        scales = [one.scale for one in self._calibrators.values()]
+        return min(scales, key=lambda scale: scale.domain[1] - scale.domain[0])
+
+    def clone(self) -> Self:
+        """The same calibrators under the same names, nothing learned, the one now in use being the first version."""
+        new, name = type(self)(self.champion.clone(), confidence=self.confidence), self.version.name
+        new._calibrators, new._numbers = {name: new.champion}, {name: 0}
+        new._versions = [Version(1, name, 0)]
+        for other, one in self.challengers.items():
+            new.add(other, one.clone())
+        return new
+
+    def same_parameters(self, other: Any) -> bool:
+        """Whether it is a shadow with the same confidence, and calibrators of the same name are the same."""
+        if not isinstance(other, Shadow) or self.confidence != other.confidence:
+            return False
+        common = self._calibrators.keys() & other._calibrators.keys()
+        return all(self._calibrators[name].same_parameters(other._calibrators[name]) for name in common)
+
+    def plain(self, forecast: ShadowForecast) -> array[float]:
+        """A forecast as numbers: of each calibrator its own number, the probability, the number of parts, and these."""
+        written = array("d")
+        for name, p in forecast.by_name.items():
+            parts = forecast.parts.get(name, ())
+            written.extend((self._numbers[name], p, len(parts), *parts))
+        return written
+
+    def forecast_of(self, score: float, written: Sequence[float]) -> ShadowForecast:
+        """The forecast that `plain` wrote, of those calibrators that are still here."""
+        names = {number: name for name, number in self._numbers.items()}
+        said: dict[str, float] = {}
+        parts: dict[str, Sequence[float]] = {}
+        place = 0
+        while place + 3 <= len(written):
+            name, p, number = names.get(int(written[place])), written[place + 1], int(written[place + 2])
+            place += 3
+            if name is not None:
+                said[name] = min(max(p, 0.0), 1.0)
+                if number > 0:
+                    parts[name] = written[place : place + number]
+            place += max(number, 0)
+        return ShadowForecast(score, said.get(self.version.name, math.nan), said, parts)
+
     # -- saving ------------------------------------------------------------------------------------------------------
 
     def _plain_params(self) -> dict[str, Any]:
         return {"confidence": self.confidence}
 
     def _state(self) -> dict[str, Any]:
-        return {
+        numbers = list(self._numbers.values())
+        written = {
             "n": self._n,
             "compared": self._compared,
             "versions": [list(one) for one in self._versions],
             "calibrators": {name: one._written() for name, one in self._calibrators.items()},
             "differences": {name: [one.confidence, *one.state()] for name, one in self._differences.items()},
         }
+        return written if numbers == [*range(len(numbers))] else {**written, "numbers": numbers}
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
         fields = {"n": whole(), "compared": whole(), "versions": listed(row(whole(1), text(LONGEST_NAME), whole()))}
         shadow = cls(Identity(), **params)
-        shadow._load(**record({**fields, "calibrators": unread, "differences": unread})(learned))
+        fields |= {"calibrators": unread, "differences": unread}
+        shadow._load(**record(fields, {"numbers": listed(whole())})(learned))
         return shadow
 
     def _load(
-        self, n: int, compared: int, versions: list[Any], calibrators: dict[str, Any], differences: dict[str, Any]
+        self,
+        n: int,
+        compared: int,
+        versions: list[Any],
+        calibrators: dict[str, Any],
+        differences: dict[str, Any],
+        numbers: list[int] | None,
     ) -> None:
         """Load what `_state` has written into a new shadow."""
         self._calibrators.clear()
@@ -412,6 +511,10 @@ class Shadow(Saved):
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
         ensure(compared >= len(differences), "there are more comparisons than were begun")
+        numbers = [*range(len(calibrators))] if numbers is None else numbers
+        ensure(len(set(numbers)) == len(calibrators) == len(numbers), "calibrators have no numbers of their own")
+        ensure(max(numbers) <= compared, "a calibrator has a number of later ones")
+        self._numbers = dict(zip(calibrators, numbers, strict=True))
         for name, (confidence, *sums) in differences.items():
             ensure(self.confidence <= number(0.0, 1.0)(confidence) < 1.0, "a confidence is not possible")
             self._differences[name] = LogLossDifference(confidence, adaptive=True)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import StreamcalError
+from streamcal.errors import CapabilityError, StreamcalError
 from streamcal.kernels.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
+from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
+from streamcal.saved import Saved
 from streamcal.states import Reader, ensure, maybe, number, numbers, record, unread
 
 #: Knots in a unit of the log-odds of the score, between which the log-odds of a map are linear.
@@ -95,6 +97,42 @@ class ByKeys:
         return np.asarray(self.calibrator.overall.predict_many(scores))
 
 
+class ByShadow:
+    """How a `Shadow` is asked and taught."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self.shadow = shadow
+
+    def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
+        """The probability at a score as of time t, and what has to be remembered of it."""
+        forecast = self.shadow.issue_one(score, t)
+        return forecast.p, self.shadow.plain(forecast)
+
+    def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
+        """Learn the label of an issued forecast."""
+        self.shadow.learn_issued(self.shadow.forecast_of(score, said or ()), y, one.w, one.t)
+
+    def turn(self, score: float, one: Issued) -> None:
+        """Not possible, since a comparison cannot take an outcome back."""
+        raise CapabilityError("a shadow cannot unlearn")
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Those of the champion at an array of scores, now."""
+        return np.asarray(self.shadow.predict_many(scores))
+
+
+def joined(calibrator: Any) -> ByScore | ByKeys | ByShadow:
+    """How a calibrator of a join is asked and taught."""
+    if isinstance(calibrator, Shadow):
+        return ByShadow(calibrator)
+    return ByKeys(calibrator) if reads_keys(calibrator) else ByScore(calibrator)
+
+
+def can_join(calibrator: Any) -> bool:
+    """Whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
+    return isinstance(calibrator, (Calibrator, Shadow)) or reads_keys(calibrator)
+
+
 def reads_keys(calibrator: Any) -> bool:
     """Whether a calibrator is asked with keys, and remembers parts of its forecasts."""
     return isinstance(calibrator, Learner) and hasattr(calibrator, "issue_parts")
@@ -110,7 +148,7 @@ class VersionLearner:
 
     Parameters
     ----------
-    calibrator : Calibrator
+    calibrator : Calibrator, Segmented or Shadow
         That of the new version.
     before : list of float, optional
         The log-odds of the forecasts of the version before, at `KNOTS` scores.
@@ -129,7 +167,7 @@ class VersionLearner:
         self.before = before
         self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
-        self._own: ByScore | ByKeys = ByKeys(calibrator) if reads_keys(calibrator) else ByScore(calibrator)
+        self._own = joined(calibrator)
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
@@ -201,8 +239,10 @@ class VersionLearner:
 
 def calibrator_of(state: Any) -> Any:
     """The calibrator of a state inside another one; `StateError` unless a join can use it."""
-    found = Learner._from_written(record(dict.fromkeys(("streamcal", "class", "params", "learned"), unread))(state))
-    ensure(isinstance(found, Calibrator) or reads_keys(found), f"{type(found).__name__} is no calibrator of one score")
+    written = record(dict.fromkeys(("streamcal", "class", "params", "learned"), unread))(state)
+    kind: type[Saved] = Shadow if written["class"] == Shadow.__name__ else Learner
+    found = kind._from_written(written)
+    ensure(can_join(found), f"{type(found).__name__} is no calibrator of one score")
     return found
 
 

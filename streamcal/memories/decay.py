@@ -210,9 +210,12 @@ class TimeDecay(_DecayingMemory[Held]):
     def require_times(self, t: FloatArray) -> None:
         require_jumps(self._clock, t, self._max_jump)
 
-    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+    def require_time(self, t: float) -> None:
         if t - self._clock > self._max_jump:
             self.require_times(np.array([t]))
+
+    def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
+        self.require_time(t)
         self._advance(t)
         weight = w * self._growth(t)
         if weight < SMALLEST_HELD:

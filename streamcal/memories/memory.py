@@ -121,6 +121,10 @@ class Memory(Generic[Held]):
         """`ClockError` if one of these times, of observations in this order, is too far ahead to be learned."""
         return None
 
+    def require_time(self, t: float) -> None:
+        """`require_times` of one observation."""
+        return None
+
     def learn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         """Learn one observation; only timed memories read `t`, and refuse one that is too far ahead."""
         self.statistic.update(x, y, w)

@@ -25,8 +25,8 @@ from streamcal.stream.records import (
     PARSED_AS_PROBABILITY,
     LabelReader,
     RecordError,
+    is_missing,
     label_advice,
-    label_text,
     parse_probability,
     parse_score,
     parse_time,
@@ -251,7 +251,7 @@ def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> 
     before = reader.negative
 
     def read(value: Any) -> bool:
-        return reader(value) if missing is None or label_text(value) else missing
+        return reader(value) if missing is None or not is_missing(value) else missing
 
     distinct, places = codes(column)
     if len(distinct) > MANY:

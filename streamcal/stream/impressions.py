@@ -14,7 +14,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, filled
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.columns import FieldReader, field_of, labels_in, plain, times_in
-from streamcal.stream.records import MISSING, RecordError, label_text, parse_time
+from streamcal.stream.records import MISSING, RecordError, is_missing, parse_time
 
 #: The time of a label that did not come.
 NEVER = math.inf
@@ -56,13 +56,14 @@ class ImpressionReader(FieldReader):
             return None
         try:
             ids = plain(batch.column(columns.id))
-            known, here = filled(batch.column(columns.label_time))
-            label_times = np.full(len(batch), NEVER)
-            label_times[here] = times_in(known)
-            _, labelled = filled(batch.column(columns.label))
+            label_times, labelled = (
+                _label_times(batch.column(columns.label_time)),
+                filled(batch.column(columns.label))[1],
+            )
         except ERRORS:
             return None
-        if (found.labels & ~here).any() or (here & ~labelled).any() or not (label_times >= found.times).all():
+        came = label_times < NEVER
+        if (found.labels & ~came).any() or (came & ~labelled).any() or not (label_times >= found.times).all():
             return None
         return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times)
 
@@ -73,7 +74,7 @@ class ImpressionReader(FieldReader):
         assert columns.id is not None
         assert columns.label_time is not None
         id = field_of(row, columns.id, _id)
-        if _is_missing(row.get(columns.label_time)):
+        if is_missing(row.get(columns.label_time)):
             if found.y:
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
@@ -89,13 +90,19 @@ class ImpressionReader(FieldReader):
 
     def _label_in(self, row: Row) -> bool:
         columns = self._columns
-        missing = _is_missing(row.get(columns.label)) and _is_missing(row.get(columns.label_time or ""))
+        missing = is_missing(row.get(columns.label)) and is_missing(row.get(columns.label_time or ""))
         return False if missing else super()._label_in(row)
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a field is null, NaN or empty."""
-    return not label_text(value)
+def _label_times(column: Any) -> FloatArray:
+    """The times of labels, `NEVER` where one is missing; one of `ERRORS` where one is no time."""
+    given, here = filled(column)
+    times = times_in(given)
+    if np.isinf(times).any():
+        raise ValueError("a time is infinite")
+    found = np.full(len(here), NEVER)
+    found[here] = np.where(np.isnan(times), NEVER, times)
+    return found
 
 
 def _id(value: Any) -> Id:

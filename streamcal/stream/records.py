@@ -225,6 +225,15 @@ def label_text(value: Any) -> str:
     return str(value).strip()
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a field that may be missing is: null, empty, or not a number, also as text.
+
+    >>> is_missing(None), is_missing(" "), is_missing("NaN"), is_missing(0)
+    (True, True, True, False)
+    """
+    return label_text(value).lower() in ("", "nan")
+
+
 def label_advice(values: Iterable[Any]) -> str:
     """What to give where these values of a label column cannot be read: one of them, as `--positive`.
 

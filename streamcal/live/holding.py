@@ -1,0 +1,94 @@
+"""What a `LabelJoin` remembers: forecasts in the order of issue, outcomes, and what it gives up for lack of room."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+
+from streamcal.live.issued import Id, Issued, Outcome
+
+#: Low-discrepancy sequence k·φ mod 1, in 32 bits: which impressions are held when there is not room for all.
+GOLDEN, RANGE = 2_654_435_769, 2**32
+
+
+class Holding:
+    """The part of a join that holds forecasts and outcomes; its owner has the clock and the counts.
+
+    Invariants: the index has the forecasts of both queues and no others; those learned were issued before those that
+    wait; outcomes are of ids in the index.
+    """
+
+    max_held: int
+    max_unknown: int
+    _hold: float
+    _clock: float
+    _counts: dict[str, int]
+
+    def _hold_nothing(self) -> None:
+        self._index: dict[Id, Issued] = {}
+        self._waiting: deque[Issued] = deque()  # to be learned, in the order of issue
+        self._learned: deque[Issued] = deque()  # remembered, in the order of issue; all of them before those that wait
+        self._outcomes: dict[Id, Outcome] = {}  # of what is in the index
+        self._aside: OrderedDict[Id, Outcome] = OrderedDict()
+        self._stride = 1  # one of so many is held
+        self._next_stride = -math.inf  # the clock from which on it may be smaller
+
+    @property
+    def waiting(self) -> int:
+        """Number of forecasts whose labels are to be learned."""
+        return len(self._waiting)
+
+    @property
+    def held(self) -> int:
+        """Number of forecasts remembered: those waiting, and those whose labels were learned."""
+        return len(self._index)
+
+    @property
+    def set_aside(self) -> int:
+        """Number of outcomes of unknown ids that are kept."""
+        return len(self._aside)
+
+    def _room(self, number: int) -> bool:
+        """Whether a new forecast is held; makes room for it."""
+        if len(self._waiting) >= self.max_held:
+            self._thin()
+        elif self._stride > 1 and 4 * len(self._waiting) < self.max_held and self._clock >= self._next_stride:
+            self._set_stride(self._stride // 2)
+        if self._stride > 1 and not self._chosen(number):
+            return False
+        if len(self._index) >= self.max_held:
+            self._forget(self._learned.popleft())
+            self._counts["forgotten"] += 1
+        return True
+
+    def _chosen(self, number: int) -> bool:
+        """Whether a forecast is one of those held: one of `stride`, evenly spread whatever the traffic's period."""
+        return number * GOLDEN % RANGE * self._stride < RANGE
+
+    def _set_stride(self, stride: int) -> None:
+        self._stride = stride
+        self._next_stride = self._clock + self._hold  # what waits then was held with this stride
+
+    def _thin(self) -> None:
+        """Give up every second forecast that waits, with no regard to its outcome."""
+        while len(self._waiting) >= self.max_held:
+            self._set_stride(2 * self._stride)
+            kept = deque(one for one in self._waiting if self._chosen(one.number))
+            for one in self._waiting:
+                if not self._chosen(one.number):
+                    self._forget(one)
+            self._counts["unheld"] += len(self._waiting) - len(kept)
+            self._waiting = kept
+
+    def _forget(self, one: Issued) -> None:
+        del self._index[one.id]
+        self._outcomes.pop(one.id, None)
+
+    def _set_aside(self, id: Id, positive: bool, t: float) -> None:
+        """Keep the outcome of an unknown id; the one that has been there longest makes room."""
+        before = self._aside.pop(id, None)
+        self._counts["unknown"] += 1
+        self._aside[id] = Outcome(positive, not positive, t) if before is None else before.and_then(positive, t)
+        if len(self._aside) > self.max_unknown:
+            self._aside.popitem(last=False)
+            self._counts["overflowed"] += 1

@@ -1,0 +1,118 @@
+"""What a `LabelJoin` does with a journal: resuming from it, acknowledging, snapshots, and notes of its user."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from typing import Any
+
+from streamcal.errors import InputError, StateError
+from streamcal.live import events
+from streamcal.live.journal import Journal
+from streamcal.saved import Saved
+
+
+class Journaled(Saved):
+    """The part of a join that keeps its events; its owner writes them and takes them again."""
+
+    spans: Any
+    max_held: int
+    max_unknown: int
+    max_jump: float
+    _journal: Journal | None
+    _note: str | None
+
+    @property
+    @abstractmethod
+    def calibrator(self) -> Any:
+        """What learns."""
+
+    @abstractmethod
+    def _replay(self, event: bytes) -> None:
+        """Take an event of the journal again."""
+
+    def acknowledge(self) -> int:
+        """Return when all events so far are on the disk; how many there are. Any thread may call it.
+
+        Raises
+        ------
+        InputError
+            Without a journal.
+        StateError
+            If they cannot be written; they are kept, to be written with the next call.
+        """
+        return self._with_journal().acknowledge()
+
+    def snapshot(self) -> None:
+        """Write the whole state to the journal, and drop the events that led to it, so that it stays small.
+
+        Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
+        O(size of the state).
+        """
+        self._with_journal().snapshot(self.to_bytes())
+
+    @property
+    def noted(self) -> Any:
+        """What the last `note` was given; None if there was none."""
+        return None if self._note is None else json.loads(self._note)
+
+    def note(self, data: Any) -> None:
+        """Keep plain data with the state and in the journal, between the events before and after it.
+
+        Such as the place in the source of the events: a consumer that notes it before each `acknowledge` goes on from
+        `noted` when it was killed, and takes no event twice.
+
+        Parameters
+        ----------
+        data
+            What `json` can write. It takes the place of the note before.
+
+        Raises
+        ------
+        InputError
+            For other data; nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+
+        Examples
+        --------
+        >>> from streamcal import OnlinePlatt
+        >>> from streamcal.live import LabelJoin
+        >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
+        >>> join.note({"offset": 17})
+        >>> LabelJoin.from_bytes(join.to_bytes()).noted
+        {'offset': 17}
+        """
+        try:
+            note = json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"a note has to be plain data, which JSON can hold: {error}") from None
+        if self._journal is not None:
+            self._journal.append(events.noted(note))
+        self._keep_note(note)
+
+    def _keep_note(self, note: str) -> None:
+        self._note = note
+
+    def _with_journal(self) -> Journal:
+        if self._journal is None:
+            raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
+        return self._journal
+
+    def _resume(self, journal: Journal) -> None:
+        """Take over the state that a journal holds, and write to it from now on."""
+        state = journal.state()
+        if state is not None:
+            saved = type(self).from_bytes(state)
+            if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
+                raise StateError(
+                    f"{journal.path} is the journal of another join, {saved!r}; give its parameters, or another path"
+                )
+            limits = self.max_held, self.max_unknown, self.max_jump
+            self.__dict__ = saved.__dict__
+            self.max_held, self.max_unknown, self.max_jump = limits
+        for event in journal.events():
+            self._replay(event)
+        self._journal = journal
+        if state is None:
+            self.snapshot()
