@@ -216,7 +216,7 @@ depend on the outcomes drawn and is defined before the first event.
 #: Sentences whose figures are read from the tables; what they claim of them was read off the full run.
 ADVICE = """
 `Auto` is the default: its log loss is below that of the raw score on {auto_below} of {streams} streams, and nowhere
-decidedly above it. `OnlinePlatt` and `OnlineBeta` cost a microsecond instead of 25, and are below the raw score on
+decidedly above it. `OnlinePlatt` and `OnlineBeta` cost a microsecond instead of some 10, and are below the raw score on
 {ops_below} of {streams}. Where clicks are taken back, merged or forgotten by windows, or an interval is needed, give
 `VennAbers("score-prior")`: its log loss is below that of the raw score on {sp_below} of {streams}, and it never says 0
 or 1. The other points of `VennAbers` are not for rare events: the log-minimax point over-predicts them, and the

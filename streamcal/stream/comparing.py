@@ -43,9 +43,10 @@ MOST_EFFECTS, MOST_WORST = 40, 12
 CONFIDENCE = 0.95
 #: Bins of equal mass at whose mean scores the last map is kept.
 MAPPED = 100
-#: What methods given by name have that would otherwise grow with the stream, or solve for milliseconds at every row.
+#: What methods given by name have that would otherwise grow with the stream, or solve for tenths of a millisecond or
+#: more at every row.
 RESOLUTION, REFRESH_EVERY = 4096, 100
-SLOW = ("bernstein-logistic", "rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
+SLOW = ("rpr", "bbq", "near-isotonic", "enir", "lite", "elite")
 
 #: What is compared.
 Method: TypeAlias = Calibrator | Segmented

@@ -138,7 +138,7 @@ def one_by_one(
     >>> from streamcal import OnlinePlatt
     >>> rows = Observations(np.array([0.5, 0.5, 0.5]), np.array([True, True, True]), None, None)
     >>> one_by_one(OnlinePlatt(), rows, 1).round(3).tolist()  # the first label is known after the second row
-    [0.5, 0.5, 0.51]
+    [0.5, 0.5, 0.512]
     """
     predict, learn, found = calibrator.predict_one, calibrator.learn_one, []
     waiting = deque() if waiting is None else waiting

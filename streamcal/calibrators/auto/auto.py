@@ -272,6 +272,8 @@ class Auto(SequentialCalibrator):
             ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
         if last is not None:
             self._load_last(last, last_then, judged, len(late))
+        else:
+            ensure(last_then is None and judged is None, "there are judgements of specialists, and no specialists")
         self._steps.n = n
         silent = [Judgement(self._last.size, self._last.rows) for _ in late]
         found = silent if last is None else [judgement_of(self._last, one) for one in judged]
