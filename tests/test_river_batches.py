@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from river import compose, datasets, linear_model, naive_bayes, preprocessing, tree
 
-from streamcal import InputError, OnlinePlatt, VennAbers
+from streamcal import Decay, InputError, OnlinePlatt, VennAbers
 from streamcal.live import Segmented
 from streamcal.river import CalibratedClassifier
 
@@ -92,6 +92,68 @@ def test_a_bad_batch_changes_nothing():
             model.learn_many(X[50:100], labels, weights)
     assert model.calibrator.state_dict() == state
     assert model.classifier.predict_proba_many(X).equals(before)
+
+
+def test_a_time_that_is_refused_changes_nothing():
+    model = CalibratedClassifier(pipeline(), VennAbers(forgetting=Decay(10.0, by="time")))
+    model.learn_many(X[:50], Y[:50], t=np.arange(50.0))
+    state, before = model.calibrator.state_dict(), model.classifier.predict_proba_many(X)
+    for times in [None, np.full(50, np.nan), np.arange(49.0), np.full(50, 1e9)]:
+        with pytest.raises(InputError):
+            model.learn_many(X[50:100], Y[50:100], t=times)
+    assert model.calibrator.state_dict() == state
+    assert model.classifier.predict_proba_many(X).equals(before)
+
+
+def test_where_the_base_fails_the_calibrator_has_not_learned(monkeypatch):
+    for calibrator in (VennAbers(), Segmented("ops", by=["campaign"])):
+        model = CalibratedClassifier(pipeline(), calibrator)
+        named = X.assign(campaign=1.0)
+        model.learn_many(named[:50], Y[:50])
+        state = model.calibrator.state_dict()
+        with monkeypatch.context() as patched:
+            patched.setattr(linear_model.LogisticRegression, "learn_many", lambda self, X, y, w=1: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model.learn_many(named[50:100], Y[50:100])
+        assert model.calibrator.state_dict() == state
+
+
+def test_a_keyword_that_the_base_does_not_have_changes_nothing():
+    model = CalibratedClassifier(pipeline(), VennAbers())
+    model.learn_many(X[:50], Y[:50])
+    state, before = model.calibrator.state_dict(), model.classifier.predict_proba_many(X)
+    with pytest.raises(InputError, match="has no rate; leave"):
+        model.learn_many(X[50:100], Y[50:100], rate=0.1)
+    assert model.calibrator.state_dict() == state
+    assert model.classifier.predict_proba_many(X).equals(before)  # the scaler has not learned either
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("kind", [list, np.asarray, pd.Series, pl.Series, pa.array])
+def test_labels_and_weights_may_be_of_any_kind(library, kind):
+    given = {
+        "pandas": lambda frame: frame,
+        "polars": pl.from_pandas,
+        "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    }[library]
+    model = CalibratedClassifier(linear_model.LogisticRegression(), "ops")
+    same = CalibratedClassifier(linear_model.LogisticRegression(), "ops")
+    w = np.linspace(0.5, 2.0, len(X))
+    for start in (0, 100):
+        part = slice(start, start + 100)
+        model.learn_many(given(X[part]), kind(Y[part].tolist()), kind(w[part].tolist()))
+        same.learn_many(X[part], Y[part], pd.Series(w[part], index=X.index[part]))
+    assert model.calibrator.n == pytest.approx(w.sum())
+    # 1e-12: the products of River's matrices round otherwise for another layout in memory
+    p = np.asarray(model.predict_proba_many(given(X))[True if library == "pandas" else "True"])
+    assert p == pytest.approx(same.predict_proba_many(X)[True].to_numpy(), abs=1e-12)
+
+
+def test_a_base_that_reads_pandas_alone_gets_labels_of_pandas():
+    model, base = CalibratedClassifier(naive_bayes.BernoulliNB(), "ops"), naive_bayes.BernoulliNB()
+    model.learn_many(X, Y.tolist(), [1.0] * len(X))
+    base.learn_many(X, Y)
+    assert model.classifier.predict_proba_many(X).equals(base.predict_proba_many(X))
 
 
 def test_weights_reach_calibrator_and_base():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from river import base, compose
 
 from streamcal.errors import InputError
@@ -14,6 +16,8 @@ from streamcal.river.bases import ROUNDING
 
 #: Names of the columns that hold P(True) and P(False): frames other than those of pandas have texts.
 POSITIVE, NEGATIVE = (True, 1, "True", "1"), (False, 0, "False", "0")
+#: Names of the classes of a column, in pandas and polars, and in Arrow.
+COLUMNS = ("Series", "ChunkedArray")
 
 
 def require_batches(estimator: base.Estimator) -> None:
@@ -28,8 +32,21 @@ def require_batches(estimator: base.Estimator) -> None:
 
 def takes_in_batches(estimator: base.Estimator, name: str) -> bool:
     """Whether `learn_many` has a parameter of this name; a pipeline passes it to its last step."""
+    return name in _parameters(estimator)
+
+
+def require_keywords(estimator: base.Estimator, names: Iterable[str]) -> None:
+    """`InputError` for keywords that `learn_many` of a base lacks: earlier steps would learn before it fails."""
+    parameters = _parameters(estimator)
+    unknown = [name for name in names if name not in parameters]
+    if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        raise InputError(f"learn_many of {estimator!r} has no {', '.join(unknown)}; leave them out")
+
+
+def _parameters(estimator: base.Estimator) -> Mapping[str, inspect.Parameter]:
+    """Those of `learn_many`; of a pipeline, those of its last step."""
     last = list(estimator.steps.values())[-1] if isinstance(estimator, compose.Pipeline) else estimator
-    return name in inspect.signature(last.learn_many).parameters
+    return inspect.signature(last.learn_many).parameters
 
 
 def names_of(frame: Any) -> list[Any]:
@@ -40,6 +57,20 @@ def names_of(frame: Any) -> list[Any]:
 def column_of(frame: Any, name: Any) -> Any:
     """A column as an array."""
     return frame[name].to_numpy()
+
+
+def column_like(X: Any, given: Any, checked: npt.NDArray[Any]) -> Any:
+    """Labels or weights as bases read them: `given` if it is a column of the library of X, otherwise `checked` as one.
+
+    River refuses lists and arrays. In pandas the column has the index of X.
+    """
+    kind = type(given)
+    if kind.__name__ in COLUMNS and kind.__module__.partition(".")[0] == type(X).__module__.partition(".")[0]:
+        return given
+    if hasattr(X, "index"):
+        return type(X)({"column": checked}, index=X.index)["column"]
+    named = {"column": checked}
+    return (type(X).from_pydict(named) if hasattr(X, "column_names") else type(X)(named))["column"]
 
 
 def without(frame: Any, names: Any) -> Any:

@@ -16,13 +16,15 @@ from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.live.segmented import Segmented
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
-from streamcal.parameters.types import Label, Time
+from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.river.bases import NO_SCORE, ShowsCalibrator, both, fresh, score_of, taken_by_base, takes
 from streamcal.river.batches import (
+    column_like,
     column_of,
     frame_like,
     names_of,
     require_batches,
+    require_keywords,
     scores_of,
     takes_in_batches,
     without,
@@ -147,32 +149,49 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch: the calibrator from the scores of the base before it has learned any row of it.
 
+        The batch is checked first; then the base learns, and after it, unless it raised an error, the calibrator.
+
         Parameters
         ----------
         X : DataFrame
             The features of n observations, of pandas, polars or Arrow.
         y, w, t : Series or array-like of shape (n,)
             Labels, and weights and times for the calibrator. A base whose `learn_many` has a `w` gets the weights too.
+            Bases get lists and arrays as a column of the kind of X.
         **kwargs
             Passed to the base.
 
         Raises
         ------
         InputError
-            As `learn_one`, and for a base without mini-batches; nothing has then been learned.
+            As `learn_one`, for a base without mini-batches, and for keywords that its `learn_many` does not have;
+            nothing has then been learned.
         """
         require_batches(self.classifier)
+        require_keywords(self.classifier, kwargs)
         features = self._columns_seen(X)
         scores = scores_of(self.classifier, features)
-        if scores is None:
-            check_batch(np.full(len(X), NO_SCORE), y, w)
-        elif isinstance(self.calibrator, Segmented):
-            self.calibrator.learn_many(scores, self._levels(X), y, w, t)
-        else:
-            self.calibrator.learn_many(scores, y, w, t)
+        labels, weights = self._checked_many(X, scores, y, w, t)
         if len(X) > 0:
-            weights = {"w": w} if w is not None and takes_in_batches(self.classifier, "w") else {}
-            self.classifier.learn_many(features, y, **kwargs, **weights)
+            if w is not None and takes_in_batches(self.classifier, "w"):
+                kwargs["w"] = column_like(X, w, weights)
+            self.classifier.learn_many(features, column_like(X, y, labels > 0.0), **kwargs)
+        if scores is not None and isinstance(self.calibrator, Segmented):
+            self.calibrator.learn_many(scores, self._levels(X), y, w, t)
+        elif scores is not None:
+            self.calibrator.learn_many(scores, y, w, t)
+
+    def _checked_many(self, X: Any, scores: FloatArray | None, y: Any, w: Any, t: Any) -> tuple[FloatArray, FloatArray]:
+        """Labels and weights of a batch; an `InputError` for whatever the calibrator will not learn."""
+        if scores is None:
+            return check_batch(np.full(len(X), NO_SCORE), y, w)[1:]
+        calibrator = self.calibrator
+        if isinstance(calibrator, Segmented):
+            calibrator._checked_many(scores, self._levels(X), y, w)
+            calibrator = calibrator.overall
+        _, labels, weights, times, _ = calibrator._checked_many(scores, y, w, t)
+        calibrator._require_times(times[weights > 0.0])
+        return labels, weights
 
     def predict_proba_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
         """A frame of the kind of X with 1 − p and p for each of n rows, as of time `t`. The state does not change.
