@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import errno
 import gc
 import hashlib
 import importlib.util
@@ -38,7 +39,7 @@ from streamcal.serving.app import application
 from streamcal.serving.forking import Forked
 from streamcal.serving.joining import ServedJoin
 from streamcal.serving.quality import OTHER, Quality
-from streamcal.serving.running import JSONFormatter
+from streamcal.serving.running import JSONFormatter, Server
 from streamcal.serving.service import Page, Service
 from streamcal.serving.settings import Settings
 
@@ -633,6 +634,99 @@ def test_a_process_that_hangs_is_given_up(monkeypatch):
         writer.read()
     writer.end()  # nothing happens
     assert Forked(lambda: b"x" * 10**6).read() == b"x" * 10**6
+
+
+def test_without_a_pipe_there_is_no_snapshot_and_events_are_acknowledged(tmp_path, monkeypatch, caplog):
+    service = service_of(tmp_path / "events.journal", snapshot_every=50)
+
+    def none_left():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with client_of(service) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr("streamcal.serving.forking.os.pipe", none_left)
+            for k in range(6):
+                ten_at(client, k)
+            with pytest.raises(StateError, match="Too many open files"):
+                Forked(lambda: b"")
+        assert service.acknowledging.snapshot_failures == 1
+        assert "no pipe to a further process" in caplog.text
+        assert service.acknowledging.pending == 0
+        for k in range(6, 11):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshots == 1)
+    assert service.stopped
+
+
+@pytest.mark.parametrize("failing", ["__init__", "read"])
+def test_a_snapshot_that_fails_in_any_way_is_counted(tmp_path, monkeypatch, caplog, failing):
+    path = tmp_path / "events.journal"
+    service = service_of(path, snapshot_every=50)
+    monkeypatch.setattr("streamcal.serving.acknowledging.CAN_FORK", True)
+    monkeypatch.setattr(Forked, "__init__", lambda writer, make: None)
+    monkeypatch.setattr(Forked, "end", lambda writer: None)
+    monkeypatch.setattr(Forked, failing, lambda *_: 1 / 0)
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+        wait_until(lambda: service.acknowledging.snapshot_failures == 1)
+        assert "ZeroDivisionError" in caplog.text
+    assert service.stopped
+    assert service.acknowledging.snapshots == 1  # the one at the end
+    with Journal(path) as journal:
+        assert list(journal.events()) == []
+
+
+@pytest.fixture
+def no_statuses():
+    """SIGCHLD is ignored: the system keeps no exit status of a child."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_leaves_no_status_has_failed(no_statuses, monkeypatch):
+    writer, gone = Forked(lambda: b"x"), Forked(lambda: b"x")
+    with pytest.raises(StateError, match="SIGCHLD is ignored"):
+        writer.read()
+    with pytest.raises(ChildProcessError):  # it waits until the other child is gone too
+        os.waitpid(gone._process, 0)
+    gone.end()  # nothing happens
+    with pytest.raises(StateError, match="SIGCHLD is ignored"):
+        gone.read()
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("the number may be that of another process"))
+    writer.end()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("under_way", [False, True])
+def test_without_statuses_of_children_the_end_writes_everything(no_statuses, tmp_path, monkeypatch, under_way):
+    path = tmp_path / "events.journal"
+    service, right = service_of(path, page=Page(live_page, POLICY), snapshot_every=50), Acknowledging._state
+    this = os.getpid()
+    if under_way:
+        monkeypatch.setattr(Acknowledging, "_state", lambda a: right(a) if os.getpid() == this else time.sleep(3600))
+    with client_of(service) as client:
+        for k in range(6):
+            ten_at(client, k)
+        if not under_way:
+            wait_until(lambda: service.acknowledging.snapshot_failures == 1)
+            outcome(client, 1)
+            issue(client, "late", t=10 * HORIZON)
+            assert client.get("/").status_code == 503  # no report
+    assert service.stopped
+    assert service.acknowledging.snapshots == 1
+    with Journal(path) as journal:
+        assert list(journal.events()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_command_has_statuses_of_its_children(no_statuses):
+    with Server(None).capture_signals():
+        assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+        assert Forked(lambda: b"x").read() == b"x"
+    assert signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
 
 
 def test_the_collector_of_garbage_is_spared_what_is_held_until_the_end(monkeypatch):

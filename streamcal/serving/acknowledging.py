@@ -84,7 +84,7 @@ class Acknowledging:
         try:
             self._writer = Forked(self._state) if CAN_FORK else None
             made = None if self._writer else self._state()
-        except StateError as error:
+        except Exception as error:  # whatever it is, the events are written
             self._fail_snapshot(error)
         else:
             self._snapshot = asyncio.get_running_loop().create_task(self._end_snapshot(made, self._last))
@@ -96,12 +96,13 @@ class Acknowledging:
                 assert self._writer is not None
                 state = await asyncio.to_thread(self._writer.read)
             await self._store(state, upto)
-        except StateError as error:
+        except Exception as error:  # whatever it is, it is counted, and the service ends as usual
             self._fail_snapshot(error)
 
-    def _fail_snapshot(self, error: StateError) -> None:
+    def _fail_snapshot(self, error: Exception) -> None:
         if not self._stopping:
-            logger.error("no snapshot was made: %s", error)
+            expected = isinstance(error, StateError)
+            logger.error("no snapshot was made: %s", error if expected else repr(error), exc_info=not expected)
             self.snapshot_failures += 1
 
     def _state(self) -> bytes:

@@ -11,6 +11,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 from streamcal.errors import StateError
@@ -56,12 +57,15 @@ class Forked:
     Raises
     ------
     StateError
-        If the system makes no further process.
+        If the system makes no pipe or no further process.
     """
 
     def __init__(self, make: Callable[[], bytes]) -> None:
-        self._pipe, writing = os.pipe()
         self._lock = Lock()
+        try:
+            self._pipe, writing = os.pipe()
+        except OSError as error:
+            raise StateError(f"no pipe to a further process could be made: {error}") from None
         try:
             with warnings.catch_warnings():  # of threads, see above
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -81,7 +85,7 @@ class Forked:
         Raises
         ------
         StateError
-            If the child fails or takes more than ten minutes.
+            If the child fails, leaves no status or takes more than ten minutes.
         """
         until, parts = time.monotonic() + LONGEST, [b""]
         with open(self._pipe, "rb", buffering=0) as pipe:
@@ -100,13 +104,18 @@ class Forked:
         """Stop the child, if it has not ended; `read` then fails. Any thread may call it."""
         with self._lock:
             if self._process:
-                os.kill(self._process, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # where SIGCHLD is ignored: it ended, and nothing of it is left
+                    os.kill(self._process, signal.SIGKILL)
 
     def _ended(self) -> int:
-        """Wait for the end of the child; its exit code."""
+        """Wait for the end of the child; its exit code. `StateError` if it is gone without one."""
         while True:  # without a lock while it waits, so that the child can be stopped
             with self._lock:
-                process, status = os.waitpid(self._process, os.WNOHANG)
+                try:
+                    process, status = os.waitpid(self._process, os.WNOHANG)
+                except ChildProcessError:
+                    self._process = 0  # its number may by now be that of another process
+                    raise StateError("the process that had to make it left no status; SIGCHLD is ignored") from None
                 if process:
                     self._process = 0
                     return os.waitstatus_to_exitcode(status)

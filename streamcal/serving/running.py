@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from streamcal.serving.app import application
+from streamcal.serving.forking import CAN_FORK
 from streamcal.serving.service import Service
 
 #: Connections at once; further ones are answered with 503.
@@ -51,11 +52,17 @@ class BoundedHeaders(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Stops at SIGTERM and SIGINT when the requests under way are answered, and then ends as a process that is done."""
+    """Stops at SIGTERM and SIGINT when the requests under way are answered, and then ends as a process that is done.
+
+    Where SIGCHLD is ignored, as some parents leave it, the system tells nothing of the children that make snapshots and
+    reports; it is then given its default.
+    """
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        if CAN_FORK and signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+            before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
             yield
         finally:
