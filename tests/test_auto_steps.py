@@ -14,6 +14,7 @@ from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
 from streamcal.parameters.scales import Logit, Probability
+from streamcal.states import signed
 from streamcal.statistics.bernstein_moments import BernsteinMoments
 from streamcal.statistics.score_tree import ScoreTree
 
@@ -288,3 +289,27 @@ def test_damaged_specialists_are_refused(field, value):
     state["learned"]["last"][field] = value
     with pytest.raises(StateError):
         Auto.from_state(state)
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+@pytest.mark.parametrize("weight", [1.0, 1001.0, 1e12])
+def test_a_saved_copy_goes_on_where_some_scores_repeat_and_others_do_not(delay, weight):
+    draw = np.random.default_rng(4)
+    scores = np.where(draw.random(300) < 0.5, draw.choice(np.linspace(0.1, 0.9, 15), 300), draw.random(300))
+    labels = draw.random(300) < scores
+    cal, later = Auto(delay=delay), scores[200:]
+    cal.learn_many(scores[:200], labels[:200], np.where(np.arange(200) % 3 == 0, weight, 1.0))
+    copy = Auto.from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
+    assert copy.state_dict() == cal.state_dict()
+    assert copy.predict_learn_many(later, labels[200:]).tolist() == cal.predict_learn_many(later, labels[200:]).tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 3, 40])
+def test_a_state_without_specialists_is_saved_and_read_again_with_a_delay(rows):
+    cal = Auto(delay=5)
+    cal.learn_many(np.linspace(0.1, 0.9, 30), np.arange(30) % 2 == 0)
+    state = cal.state_dict()
+    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    earlier = Auto.from_state(signed({**state, "learned": learned}))
+    earlier.learn_many(np.linspace(0.2, 0.8, rows), np.arange(rows) % 3 == 0)
+    assert Auto.from_state(earlier.state_dict()).predict_one(0.3) == earlier.predict_one(0.3)

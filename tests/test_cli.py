@@ -585,7 +585,7 @@ def test_a_state_of_a_method_of_several_scores_is_refused_and_left_alone(stream:
 
 def test_a_state_that_could_not_be_saved_is_refused_at_once(stream: Path, tmp_path: Path) -> None:
     assert "cannot be written" in the_line(run(stream, "--state", tmp_path / "nowhere" / "state.json"))
-    assert "cannot be read" in the_line(run(stream, "--state", tmp_path))
+    assert "no regular file" in the_line(run(stream, "--state", tmp_path))
 
 
 def test_no_state_is_saved_where_no_row_was_read(tmp_path: Path) -> None:

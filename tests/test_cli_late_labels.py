@@ -373,3 +373,38 @@ def test_the_note_of_a_join_is_in_its_state() -> None:
         LabelJoin.from_bytes(join.to_bytes()),
     ):
         assert again.noted == {"offset": 7, "name": "\ud800é"}
+
+
+def test_a_bad_row_costs_no_row_whose_level_is_missing(tmp_path: Path) -> None:
+    rows = impressions(60)
+    for row in rows[::4]:
+        row["place"] = None
+    whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
+    assert run(save(tmp_path / "in.csv", rows), *OPTIONS, "--segment", "place", "--out", whole).exit_code == 0
+    bad = [*rows[:30], {**rows[30], "id": "bad", "score": 7.0}, *rows[30:]]
+    result = run(save(tmp_path / "bad.csv", bad), *OPTIONS, "--segment", "place", "--out", out, "--on-error", "skip")
+    assert "1 skipped" in result.output, result.output
+    assert served(out) == served(whole)
+
+
+@pytest.mark.parametrize("ids", [["a", 1], [["x"], ["y"]]], ids=["texts and numbers", "lists"])
+def test_ids_of_any_kind_end_in_no_traceback(tmp_path: Path, ids: list[Any]) -> None:
+    rows = [
+        {"id": id, "t": float(k), "score": 0.5, "click": 1, "click_time": 90.0, "place": "p"}
+        for k, id in enumerate(ids)
+    ]
+    later = {"id": "z", "t": 100.0, "score": 0.5, "click": 0, "click_time": None, "place": "p"}
+    stream = tmp_path / "in.jsonl"
+    stream.write_text("".join(json.dumps(row) + "\n" for row in [*rows, later]), encoding="utf-8")
+    result = run(stream, *REQUIRED, "--horizon", "60s", "--method", "platt", "--late", "60s")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert ("is not possible" in result.output) == isinstance(ids[0], list)
+
+
+def test_an_event_far_in_the_future_is_told_of(tmp_path: Path) -> None:
+    rows = impressions(80)
+    rows[10]["t"] += 86_400.0 * 10
+    rows[10]["click"], rows[10]["click_time"] = 0, None
+    result = run(save(tmp_path / "in.csv", rows), *OPTIONS, "--on-error", "skip")
+    assert result.exit_code == 1, result.output
+    assert "far in the future" in result.output

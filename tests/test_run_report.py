@@ -109,3 +109,14 @@ def test_what_is_refused_before_a_row_is_read(file, tmp_path):
     assert "overwrite the stream" in the_line(program("run", file, *READ, "--html", file))
     assert "cannot be written" in the_line(program("run", file, *READ, "--html", tmp_path / "no" / "r.html"))
     assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["folder", "-"])
+def test_a_report_is_a_regular_file(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "in.csv").write_text("s,y\n0.5,1\n0.5,0\n", encoding="utf-8")
+    result = program("run", "in.csv", "--score", "s", "--label", "y", "--html", place)
+    assert result.exit_code == 2
+    assert "report" in result.output
+    assert not (tmp_path / "-").exists()

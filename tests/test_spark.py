@@ -178,8 +178,18 @@ def test_what_cannot_be_is_refused_before_anything_runs(spark, df):
         (lambda: fit(df, Platt(), key="ctr"), "keys are texts"),
         (lambda: transform(df.withColumnRenamed("w", "calibrated"), Platt(), score="ctr"), "'calibrated' already"),
         (lambda: transform(df, {"c1": Platt()}, score="ctr"), "give key="),
-        (lambda: transform(df, Platt(), score="ctr", key="campaign"), "fitted without keys"),
+        (lambda: transform(df, Platt(), score="ctr", key="campaign"), "a calibrator without a key"),
         (lambda: transform(df, {"c1": 3}, score="ctr", key="campaign"), "states 3 is none"),
+        (lambda: transform(df, {1: Platt()}, score="ctr", key="campaign"), "the key 1 of the states is no value of"),
+        (
+            lambda: transform(df, {"a": VennAbers(), None: Platt()}, score="ctr", key="campaign"),
+            "key 'a' has intervals",
+        ),
+        (
+            lambda: transform(df, {None: Platt(), "a": VennAbers()}, score="ctr", key="campaign"),
+            "key 'a' has intervals",
+        ),
+        (lambda: transform(df.withColumnRenamed("w", "Calibrated"), Platt(), score="ctr"), "'Calibrated' already"),
         (lambda: transform(df, df, score="ctr"), "give what streamcal.spark.fit returned"),
         (lambda: merge(df), "give what streamcal.spark.fit returned"),
     ):
@@ -195,3 +205,75 @@ def test_calibrators_by_key_and_keys_without_a_state(df, rows):
     its = found["campaign"] == "c1"
     assert found["calibrated"][its].tolist() == one.predict_many(found["ctr"][its]).tolist()
     assert found["calibrated"][~its].isna().all()
+
+
+def states_of(spark, calibrators, kind="string"):
+    given = [(key, one.to_bytes(), one.n) for key, one in calibrators]
+    return spark.createDataFrame(given, f"key {kind}, state binary, n double")
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_states_that_do_not_fit_the_rows_are_refused(spark, df, broadcast):
+    from streamcal.spark import transform
+
+    text = states_of(spark, [("c1", Platt())])
+    with_null = states_of(spark, [(None, Platt()), ("c1", Platt())])
+    number = states_of(spark, [(1, Platt())], "int")
+    for states, key, said in (
+        (text.union(text), "campaign", "2 states are those of 1 keys"),
+        (text, None, "the states have keys, such as 'c1'; give key="),
+        (with_null, None, "the states have keys, such as 'c1'; give key="),
+        (number, "campaign", "are of type int, and column 'campaign' is of type string; cast one"),
+        (text, "w", "are of type string, and column 'w' is of type bigint; cast one"),
+        (states_of(spark, []), "nowhere", "no columns are named 'nowhere'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            transform(df, states, score="ctr", key=key, broadcast=broadcast)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_keys_of_another_width_and_a_null_key_alone_are_found(spark, df, rows, broadcast):
+    from streamcal.spark import transform
+
+    one = alone(rows, Platt(), "c1")
+    wide = states_of(spark, [(1, one)], "int")  # the column is bigint
+    found = transform(df, wide, score="ctr", key="w", broadcast=broadcast).toPandas()
+    its = found["w"] == 1
+    assert found["calibrated"][its].tolist() == one.predict_many(found["ctr"][its]).tolist()
+    assert found["calibrated"][~its].isna().all()
+    of_null = fit(df.where("campaign is null"), Platt(), key="campaign")
+    found = transform(df, of_null, score="ctr", key="campaign", broadcast=broadcast).toPandas()
+    assert (found["calibrated"].notna() == found["campaign"].isna()).all()
+    found = transform(df, fit(df, Platt()), score="ctr", broadcast=broadcast).toPandas()
+    assert len(found) == len(rows)
+    assert found["calibrated"].notna().all()
+    assert transform(df, states_of(spark, []), score="ctr", broadcast=broadcast).where(
+        "calibrated is null"
+    ).count() == len(rows)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_no_column_of_the_rows_is_lost(spark, broadcast):
+    from streamcal.spark import transform
+
+    names = ["__KEY", "__key_", "__state", "__applied", "key", "state", "n"]
+    given = spark.createDataFrame([("c1", "u", 0.25, 0.5, "c1", 2.5, 3.5, 0.5)], [*names, "ctr"])
+    states = states_of(spark, [("c1", Platt())])
+    for key in ("key", "__KEY"):
+        found = transform(given, states, score="ctr", key=key, broadcast=broadcast)
+        assert found.columns == [*names, "ctr", "calibrated"]
+        row = found.collect()[0]
+        assert [*row[:-1]] == ["c1", "u", 0.25, 0.5, "c1", 2.5, 3.5, 0.5]
+        assert row["calibrated"] == Platt().predict_one(0.5)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_rows_of_states_with_and_without_intervals_are_refused_by_the_action(spark, df, broadcast):
+    from pyspark.errors import PythonException
+
+    from streamcal.spark import transform
+
+    for first, second in ((Platt(), VennAbers()), (VennAbers(), Platt())):
+        states = states_of(spark, [("c1", first), ("c2", second)]).coalesce(1)
+        with pytest.raises(PythonException, match="intervals, and others of the states have"):
+            transform(df, states, score="ctr", key="campaign", broadcast=broadcast).collect()

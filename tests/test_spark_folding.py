@@ -194,6 +194,15 @@ def test_a_score_that_the_method_does_not_take_is_named():
         applied(pa.array([0.1, 2.0]), pa.array(["a", "a"]))
 
 
+@pytest.mark.parametrize(
+    ("calibrator", "said"), [(VennAbers(), "has intervals"), (Platt(), "has no intervals")], ids=repr
+)
+def test_states_with_and_without_intervals_are_not_mixed(calibrator, said):
+    applied = folding.Applied({"a": calibrator.to_bytes()}.get, not calibrator.has_interval, "ctr")
+    with pytest.raises(InputError, match=f"{said}, and others"):
+        applied(pa.array([0.5]), pa.array(["a"]))
+
+
 def test_keys_of_other_types():
     for values in ([1, 2, 1], [True, False, True], [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)] * 2):
         given = pa.table({"key": values, "score": [0.5] * len(values), "label": [1.0] * len(values)})

@@ -409,8 +409,6 @@ def _interrupting(job: Run) -> Iterator[None]:
 def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
     """Fail now, and not at the end of the run, if the state could not be written."""
     check_place(state, "state")
-    if state.exists() and not state.is_file():
-        fail(f"{state}: the state cannot be read: it is no regular file")
     if any(other is not None and same_file(state, other) for other in others):
         fail(f"{state}: --state would overwrite another file of this run; give another name")
 
@@ -422,7 +420,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     for line in conclusions(evaluation):
         console.print(line)
     if job.passed_over:
-        console.print(f"the {job.passed_over:,} rows before had been learned; --again learns them once more")
+        advice = "" if job.replay is not None else "; --again learns them once more"
+        console.print(f"the {job.passed_over:,} rows before had been learned{advice}")
     skipped = f", {job.skipped:,} skipped" if job.skip else ""
     pace = job.taken / job.seconds if job.taken else 0.0
     positives = evaluation.positives if job.replay is None else job.replay.clicks

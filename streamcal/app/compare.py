@@ -166,8 +166,6 @@ def compare(
     if html is not None:
         check_report(html, asked.stream)
     job = _compared(asked)
-    if html is not None:
-        _save_report(job, asked, html)
     if as_json:
         typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
     else:
@@ -177,6 +175,8 @@ def compare(
             console.print(line)
         for one in segment_tables(job.comparison):
             console.print(segments_table(one))
+    if html is not None:
+        _save_report(job, asked, html)
     job.exit()
 
 
@@ -257,6 +257,8 @@ def _processes(stream: str) -> int:
 
 def check_report(path: Path, stream: str, *others: str | Path | None) -> None:
     """Fail now if the report could not be written, or would replace the stream or another file."""
+    if str(path) == STANDARD_STREAM:
+        fail("a report is a file; give its name in place of -")
     check_place(path, "report")
     if same_file(path, stream):
         fail(f"{path}: the report would overwrite the stream; give another name")

@@ -54,8 +54,9 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
 
 
 def times_in_no_order(job: Run) -> bool:
-    """Whether more than half of the rows came too late to be learned."""
-    return 2 * job.late > job.evaluation.rows
+    """Whether more than half of the rows came too late to be learned, or were refused for the time of their event."""
+    refused = 0 if job.replay is None else job.replay.out_of_order
+    return 2 * (job.late + refused) > job.taken + refused
 
 
 def reads_time(calibrator: Calibrator | Segmented) -> bool:
@@ -114,6 +115,11 @@ def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
 def _odd_order(job: Run) -> str | None:
     if not times_in_no_order(job):
         return None
+    if job.replay is not None and job.replay.out_of_order:
+        return (
+            f"{job.replay.out_of_order:,} rows were skipped for the time of their event, and {job.taken:,} were not: "
+            "the rows are not in the order of their events, or one of these is far in the future (exit code 1)"
+        )
     return (
         f"{job.late:,} of {job.evaluation.rows:,} rows came too late to be learned: the rows are not in the order of "
         "their time; sort them by it, or give a longer --window (exit code 1)"

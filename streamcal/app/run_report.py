@@ -79,7 +79,8 @@ class RunReport:
         self._settle()
         found, job = self._comparison, self._job
         if not found.names:
-            return f"{self._path}: no report, since no row was read"
+            reason = "no horizon has passed yet" if job.taken else "no row was read"
+            return f"{self._path}: no report, since {reason}"
         found.standings[self._name].seconds, found.seconds = job.evaluation.seconds, job.seconds
         entrant = Entrant(job.calibrator, 0)
         found.finish(lambda last: {self._name: entrant.end(last)})

@@ -92,6 +92,8 @@ def title_of(stream: str) -> str:
 
 def check_place(path: Path, what: str) -> None:
     """Fail now if a file that is written at the end of the run cannot be written."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        fail(f"{path}: the {what} cannot be written: it is no regular file")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder")

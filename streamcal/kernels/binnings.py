@@ -32,7 +32,7 @@ else:
     from streamcal.kernels.cell_sums import CellSums
 
 MOST_BINS = 2**21
-"""The bins of all binnings that are kept, at most: 45 MB. Reached with 2,048 binnings, at nearly 10⁷ observations."""
+"""The bins of all binnings that are kept, at most: 50 MB. Reached with 2,048 binnings, at nearly 10⁷ observations."""
 MOST_CHANGES = 2**16
 """Bins that may change at once. Where more do, everything is computed anew."""
 

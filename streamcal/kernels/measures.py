@@ -94,6 +94,8 @@ class CellTable:
     ):
         """`add` for arrays of shape (n,), with their `log_losses`; those of weight 0 are left out. O(n)."""
         i: cython.Py_ssize_t
+        if {y.shape[0], w.shape[0], of_positive.shape[0], of_negative.shape[0]} != {p.shape[0]}:
+            raise ValueError("the lengths differ")
         for i in range(p.shape[0]):
             if w[i] > 0.0:
                 self._add(self._row_at(of_negative[i] - of_positive[i]), p[i], y[i], w[i])
@@ -102,6 +104,8 @@ class CellTable:
         """Add the rows of another table of this size, which may be this one. O(rows)."""
         i: cython.Py_ssize_t
         k: cython.int
+        if rows.shape[0] != self._rows.shape[0] or rows.shape[1] != self._rows.shape[1]:
+            raise ValueError("the tables are of other sizes")
         for i in range(rows.shape[0]):
             if rows[i, 2] == 0.0:
                 continue
@@ -169,6 +173,8 @@ def add_differences(
     largest: cython.double = sums[3]
     mean: cython.double
     deviation: cython.double
+    if others.shape[0] != differences.shape[0] or sums.shape[0] != 4:
+        raise ValueError("the lengths differ")
     for i in range(differences.shape[0]):
         mean = total / count if count > 0.0 else 0.0
         deviation = differences[i] - mean

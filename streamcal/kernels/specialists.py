@@ -188,7 +188,8 @@ class Judgement:
     def state(self):
         """[z, t or None, the log-probabilities of forecasts, those of rows], for `load`."""
         t = None if self.t != self.t else float(self.t)
-        return [float(self.z), t, np.asarray(self.gains).tolist(), np.asarray(self.of_rows).tolist()]
+        said = self if self.spoke else Judgement(self.gains.shape[0], self.of_rows.shape[0])
+        return [float(self.z), t, np.asarray(said.gains).tolist(), np.asarray(said.of_rows).tolist()]
 
     def load(self, z: cython.double, t, gains, of_rows):
         """Load an earlier `state`."""
@@ -346,7 +347,7 @@ class Specialists:
         k: cython.Py_ssize_t
         before: cython.double
         after: cython.double
-        best: cython.double = gains[0]
+        best: cython.double = -1e308
         largest: cython.double
         for k in range(self.size):
             if gains[k] <= 0.0:

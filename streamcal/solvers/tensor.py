@@ -136,7 +136,8 @@ class IsotonicTensorLeastSquares:
     """`IsotonicTensor` solved by active-set kernels, exactly up to rounding, from the working set of the last solve.
 
     Where the working set has changed too much, it is sought anew by the dual active set of `DifferenceQP`. The solution
-    is computed from its groups of equal coefficients either way, so that it does not depend on earlier solves.
+    is computed from its groups of equal coefficients either way, so that it depends on earlier solves within its
+    certified gap alone.
 
     Parameters
     ----------

@@ -159,7 +159,8 @@ class Applied:
         Raises
         ------
         InputError
-            For a score that the method does not take.
+            For a score that the method does not take, and a state whose method has intervals where none are wanted, or
+            the other way round.
         """
         values, given = _numbers(scores), ~_nulls(scores)
         ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]
@@ -182,8 +183,15 @@ class Applied:
             if len(self._read) >= MOST_READ:
                 self._read.clear()
             state = self._find(key)
-            self._read[key] = None if state is None else Calibrator.from_bytes(state)
+            self._read[key] = None if state is None else self._checked(Calibrator.from_bytes(state))
         return self._read[key]
+
+    def _checked(self, calibrator: Calibrator) -> Calibrator:
+        """Columns are the same for all keys: intervals of some would be lost."""
+        if calibrator.has_interval != self._interval:
+            has, others = ("has intervals", "none") if calibrator.has_interval else ("has no intervals", "some")
+            raise InputError(f"the method {calibrator!r} {has}, and others of the states have {others}; separate them")
+        return calibrator
 
     def _predict(self, calibrator: Calibrator, scores: FloatArray, key: Any) -> list[FloatArray]:
         try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,6 +20,8 @@ from streamcal.stream.arrow import pyarrow
 
 #: Types of columns that hold keys: equal values are equal in Spark, Arrow and Python.
 KEYS = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.BinaryType)
+#: Such a type → the Python values that equal its own. (A `datetime` is a `date` to Python and equals none.)
+VALUES: dict[Any, Any] = dict(zip(KEYS, (str, Integral, (Integral, np.bool_), datetime.date, bytes), strict=True))
 #: Types of columns that hold times, beside numbers.
 TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 #: Columns of a DataFrame of states.
@@ -143,10 +148,11 @@ def transform(
     score : str
         Column of scores.
     key : str, optional
-        Column of keys.
+        Column of keys, of the type that the keys of `states` have; whole numbers may differ in width.
     broadcast : bool
         Whether every Python worker gets all states, which are collected by the driver: no row is shuffled. With False,
-        rows are joined with `states`, which is for more keys than fit into a worker: a million, at some 150 bytes.
+        rows are joined with `states`, which is for more keys than fit into a worker: a million, at some 150 bytes. Keys
+        are checked in the same way.
 
     Returns
     -------
@@ -157,39 +163,80 @@ def transform(
     Raises
     ------
     InputError
-        For a column that is not there, is of another type or there already, and where one of `states` and `df` has keys
-        and the other has none. In the action that computes the result, for NaN and scores that the method does not
-        take, with column, value and key.
+        For a column that is not there, is of another type or there already, in whatever case; where `states` have keys
+        and `key` is not given, or a calibrator for all rows is given with `key`; for keys of another type than the
+        column's, two states of one key, and calibrators of which some have intervals and others have none. In the
+        action that computes the result, for NaN and scores that the method does not take, with column, value and key,
+        and for rows of `states` of which some have intervals and others have none.
 
     Notes
     -----
     `states` that come from `fit` are computed here: write them to a table, or `persist` them, before. Forecasts are as
     of the last observation that was learned.
+
+    A null key is a key like others: a state of a null key, which is also what `fit` returns without `key`, is that of
+    all rows without `key`, and that of rows with a null key otherwise.
     """
-    find: Callable[[Any], bytes | None]
     if isinstance(states, DataFrame):
         _check_states(states)
+        _check_type(states.schema["key"].dataType, df, key)
     if broadcast or not isinstance(states, DataFrame):
-        found = _collected(states) if isinstance(states, DataFrame) else _bytes_of(states)
-        _check_keys(found, key)
-        sample, rows = next(iter(found.values()), None), df
-        beside_score = F.lit(None).cast("string") if key is None else column(df, "key", key)
-        find = found.get
+        rows, beside_score, find, sample = _broadcast(df, states, key)
     else:
-        first = states.limit(1).collect()
-        sample = bytes(first[0]["state"]) if first else None
-        beside = states.select(F.col("key").alias("__key"), F.col("state").alias("__state"))
-        own = F.lit(None) if key is None else column(df, "key", key)
-        rows = df.join(beside, own.eqNullSafe(F.col("__key")), "left")
-        beside_score, find = F.col("__state"), _itself
+        rows, beside_score, find, sample = _joined(df, states, key)
     interval = sample is not None and Calibrator.from_bytes(sample).has_interval
     new = ["calibrated", "lower", "upper"] if interval else ["calibrated"]
-    there = [name for name in new if name in df.columns]
+    there = [name for name in df.columns if name.lower() in new]
     if there:
         raise InputError(f"the rows have a column {there[0]!r} already; drop or rename it")
     applied = _udf(find, interval, score, new)
-    with_it = rows.withColumn("__applied", applied(column(df, "score", score), beside_score))
-    return with_it.select(*map(quoted, df.columns), *(F.col(f"__applied.{name}") for name in new))
+    own = _unused(rows, "applied")
+    with_it = rows.withColumn(own, applied(column(df, "score", score), beside_score))
+    return with_it.select(*map(quoted, df.columns), *(F.col(f"{own}.{name}") for name in new))
+
+
+class _Beside(NamedTuple):
+    """Rows, the column beside the score that leads to a state, how it does, and one of the states."""
+
+    rows: DataFrame
+    column: Any
+    find: Callable[[Any], bytes | None]
+    sample: bytes | None
+
+
+def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
+    """Keys beside scores; the states are sent with the function."""
+    if isinstance(states, DataFrame):
+        found = _collected(states)
+    else:
+        found = _bytes_of(states)
+        _check_values(states, df, key)
+    _check_given(next((one for one in found if one is not None), None), key)
+    beside = F.lit(None).cast("string") if key is None else column(df, "key", key)
+    return _Beside(df, beside, found.get, next(iter(found.values()), None))
+
+
+def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
+    """States beside scores; the driver sees one of them, and no more than counts of the keys."""
+    counts = states.groupBy("key").agg(F.count(F.lit(1)).alias("n"))
+    some, keys, n = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n")).collect()[0]  # max is null for no other key
+    _check_once(n or 0, keys)
+    _check_given(_hashable(some), key)
+    first = states.select("state").limit(1).collect()
+    its_key, state = _unused(df, "key"), _unused(df, "state")
+    beside = states.select(F.col("key").alias(its_key), F.col("state").alias(state))
+    own = F.lit(None) if key is None else column(df, "key", key)
+    rows = df.join(beside, own.eqNullSafe(F.col(its_key)), "left")
+    return _Beside(rows, F.col(state), _itself, bytes(first[0]["state"]) if first else None)
+
+
+def _unused(df: DataFrame, name: str) -> str:
+    """A name that no column has; Spark ignores case."""
+    taken = {one.lower() for one in df.columns}
+    name = f"__{name}"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _udf(find: Callable[[Any], bytes | None], interval: bool, score: str, new: list[str]) -> Any:
@@ -240,8 +287,7 @@ def _collected(df: DataFrame) -> dict[Any, bytes]:
     _check_states(df)
     rows = df.select("key", "state").collect()
     found = {_hashable(row["key"]): bytes(row["state"]) for row in rows}
-    if len(found) < len(rows):
-        raise InputError(f"{len(rows)} states are those of {len(found)} keys; give one a key, as streamcal.spark.merge")
+    _check_once(len(rows), len(found))
     return found
 
 
@@ -251,6 +297,12 @@ def _bytes_of(given: Any) -> dict[Any, bytes]:
     for one in by_key.values():
         if not isinstance(one, Calibrator):
             raise InputError(f"states {one!r} is none; give what fit returned, calibrators by key, or a calibrator")
+    with_interval = {bool(one.has_interval): key for key, one in by_key.items()}
+    if len(with_interval) > 1:
+        raise InputError(
+            f"the method of key {with_interval[True]!r} has intervals, and that of key {with_interval[False]!r} has "
+            "none; transform them one after the other"
+        )
     return {key: one.to_bytes() for key, one in by_key.items()}
 
 
@@ -277,12 +329,42 @@ def _check_states(df: DataFrame) -> None:
         raise InputError(f"the states have the columns {df.columns}; give what streamcal.spark.fit returned")
 
 
-def _check_keys(found: Mapping[Any, bytes], key: str | None) -> None:
-    """`InputError` where states have keys and rows have none, or the other way round."""
-    if key is None and found and None not in found:
-        raise InputError(f"the states have keys, such as {next(iter(found))!r}; give key=, the column of keys")
-    if key is not None and [*found] == [None]:
-        raise InputError("the states were fitted without keys; leave key= out, or fit with key=")
+def _check_once(n: int, keys: int) -> None:
+    if keys < n:
+        raise InputError(f"{n} states are those of {keys} keys; give one a key, as streamcal.spark.merge")
+
+
+def _check_given(some: Any, key: str | None) -> None:
+    """`InputError` where states have keys, of which `some` is one, and no column of keys is given."""
+    if key is None and some is not None:
+        raise InputError(f"the states have keys, such as {some!r}; give key=, the column of keys")
+
+
+def _check_type(of: Any, df: DataFrame, key: str | None) -> None:
+    """`InputError` where keys of states are of another type than those of rows: none would be found."""
+    if key is None:
+        return
+    column(df, "key", key)
+    own = kind(df, key)
+    if not any(isinstance(own, one) and isinstance(of, one) for one in KEYS):
+        raise InputError(
+            f"the keys of the states are of type {of.simpleString()}, and column {key!r} is of type "
+            f"{own.simpleString()}; cast one of them"
+        )
+
+
+def _check_values(given: Any, df: DataFrame, key: str | None) -> None:
+    """`InputError` where the keys of calibrators are no values of the column of keys: none would be found."""
+    if key is None:
+        return
+    if not isinstance(given, Mapping):
+        raise InputError("a calibrator without a key is given; leave key= out, or give calibrators by key")
+    column(df, "key", key)
+    own = kind(df, key)
+    allowed = next(values for one, values in VALUES.items() if isinstance(own, one))
+    for one in given:
+        if one is not None and (not isinstance(one, allowed) or isinstance(one, datetime.datetime)):
+            raise InputError(f"the key {one!r} of the states is no value of column {key!r}, {own.simpleString()}")
 
 
 def kind(df: DataFrame, own: str) -> Any:

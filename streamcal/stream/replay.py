@@ -16,7 +16,7 @@ from streamcal.live.issued import Id, Issued, Keys, check_id
 from streamcal.live.judged import ConflictError, JudgedJoin
 from streamcal.live.segmented import Columns as Levels
 from streamcal.parameters.types import FloatArray
-from streamcal.states import listed, number, record, row, unread
+from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.columns import Columns
 from streamcal.stream.impressions import NEVER
@@ -49,6 +49,8 @@ class Replay(Measures):
         Positive outcomes.
     after_horizon : int
         Those of them that came after the horizon.
+    out_of_order : int
+        Rows that were refused for the time of their event.
     before : dict of int
         The tally of the join at the start.
 
@@ -65,7 +67,7 @@ class Replay(Measures):
     def __init__(self, join: JudgedJoin, columns: Columns) -> None:
         super().__init__(join.calibrator)
         self.join = join
-        self.repeated = self.clicks = self.after_horizon = 0
+        self.repeated = self.clicks = self.after_horizon = self.out_of_order = 0
         self._columns = columns
         self._settled: list[tuple[float, float, bool, float, Keys]] = []  # p, score, label, weight, levels
         corrects = join.spans.early is None and join.calibrator.unlearns and join.calibrator.merges
@@ -91,12 +93,13 @@ class Replay(Measures):
             With the column: for an id that is remembered with another score, an event that is older than the latest
             one by more than the horizon, or one too far ahead of it.
         """
-        columns = self._columns
+        columns, known = self._columns, {name: level for name, level in (keys or {}).items() if level is not None}
         try:
-            p = self._take(score, y, w, t, id, label_time, keys)
+            p = self._take(score, y, w, t, id, label_time, known or None)
         except ConflictError as error:
             raise RecordError(str(error), column=columns.id) from None
         except ClockError as error:
+            self.out_of_order += 1
             raise RecordError(str(error), column=columns.time) from None
         self._measure()
         return Prediction(p, None)
@@ -138,10 +141,10 @@ class Replay(Measures):
         join = self.join
         self._require_order(t)
         while self._to_come and self._to_come[0][0] <= t <= join.clock + join.max_jump:
-            at, late = heapq.heappop(self._to_come)
+            at, _, late = heapq.heappop(self._to_come)
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
-        known = join.known(id)
+        known = join.known(check_id(id))
         one = join.issue(id, score, t, keys, w=w)
         self.repeated += one is known
         if label_time < NEVER:
@@ -163,7 +166,7 @@ class Replay(Measures):
         if label_time > one.at + join.spans.horizon:
             self.after_horizon += y
             if y and label_time <= one.at + self._keep:
-                heapq.heappush(self._to_come, (label_time, one.id))
+                heapq.heappush(self._to_come, (label_time, one.number, one.id))
         elif join.known(one.id) is one:  # otherwise it is not held, for lack of room
             join.resolve(one.id, y, label_time)
 
@@ -180,8 +183,7 @@ class Replay(Measures):
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Note how far the file was read, and write all events to the journal, and now and then the whole state."""
-        to_come = [[at, id] for at, id in self._to_come]
-        self.join.note({"run": checkpoint.state(), "to_come": to_come})
+        self.join.note({"run": checkpoint.state(), "to_come": [list(one) for one in self._to_come]})
         events = self.join.acknowledge()
         if self._snapshot_at is None:
             self._snapshot_at = events + SNAPSHOT_EVERY - self.join.replayed
@@ -190,12 +192,12 @@ class Replay(Measures):
             self._snapshot_at = events + SNAPSHOT_EVERY
 
 
-def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, Id]]]:
+def _noted(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
     """The checkpoint, and the outcomes to come, of what `Replay.keep` noted; empty ones without a note."""
     if note is None:
         return Checkpoint(), []
     try:
-        found = record({"run": unread, "to_come": listed(row(number(), check_id))})(note)
+        found = record({"run": unread, "to_come": listed(row(number(), whole(), check_id))})(note)
         return Checkpoint.read(found["run"]), found["to_come"]
     except (StateError, InputError) as error:
         raise StateError(f"the journal holds a note that is not of `streamcal run`: {error}") from None

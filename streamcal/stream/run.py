@@ -228,7 +228,8 @@ class Run:
             return {}
         if self.out is not None and os.path.exists(self.out) and FileKind.of(self.out, None).format == "arrow":
             reason = f"the first {found.rows:,} rows were learned before, and a file of Arrow cannot be continued"
-            raise RecordError(reason, "another --out for the rows after them, or --again", file=self.out)
+            again = "" if self.replay is not None else ", or --again"
+            raise RecordError(reason, f"another --out for the rows after them{again}", file=self.out)
         self._position = replace(found, name=self.source)
         self.passed_over = found.rows
         self._before = found

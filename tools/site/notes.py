@@ -63,7 +63,7 @@ ONE_SCORE = {
     ),
     "bbq": Note(
         "As `histogram`, without choosing the number of bins.",
-        "Where a step has to cost microseconds (it takes .1 to .3 ms, more under `Decay`); for ranking: bins make ties.",
+        "Where a step has to cost microseconds: it takes .1 to .3 ms. For ranking: bins make ties.",
         f"{ADDED_UP}; binnings below 2⁻⁸⁰ of the best score are left out.",
     ),
     "acp": Note(

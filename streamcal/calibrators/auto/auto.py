@@ -278,6 +278,8 @@ class Auto(SequentialCalibrator):
         silent = [Judgement(self._last.size, self._last.rows) for _ in late]
         found = silent if last is None else [judgement_of(self._last, one) for one in judged]
         for (x, y, w, of), one in zip(late, found, strict=True):
+            if last is None:  # these had been learned without specialists
+                self._last.learn(x, float(y), w, one)
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))
 
     def _load_last(self, last: Any, last_then: Any, judged: Any, late: int) -> None:

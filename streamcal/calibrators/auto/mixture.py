@@ -104,11 +104,12 @@ class Ensemble:
 
     def assessment(self, saved: Any) -> Assessment:
         """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
-        found = listed(number(-LARGEST_GAIN, LARGEST_GAIN))(saved)
+        found = listed(number(-HEAVIEST, HEAVIEST))(saved)
         ensure(len(found) > 4, "an assessment is too short")
         y, w, place, second, *rest = found
         ensure(y in (0.0, 1.0) and 0.0 <= w <= HEAVIEST, "a label or a weight is not possible")
         ensure(0.0 <= place <= len(KNOTS) - 1 and abs(second) <= LOGIT_LIMIT, "a score is not possible")
+        ensure(max(map(abs, rest)) <= LARGEST_GAIN, "a log-probability or a feature is too large")
         gains = len(NAMES) + 2  # features come before them, whose signs are any
         ensure(max(rest[gains:], default=0.0) <= ROUNDING, "a log-probability is above 0")
         return self._mixture.assessment(found)

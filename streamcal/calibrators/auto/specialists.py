@@ -110,6 +110,7 @@ def restored(last: Specialists, state: Any) -> None:
     fields = {"shares": shares_state(last.rows, last.size), "counts": unread, "counted": number(0.0, MOST)}
     read = record({**fields, "timed": whole(), "cycles": unread})(state)
     ensure(read["shares"][1].max() == 0.0, "the best row has another wealth than 1")
+    ensure((read["shares"][0][:, 0] > 0.0).all(), "the forecast that always speaks has no weight")
     read["counts"] = _counts_state(read["counted"])(read["counts"])
     read["cycles"] = (row(*regressions) if read["timed"] else listed(unread, length=0))(read["cycles"])
     try:
