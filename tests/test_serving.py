@@ -866,14 +866,16 @@ def test_the_command_says_what_is_wrong_with_its_options(options, message):
 def test_without_the_extra_it_is_named(monkeypatch):
     from typer.testing import CliRunner
 
+    import streamcal.serving
     from streamcal.app.cli import app
 
+    monkeypatch.setattr(streamcal, "serving", streamcal.serving)  # which the import below replaces
     for name in [one for one in sys.modules if one.startswith("streamcal.serving")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = CliRunner().invoke(app, ["serve", "--horizon", "1h", "--memory"])
     assert done.exit_code == 2
-    assert 'pip install "streamcal[serve]"' in done.output
+    assert "pip install '.[serve]'" in done.output
 
 
 # -- requests made from the schema -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ logger = logging.getLogger("streamcal.serve")
 
 #: The variable of the environment with the token of clients.
 TOKEN = "STREAMCAL_TOKEN"
-NEEDED = 'streamcal serve needs starlette, uvicorn and prometheus-client; pip install "streamcal[serve]" brings them'
+NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
 LEVELS = ("debug", "info", "warning", "error")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
 ANY_JUMP = 1e14

@@ -382,7 +382,7 @@ def _forest(x: FloatArray, y: FloatArray, seed: int) -> Callable[[FloatArray], F
     return lambda x: np.asarray(model.predict_proba(x)[:, 1])
 
 
-_NEEDS_SKLEARN = "the base models of streamcal.datasets.synthetic need scikit-learn: pip install 'streamcal[sklearn]'"
+_NEEDS_SKLEARN = "the base models of streamcal.datasets.synthetic need scikit-learn: pip install '.[sklearn]'"
 
 BASES: dict[str, Callable[..., Callable[[FloatArray], FloatArray]]] = {
     "waves": _logistic(_waves),
