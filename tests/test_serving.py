@@ -579,6 +579,7 @@ def test_requests_are_answered_while_a_snapshot_is_made(tmp_path, monkeypatch):
         journal = service.acknowledging._journal
         assert journal.state() == twin.to_bytes()
         assert len(list(journal.events())) == 200
+        wait_until(service.acknowledging._snapshot.done)  # until then no other one is begun
         ten_at(client, 30)
         wait_until(lambda: service.acknowledging.snapshots == 2)
     with Journal(path) as journal:
