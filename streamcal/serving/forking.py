@@ -45,7 +45,7 @@ class Forked:
     """A child process that makes bytes of what this process holds at this moment, such as its state.
 
     A fork shares all memory until one side changes it: the child sees the state of one moment, and this process is held
-    up for the fork alone, some 10 ms for 300 MB. Until the child has ended, what either side touches is there twice.
+    up for the fork alone. Until the child has ended, what either side touches is there twice.
     The child has one thread and takes no lock that another one may have held; should it hang all the same, it is given
     up after ten minutes.
 
