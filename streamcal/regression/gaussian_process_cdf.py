@@ -327,9 +327,18 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         return GaussianProcessMap(self._knots, self._inputs, None, modes)
 
     def _load_start(self, start: Any) -> None:
+        """What was served when the state was saved, unless its modes are none here: then the next prediction solves.
+
+        They are none in states of versions before the signs of features were settled.
+        """
         super()._load_start(start)
-        if self._solved_for is not None and isinstance(self._solved, GaussianProcessMap):
-            self._solved = self._map_at_modes(self._problems(self._present(None)), self._solved.modes)
+        if self._solved_for is None or not isinstance(self._solved, GaussianProcessMap):
+            return
+        problems, modes = self._problems(self._present(None)), self._solved.modes
+        if all(problem.is_mode(mode) for problem, mode in zip(problems, modes, strict=True)):
+            self._solved = self._map_at_modes(problems, modes)
+        else:
+            self._solved_for = None
 
     def _prior_mean(self, x: FloatArray) -> FloatArray:
         return self._inputs.log_odds(x) if self.mean == "base" else np.zeros(len(x))

@@ -88,11 +88,16 @@ def axis_through(inducing: Array, length: float) -> Axis:
 
     Notes
     -----
-    Cost: O(m³), an eigendecomposition.
+    Cost: O(m³), an eigendecomposition. Which of v and −v an eigenvector is depends on the processor; here its first
+    entry of at least half the largest size is positive, so that C means the same on every machine, up to rounding.
     """
     values, vectors = eigh(_correlation(inducing, inducing, length))
     kept = values > NEGLIGIBLE * values[-1]
-    return Axis(inducing, length, vectors[:, kept] / np.sqrt(values[kept]))
+    vectors = vectors[:, kept]
+    sizes = np.abs(vectors)
+    first = np.argmax(sizes >= 0.5 * sizes.max(axis=0), axis=0)
+    signs = np.sign(vectors[first, np.arange(vectors.shape[1])])
+    return Axis(inducing, length, signs * vectors / np.sqrt(values[kept]))
 
 
 def axis_over(low: float, high: float, length: float) -> Axis:
@@ -173,16 +178,19 @@ class LaplaceProblem:
         point, terms, value = min(points, key=lambda one: one[2])
         moved, quiet = np.inf, 0
         for iteration in range(1, MAX_ITERATIONS + 1):
-            gradient = self._gradient(point, terms)
-            step = -cho_solve(cho_factor(self._curvature(terms), check_finite=False), gradient, check_finite=False)
-            slope = float(gradient @ step)
-            largest = 1.0 + float(np.abs(self._latent(point) + self.offset).max(initial=0.0))
-            moved = float(np.abs(self._latent(step)).max(initial=0.0)) / largest
+            step, slope = self._newton_step(point, terms)
+            moved = self._moved(point, step)
             quiet = quiet + 1 if -slope <= ROUNDING * value else 0
             point, terms, value, full = self._search(point, value, step, slope)
             if full and (moved <= LAST_STEP or quiet >= QUIET_STEPS):
                 return Solution(point, "solved", True, iteration, moved)
         return Solution(point, "iteration limit", False, MAX_ITERATIONS, moved)
+
+    def is_mode(self, point: Array) -> bool:
+        """Whether a Newton step from `point` would be no longer than the last one of `mode`. As costly as one step."""
+        terms, value = self._assess(point)
+        step, slope = self._newton_step(point, terms)
+        return self._moved(point, step) <= LAST_STEP or -slope <= ROUNDING * value
 
     def precision(self, point: Array) -> Array:
         """H at C, shape (αβ, αβ). O(n α² + K α² β²); a matrix of all features would cost O(n α² β²)."""
@@ -192,6 +200,17 @@ class LaplaceProblem:
         """Laplace's approximation of the log marginal likelihood at the mode. O((αβ)³)."""
         factor, _ = cho_factor(self.precision(mode), check_finite=False)
         return -self._assess(mode)[1] - float(np.log(np.diag(factor)).sum())
+
+    def _newton_step(self, point: Array, terms: Terms) -> tuple[Array, float]:
+        """The step, and the derivative of the objective along it."""
+        gradient = self._gradient(point, terms)
+        step = -cho_solve(cho_factor(self._curvature(terms), check_finite=False), gradient, check_finite=False)
+        return step, float(gradient @ step)
+
+    def _moved(self, point: Array, step: Array) -> float:
+        """The largest change of a log-odds by the step, relative to 1 and to the largest log-odds."""
+        largest = 1.0 + float(np.abs(self._latent(point) + self.offset).max(initial=0.0))
+        return float(np.abs(self._latent(step)).max(initial=0.0)) / largest
 
     def _latent(self, point: Array) -> Array:
         """g at the points, shape (n,)."""
