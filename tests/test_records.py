@@ -80,6 +80,28 @@ def test_parquet(tmp_path: Path) -> None:
     assert rows[1] == {"score": None, "click": False, "at": moment}
 
 
+@pytest.mark.parametrize("name", ["s.parquet", "s.arrow"])
+def test_what_was_read_of_a_table_is_not_kept(tmp_path: Path, name: str) -> None:
+    """Ten row groups of .8 MB of noise, which no encoding makes smaller: one of them, its page and a batch are in memory."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = 1_000_000
+    table = arrow.table({"score": np.random.default_rng(0).random(rows)})
+    size = table.nbytes // 10
+    if name == "s.parquet":
+        parquet.write_table(table, tmp_path / name, row_group_size=rows // 10, use_dictionary=False)
+    else:
+        with arrow.OSFile(str(tmp_path / name), "wb") as file, arrow.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=rows // 10)
+    del table
+    held = []
+    before = arrow.total_allocated_bytes()
+    with RecordReader(tmp_path / name) as reader:
+        for _ in reader:
+            held.append(arrow.total_allocated_bytes() - before)
+    assert len(held) >= 10
+    assert max(held) <= 3 * size
+
+
 @pytest.mark.parametrize(("format", "text"), [(None, CSV), ("jsonl", '{"score": 1}\n')])
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, format: str | None, text: str) -> None:
     source = io.BytesIO(text.encode())

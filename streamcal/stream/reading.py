@@ -403,7 +403,8 @@ class RecordReader:
 
     def _start_parquet(self) -> Iterator[Batch]:
         source = self.path if ADDRESS not in self.path else self._opened()[0]
-        table = self._closing.enter_context(arrow.parquet().ParquetFile(source))
+        # `pre_buffer` would keep what was read until the file is closed.
+        table = self._closing.enter_context(arrow.parquet().ParquetFile(source, pre_buffer=False))
         metadata = table.metadata
         self._name_columns(table.schema_arrow)
         self._share = lambda: self._row / max(metadata.num_rows, 1)
