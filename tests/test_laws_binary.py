@@ -57,7 +57,7 @@ from streamcal import (
     Window,
 )
 from streamcal.calibrators.calibeating import CalibeatenOPS
-from streamcal.calibrators.online_platt import RADIUS
+from streamcal.calibrators.newton import RADIUS
 
 ADDITIVE = [case for case in CASES if case.policy is not None]
 ADDING = [case for case in CASES if case.adds]

@@ -31,7 +31,7 @@ from streamcal import (
     VennAbers,
     Window,
 )
-from streamcal.calibrators import online_platt
+from streamcal.calibrators import newton
 
 with np.errstate():  # importing the package switches NumPy's warnings off
     import venn_abers
@@ -443,7 +443,7 @@ def test_ops_projects_onto_the_ball_of_radius_100():
 
 
 def test_ops_projects_on_an_ordinary_stream_with_a_small_ball(monkeypatch):
-    monkeypatch.setattr(online_platt, "RADIUS", 1.25)
+    monkeypatch.setattr(newton, "RADIUS", 1.25)
     s, y, _ = observations(np.random.default_rng(33), 1_000, shape=0.2)
     cal, by_hand = OnlinePlatt(), OnlinePlattByHand(radius=1.25)
     for score, label in zip(s, y, strict=True):

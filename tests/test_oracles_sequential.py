@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from streamcal import HedgedOPS, OnlineBeta, OnlinePlatt, Protected, StateError, TrackingOPS
 from streamcal.app.doctor import kernel_form
-from streamcal.calibrators import online_beta
+from streamcal.calibrators import newton
 from streamcal.kernels.hedging import Hedger
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.states import signed
@@ -88,7 +88,7 @@ def test_online_beta_is_the_plain_transcription(weights):
 
 
 def test_online_beta_projects_onto_its_ball(monkeypatch):
-    monkeypatch.setattr(online_beta, "RADIUS", 1.7)
+    monkeypatch.setattr(newton, "RADIUS", 1.7)
     s, y, _ = stream(2, 600, shape=0.2)
     cal, by_hand, x = OnlineBeta(), OnlineBetaByHand(radius=1.7), log_odds(s)
     for i in range(len(s)):

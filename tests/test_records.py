@@ -82,7 +82,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["s.parquet", "s.arrow"])
 def test_what_was_read_of_a_table_is_not_kept(tmp_path: Path, name: str) -> None:
-    """Ten row groups of .8 MB of noise, which no encoding makes smaller: one of them, its page and a batch are in memory."""
+    """Ten row groups of .8 MB of noise, which no encoding makes smaller; one, its page and a batch are in memory."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = 1_000_000
     table = arrow.table({"score": np.random.default_rng(0).random(rows)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamcal.calibrators.online_platt import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS, newton_state
+from streamcal.calibrators.newton import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS, newton_state
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.hedging import bin_of, stream
