@@ -2,12 +2,14 @@
 
     python -m benchmarks.papers.venn_abers_003_figures --jobs 16                        # the paper's sizes: many hours
     python -m benchmarks.papers.venn_abers_003_figures --rows 1000 --grid 2             # smaller training sets
+    python -m benchmarks.papers.venn_abers_003_figures --sets German Spambase           # these alone; others stay
     python -m benchmarks.papers.venn_abers_003_figures --draw-only                      # from the kept results
     python -m benchmarks.papers.venn_abers_003_figures --sets German --learners logistic --rows 120 --print-only
 
 Six data sets; Adult a second time, permuted and with more splits. The result of a split is kept in `--results` as soon
-as it is there, so that a run goes on where the last one ended; a file of results belongs to one set of arguments. What
-has not been computed at all splits of a base learner and a data set is left out of the page, which says so.
+as it is there, so that a run goes on where the last one ended; with other `--rows` or `--grid` than before, a data set
+begins anew. What has not been computed at all splits of a base learner and a data set is left out of the page, which
+says so.
 """
 
 from __future__ import annotations
@@ -414,7 +416,11 @@ The paper's text on its figures, and what came out here:
 {more}
 ---
 
-`{command}`, {date}, streamcal {streamcal}, scikit-learn {sklearn}, numpy {numpy}. Seed {seed}; {seconds:.0f} s of
+```bash
+{command}
+```
+
+With `STREAMCAL_DATA` set; {date}, streamcal {streamcal}, scikit-learn {sklearn}, numpy {numpy}. Seed {seed}; {seconds:.0f} s of
 processor time. {warned}
 """
 
@@ -436,25 +442,43 @@ def left_out(found: Results) -> str:
     return f" Not run: {'; '.join(missing)}." if missing else ""
 
 
-def page(given: argparse.Namespace, found: Results, seconds: float, warned: int) -> str:
+#: Most rows and most values of a parameter, for each data set; None: all.
+Sizes = dict[str, tuple[int | None, int | None]]
+
+
+def stated(sizes: Sizes) -> str:
+    """Which data sets have the sizes of the paper, and how large the others are."""
+    smaller: dict[tuple[int | None, int | None], list[str]] = {}
+    for name, size in sizes.items():
+        smaller.setdefault(size, []).append(name)
+    whole = smaller.pop((None, None), [])
+    lines = [f"Training and test sets of the paper's sizes, and all values of each parameter: {'; '.join(whole)}."]
+    for (rows, grid), names in smaller.items():
+        at_most = [] if rows is None else [f"{rows:,} training rows and {TESTED * rows:,} test rows, drawn at random"]
+        at_most += [] if grid is None else [f"{grid} values of each parameter"]
+        lines.append(f"**Smaller runs than the paper's**, at most {', and '.join(at_most)}: {'; '.join(names)}.")
+    return " ".join(lines if whole else lines[1:])
+
+
+def commands(sizes: Sizes) -> str:
+    """What computes them again."""
+    by_size: dict[tuple[int | None, int | None], list[str]] = {}
+    for name, size in sizes.items():
+        by_size.setdefault(size, []).append(f'"{name}"' if " " in name else name)
+    lines = []
+    for (rows, grid), names in by_size.items():
+        options = " ".join(f"--{name} {most}" for name, most in (("rows", rows), ("grid", grid)) if most is not None)
+        lines.append(f"python -m benchmarks.papers.venn_abers_003_figures --sets {' '.join(names)} {options}".rstrip())
+    return "\n".join(lines)
+
+
+def page(found: Results, sizes: Sizes, seconds: float, warned: int) -> str:
     """The page of the documentation."""
     pictures = [
         f"**Figures {SOURCES[name].figures}: {name}**\n\n![{name}]({picture(name)})\n" for name in found if found[name]
     ]
-    rows = given.rows
-    limited = (
-        "Training and test sets have the sizes of the paper."
-        if rows is None
-        else "**These are smaller runs than the paper's**: "
-        f"at most {rows:,} training rows and {TESTED * rows:,} test rows of "
-        f"each data set, drawn at random, and at most {given.grid} values of each parameter. Without `--rows` and "
-        "`--grid` the script has the paper's sizes."
-    )
-    options = "" if rows is None else f" --rows {rows} --grid {given.grid}"
-    if set(given.learners) != set(LEARNERS):
-        options += " --learners " + " ".join(f'"{name}"' if " " in name else name for name in given.learners)
     return PAGE_TEXT.format(
-        sizes=limited,
+        sizes=stated(sizes),
         left_out=left_out(found),
         figures="\n".join(pictures),
         log=at_four_to_one(found, 0),
@@ -464,7 +488,7 @@ def page(given: argparse.Namespace, found: Results, seconds: float, warned: int)
         all=changed_by_all(found),
         steady=steadiness(found),
         more=SETTINGS,
-        command=f"STREAMCAL_DATA=… python -m benchmarks.papers.venn_abers_003_figures{options}",
+        command=commands(sizes),
         date=datetime.date.today().isoformat(),
         streamcal=streamcal.__version__,
         sklearn=sklearn.__version__,
@@ -486,7 +510,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--draw-only", action="store_true", help="compute nothing; draw and write from the results")
     parser.add_argument("--print-only", action="store_true", help="compute and print; keep and write nothing")
     given = parser.parse_args(arguments)
-    kept: dict[str, Any] = {"found": {}, "seconds": 0.0, "warned": 0}
+    kept: dict[str, Any] = {"found": {}, "sizes": {}, "seconds": 0.0, "warned": 0}
     if not given.print_only and given.results.is_file():
         kept = json.loads(given.results.read_text(encoding="utf-8"))
     if not given.draw_only:
@@ -497,7 +521,8 @@ def main(arguments: list[str] | None = None) -> None:
     found = whole(kept["found"])
     for name, of_set in found.items():
         drawn(of_set, PAGE.with_name(picture(name)))
-    PAGE.write_text(page(given, found, kept["seconds"], kept["warned"]), encoding="utf-8")
+    sizes = {name: tuple(kept["sizes"][name]) for name in found}
+    PAGE.write_text(page(found, sizes, kept["seconds"], kept["warned"]), encoding="utf-8")
 
 
 def whole(kept: Results) -> Results:
@@ -513,6 +538,11 @@ def whole(kept: Results) -> Results:
 
 def compute(given: argparse.Namespace, kept: dict[str, Any]) -> None:
     """Add what is missing to the results, and keep them after each split."""
+    size = [given.rows, given.grid]
+    for name in given.sets:
+        if kept["sizes"].get(name) != size:
+            kept["found"].pop(name, None)
+            kept["sizes"][name] = size
     for split, (losses, seconds, warned) in run(given, kept["found"]):
         kept["found"].setdefault(split.data_set, {}).setdefault(split.learner, {})[split.column] = losses
         kept["seconds"] += seconds
