@@ -20,7 +20,7 @@ SEED, REPEATS, UPDATES = 1, 5, 20_000
 MEASURES: tuple[Callable[[], CellMetric], ...] = (
     CORP, EqualMassECE, DebiasedECE, CalibrationSlope, AUC, SmoothECE,
 )  # fmt: skip
-#: Calibrated, so that errors are small, for which the grids of a smooth error are fine; and with nearly all cells in use.
+#: Calibrated, so that errors are small, for which grids of a smooth error are fine; and with nearly all cells in use.
 STREAMS: dict[str, tuple[int, Callable[[np.random.Generator, int], FloatArray]]] = {
     "1,000 of Beta(1, 4)": (1_000, lambda rng, n: rng.beta(1, 4, n)),
     "a million of Beta(1, 4)": (1_000_000, lambda rng, n: rng.beta(1, 4, n)),
