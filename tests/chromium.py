@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 #: Without a display, and without what asks the network.
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-quic",
+    "--disable-component-update", "--disable-sync", "--disable-quic", "--hide-scrollbars",
 )  # fmt: skip
 
 #: Seconds that an answer may take; only a failure takes so long.

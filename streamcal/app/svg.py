@@ -16,7 +16,7 @@ MOST_LETTERS = 9
 #: Space between two ticks of the y axis.
 APART = 26
 #: The width of a character of a tick, and the space between two ticks of the x axis.
-CHARACTER, BETWEEN = 6.3, 5
+CHARACTER, BETWEEN = 6.3, 3
 
 
 class Canvas:
