@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -13,8 +14,10 @@ from typing import Any, Self
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Without a display, and without what asks the network.
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
-
+OPTIONS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-quic", "--hide-scrollbars",
+)  # fmt: skip
 
 #: Seconds that an answer may take; only a failure takes so long.
 PATIENCE = 60.0
@@ -66,15 +69,21 @@ class Browser:
                 assert "error" not in message, message
                 return dict(message["result"])
 
-    def open(self, path: Path, width: int, *, dark: bool = False) -> None:
-        """Open a file in a window of this width, on a system that prefers light or dark pages."""
+    def open(self, address: str, width: int, *, dark: bool = False) -> None:
+        """Open an address in a window of this width, on a system that prefers light or dark pages."""
         self.errors.clear()
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=path.as_uri())
-        while self.value("document.readyState + location.protocol") != "completefile:":
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=address)
+        while self.value("document.readyState + location.protocol") not in ("completefile:", "completehttp:"):
             pass
+
+    def picture(self, path: Path) -> None:
+        """Save the whole page as a PNG."""
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=True, fromSurface=True)
+        path.write_bytes(base64.b64decode(found["data"]))
 
     def value(self, expression: str) -> Any:
         """The value of an expression, or of the promise that it is."""

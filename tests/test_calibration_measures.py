@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
@@ -17,6 +19,7 @@ from streamcal.errors import InputError, MergeError
 from streamcal.metrics import AUC, CORP, CalibrationSlope, NormalizedEntropy, SmoothECE
 from streamcal.metrics.cell_metric import calibrated_draws
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.metrics.smooth_ece import absolute_means, cubic_shares, fixed_point
 
 #: Plain sums of at most 1e5 terms of one sign: a relative error of 1.1e-16 each.
 SUMS = 1e-11
@@ -147,32 +150,95 @@ def test_calibrated_draws_have_the_mean_and_the_variance_of_independent_labels()
 # -- smooth ECE --------------------------------------------------------------------------------------------------------
 
 
-def transcribed_smooth_ece(p, y, w):
-    """Błasiok and Nakkiran, definition of smECE: images of the Gaussian beyond both ends, and a sum over places."""
-    t = (np.arange(4_000) + 0.5) / 4_000
+def transcribed_smooth_ece(p, y, w, least=1e-3, low=0.0, high=1.0):
+    """Błasiok and Nakkiran, definition of smECE: images of the Gaussian beyond both ends, and a sum over places.
+
+    What lies outside of low to high is left out.
+    """
+    t = low + (high - low) * (np.arange(20_000) + 0.5) / 20_000
+    p, place = np.unique(p, return_inverse=True)
+    residuals = np.bincount(place, w * (y - p[place]))
 
     def error(sigma):
-        kernel = 0.0
+        found = np.zeros(len(t))
         for shift in range(-8, 10, 2):  # beyond four intervals a Gaussian of σ ≤ 1 is below 1e-7
-            for image in (p, -p):
-                kernel = kernel + np.exp(-0.5 * ((t[:, None] - image - shift) / sigma) ** 2)
-        return np.abs(kernel @ (w * (y - p))).mean() / (sigma * math.sqrt(2 * math.pi)) / w.sum()
+            for image in (p + shift, shift - p):
+                near = (image > low - 9 * sigma) & (image < high + 9 * sigma)
+                found += np.exp(-0.5 * ((t[:, None] - image[near]) / sigma) ** 2) @ residuals[near]
+        return np.abs(found).mean() * (high - low) / (sigma * math.sqrt(2 * math.pi)) / w.sum()
 
-    return brentq(lambda sigma: error(sigma) - sigma, 1e-3, 1.0)
+    return brentq(lambda sigma: error(sigma) - sigma, least, 1.0, rtol=1e-7)
 
 
-@pytest.mark.parametrize("bend", [0.2, 1.0, 2.0])
+#: What the grid of 1/8 of a bandwidth changes: see FINE.
+GRID = 5e-5
+
+
+@pytest.mark.parametrize("bend", [0.2, 0.9, 1.0, 2.0])
 def test_smooth_ece_is_its_definition(bend):
     p, y, w = stream(300, bend=bend)
-    # What the grid of 1/32 of a bandwidth changes: see PER_BANDWIDTH.
-    assert filled(SmoothECE(), p, y, w).value == pytest.approx(transcribed_smooth_ece(p, y, w), rel=1e-3)
+    assert filled(SmoothECE(), p, y, w).value == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
+
+
+@pytest.mark.parametrize("n", [200, 20_000])
+@pytest.mark.parametrize("rate", [0.001, 0.02])
+def test_smooth_ece_of_click_rates_is_its_definition(rate, n):
+    rng = np.random.default_rng(3)
+    p = rate * rng.choice(LEVELS, n)
+    y, w = rng.random(n) < p, np.ones(n)
+    y[0] = True  # some positive
+    found = filled(SmoothECE(), p, y, w).value
+    defined = transcribed_smooth_ece(p, y, w, least=1e-6, high=min(rate + 9 * found, 1.0))
+    assert found == pytest.approx(defined, rel=GRID)
+
+
+def test_smooth_ece_of_places_far_apart_is_its_definition():
+    rng = np.random.default_rng(4)
+    p = rng.choice([0.0, 1e-4, 0.2, 0.2001, 0.9, 1.0], 90_000, p=[0.2, 0.3, 0.1, 0.1, 0.1, 0.2])
+    y, w = rng.random(len(p)) < p, np.ones(len(p))
+    found = filled(SmoothECE(), p, y, w).value
+    assert found < 0.02  # 12 σ are less than the distance of the places
+    assert found == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
 
 
 def test_smooth_ece_at_the_ends():
-    assert filled(SmoothECE(), [1.0] * 3, [False] * 3).value == pytest.approx(1.0, rel=1e-3)  # as above
-    assert filled(SmoothECE(), [0.0, 1.0], [False, True]).value < 1e-4  # the narrowest bandwidth is 3e-5
+    assert filled(SmoothECE(), [1.0] * 3, [False] * 3).value == pytest.approx(1.0, rel=GRID)
+    assert filled(SmoothECE(), [0.0, 1.0], [False, True]).value == 0.0
+    assert filled(SmoothECE(), [0.0, 1.0], [False, True]).floor == 0.0
+    # The largest residual is 1e-9, and the narrowest bandwidth 3e-5.
+    assert filled(SmoothECE(), [1e-9, 1.0 - 1e-9], [False, True]).value == pytest.approx(1e-9, rel=GRID)
     # A gap of .2 at one place is .2 under any kernel.
-    assert filled(SmoothECE(), [0.3] * 10, [True] * 5 + [False] * 5).value == pytest.approx(0.2, rel=1e-3)
+    assert filled(SmoothECE(), [0.3] * 10, [True] * 5 + [False] * 5).value == pytest.approx(0.2, rel=GRID)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
+def test_the_mean_of_an_absolute_value_is_exact_at_kinks(k):
+    t = np.arange(33) / 32
+    found = absolute_means(np.array([np.cos(math.pi * k * t), -3.0 * np.cos(math.pi * k * t)]))
+    # The slope at a kink, from two points a step apart, has a relative error of step²/6; the kink is step²/12 of a half
+    # period, and the next term of Euler and Maclaurin is step⁴/720.
+    step = math.pi * k / 32
+    assert found == pytest.approx([2.0 / math.pi, 6.0 / math.pi], rel=step**4 * (1 / 72 + 1 / 720))
+    assert absolute_means(np.zeros((2, 9))).tolist() == [0.0, 0.0]
+
+
+def test_cubics_are_kept_by_their_shares():
+    places = np.array([0.0, 0.3, 1.0, 6.7, 8.0])
+    left, shares = cubic_shares(places, 8)
+    for power in range(4):
+        sums = sum(share * (left + shift - 1.0) ** power for shift, share in enumerate(shares))
+        assert sums == pytest.approx(places**power, rel=1e-13, abs=1e-13)  # sums of four products
+
+
+@given(st.floats(1e-9, 1.0), st.floats(0.0, 0.9), st.floats(1e-12, 1.0))
+def test_a_fixed_point_is_found_from_any_start(c, power, start):
+    found = fixed_point(lambda sigma: c * sigma**-power, start, np.array([0.0, 1e-6]), 1e-6)
+    assert found == pytest.approx(min(c ** (1.0 / (1.0 + power)), 1.0), rel=1e-6)  # the tolerance
+
+
+def test_a_function_below_the_narrowest_bandwidth_is_returned_there():
+    assert fixed_point(lambda _: 0.0, 0.5, np.array([0.0, 1.0]), 1e-6) == 0.0
+    assert fixed_point(lambda _: 1e-7, 0.5, np.array([0.0, 1.0]), 1e-6) == 1e-7
 
 
 def test_the_floor_of_smooth_ece_is_what_calibrated_forecasts_exceed_once_in_twenty():

@@ -1,4 +1,4 @@
-"""The HTML report: prepared data, well-formed pages that load nothing, and a real browser where there is one."""
+"""The HTML report: prepared data, and well-formed pages that load nothing; test_browser.py opens them in a browser."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import html
 import itertools
 import json
 import math
-import os
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from chromium import CHROMIUM, Browser
 from test_cli import program, the_line
 
 from streamcal import InputError, compare
@@ -29,7 +25,6 @@ from streamcal.stream.columns import Columns
 from streamcal.stream.comparing import Comparison
 from streamcal.stream.sources import opened
 
-ROOT = Path(__file__).parents[1]
 VOID = {"meta", "input", "br"}
 #: A page on a telephone loads it in a second.
 LARGEST = 2_000_000
@@ -176,6 +171,24 @@ def test_nothing_is_drawn_outside_of_the_picture(rate):
         assert all(0.0 <= place <= WIDTH for place in places)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [Axis(0.0, 0.15, "sqrt"), Axis(0.0, 0.4, "sqrt"), Axis(3e-5, 0.1, "log"), Axis(0.002, 0.03, "log"),
+     Axis(0.0, 1_000.0), Axis(0.0, 4e7), Axis(-0.13, 0.125)],
+)  # fmt: skip
+def test_ticks_do_not_touch_and_stay_inside(x):
+    canvas = Canvas(x, Axis(0.0, 1.0))
+    canvas.rows("below", [])
+    found = re.findall(
+        r'<text class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="middle">([^<]*)<', "".join(canvas.parts)
+    )
+    # Digits of a sans-serif font of 11 pixels are at most 7 wide, and points and signs narrower.
+    spans = sorted((float(place) - 3.5 * len(text), float(place) + 3.5 * len(text)) for place, text in found)
+    assert len(spans) >= 3
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert spans[-1][1] <= WIDTH + 5.0
+
+
 def test_pictures_show_the_figures():
     drawn = {one.heading: one for one in figures(DATA)}
     assert len(drawn) == len(DATA.series) + 4
@@ -318,131 +331,6 @@ def test_a_report_that_cannot_be_written_is_said_before_the_stream_is_read(file,
         result = program(command[0], file, "--score", "score", "--label", "click", command[1], file)
         assert "the report would overwrite the stream" in the_line(result)
     assert file.read_text().startswith("score,click\n")
-
-
-# -- a real browser ----------------------------------------------------------------------------------------------------
-
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="NO BROWSER: the page was not opened; install chromium (apt-get install chromium)"
-)
-AXE = Path(os.environ.get("STREAMCAL_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))
-needs_axe = pytest.mark.skipif(
-    not AXE.exists(), reason="NO AXE: accessibility was not checked; npm install --no-save axe-core@4.14.1"
-)
-#: Focus each slider, move it, and point at a picture; what is then to be seen and heard.
-PROBE = """(() => {
-const found = {sliders: []};
-for (const figure of document.querySelectorAll("figure")) {
-  const slider = figure.querySelector("input");
-  slider.focus();
-  slider.value = 1;
-  slider.dispatchEvent(new Event("input"));
-  const cursor = figure.querySelector(".cursor");
-  found.sliders.push({
-    focused: document.activeElement === slider, said: figure.querySelector("output").textContent,
-    spoken: slider.getAttribute("aria-valuetext"), shown: getComputedStyle(cursor).display !== "none",
-    drawn: figure.querySelector("svg").getBoundingClientRect().height,
-  });
-}
-const svg = document.querySelector("figure svg"), box = svg.getBoundingClientRect();
-svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right, clientY: box.top + 5}));
-found.pointed = document.querySelector("figure output").textContent;
-found.paper = getComputedStyle(document.body).backgroundColor;
-found.ink = getComputedStyle(document.body).color;
-found.wide = document.documentElement.scrollWidth;
-return found;
-})()"""
-#: What has the focus, and whether that is to be seen.
-FOCUS = """(() => {
-const one = document.activeElement, name = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby");
-return [one.tagName, name, getComputedStyle(one).outlineStyle !== "none"];
-})()"""
-TAB, RIGHT = ("Tab", 9), ("ArrowRight", 39)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as opened_browser:
-        yield opened_browser
-
-
-@pytest.fixture(scope="module")
-def segmented():
-    """A page with tables and pictures of segments."""
-    rng = np.random.default_rng(6)
-    scores = np.round(rng.beta(1, 3, 900), 2)
-    table = pd.DataFrame({"score": scores, "y": rng.random(900) < scores, "campaign": rng.integers(9, size=900)})
-    return prepared(compare(table, label="y", methods=["ops"], segments=["campaign"]), command="streamcal report x.csv")
-
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory, segmented):
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(segmented), encoding="utf-8")
-    return path
-
-
-@needs_chromium
-@pytest.mark.parametrize("width", [360, 1280])
-def test_a_browser_shows_it(browser, shown, segmented, width):
-    found = {}
-    for dark in (False, True):
-        browser.open(shown, width, dark=dark)
-        found[dark] = browser.value(PROBE)
-        assert browser.errors == []
-        assert found[dark]["wide"] <= width, "nothing but the tables scrolls sideways"
-        for slider, one in zip(found[dark]["sliders"], figures(segmented), strict=True):
-            assert slider["focused"]
-            assert slider["shown"]
-            assert slider["said"] == slider["spoken"] == one.stops[1][1]
-            assert slider["drawn"] > 200
-        assert found[dark]["pointed"] == figures(segmented)[0].stops[-1][1]
-        assert contrast(found[dark]["paper"], found[dark]["ink"]) >= 7.0  # AAA of WCAG 2
-    assert found[True]["paper"] != found[False]["paper"]
-
-
-@needs_chromium
-def test_everything_is_reached_by_keyboard(browser, shown, segmented):
-    browser.open(shown, 360)
-    reached = []
-    while not reached or reached[-1][0] != "BODY":
-        browser.press(*TAB)
-        reached.append(browser.value(FOCUS))
-        assert len(reached) < 100, "the focus comes round"
-    assert all(seen for _, _, seen in reached[:-1])
-    tables = [["DIV", "Methods and their measures"], ["DIV", "Levels of campaign"]]
-    sliders = [["INPUT", f"figure-{i}"] for i in range(len(figures(segmented)))]
-    assert [one[:2] for one in reached] == [*tables, *sliders, ["PRE", None], ["BODY", None]]
-    for _ in range(3):
-        browser.press(*TAB)
-    for stop in figures(segmented)[0].stops[1:3]:
-        browser.press(*RIGHT)
-        assert browser.value("document.querySelector('figure output').textContent") == stop[1]
-
-
-@needs_chromium
-@needs_axe
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing(browser, shown, dark):
-    browser.open(shown, 360, dark=dark)
-    browser.value(f"{AXE.read_text(encoding='utf-8')};0")
-    found = browser.value("axe.run(document).then(all => all.violations.map(one => [one.id, one.impact, one.help]))")
-    assert found == []
-    browser.value("document.querySelector('h1').outerHTML = '<img src=\"data:,\">'")  # it does look
-    found = browser.value("axe.run(document).then(all => all.violations.map(one => one.id))")
-    assert "image-alt" in found
-
-
-def contrast(one, other):
-    """The contrast ratio of WCAG 2 of two colours rgb(r, g, b)."""
-
-    def luminance(text):
-        channels = [int(value) / 255 for value in re.findall(r"\d+", text)[:3]]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_an_interrupted_comparison_has_a_report(tmp_path):

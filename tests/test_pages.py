@@ -36,6 +36,8 @@ LONG = {
     "docs/sklearn.md",
     "docs/tutorial.md",
 }
+#: Pages whose blocks show, in comments that begin a line, all that they print.
+PRINTED = {"docs/tutorial.md"}
 
 
 class Block(NamedTuple):
@@ -65,7 +67,7 @@ PROGRAMS = {name: found for name, page in PAGES.items() if (found := blocks(page
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in PROGRAMS]
 )
-def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": name}
     for block in PROGRAMS[name]:
@@ -75,6 +77,9 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 exec(code, names)
+            printed = capsys.readouterr().out.splitlines()
+            if name in PRINTED:
+                assert printed == re.findall(r"^# (.*)$", block.code, re.MULTILINE)
 
 
 def test_code_is_found_and_marked(tmp_path):

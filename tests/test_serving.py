@@ -28,7 +28,6 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 import serving_kills
 from starlette.testclient import TestClient
-from test_html_report import CHROMIUM, needs_chromium
 
 from streamcal import InputError, OnlinePlatt, StateError, load_map
 from streamcal.app.html_report import live_page
@@ -393,21 +392,6 @@ def test_a_report_that_cannot_be_made_is_said():
         refused = client.get("/")
         assert (refused.status_code, refused.json()["where"], refused.headers["Retry-After"]) == (503, "report", "1")
         assert issue(client, "a").status_code == 200
-
-
-@pytest.mark.full
-@needs_chromium
-def test_a_browser_shows_the_live_report(command, tmp_path):
-    _, port = command("--horizon", "1s", "--memory", "--log-level", "error")
-    asked(port, "/v1/issue/batch", [{"id": k, "score": 0.001 * k} for k in range(1000)])
-    asked(port, "/v1/outcome/batch", [{"id": k, "y": 1} for k in range(0, 1000, 3)])
-    time.sleep(3.0)  # the horizon, and the clock's next tick
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"http://127.0.0.1:{port}/"]
-    run = subprocess.run([CHROMIUM, *options], capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in run.stderr  # nothing that the policy refuses
-    assert run.stdout.count("<figure") == 6
-    assert 'max="0"' not in run.stdout  # the script has set up each slider
 
 
 def test_a_stop_that_cannot_write_says_so(tmp_path, monkeypatch):

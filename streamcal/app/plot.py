@@ -30,6 +30,7 @@ from streamcal.app.plot_frame import (
     FAINT,
     INK,
     MARKERS,
+    axes_for,
     draw_plain_frame,
     finish,
     new_figure,
@@ -119,12 +120,8 @@ def plot_reliability(
     StreamcalError
         Without matplotlib.
     """
-    if not data:
-        raise InputError("there is nothing to draw: give at least one name with its ReliabilityData")
-    if spacing not in get_args(Spacing):
-        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(data, "give at least one name with its ReliabilityData", ax)
+    _check_spacing(spacing)
     low, high = _limits(data, spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
@@ -169,14 +166,10 @@ def plot_corp(
     StreamcalError
         Without matplotlib.
     """
-    if not data:
-        raise InputError("there is nothing to draw: give at least one name with its CORPReliability")
+    ax = axes_for(data, "give at least one name with its CORPReliability", ax)
     first = next(iter(data.values()))
     spacing = spacing_of(first.scores, first.weights) if spacing is None else spacing
-    if spacing not in get_args(Spacing):
-        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    _check_spacing(spacing)
     low, high = corp_limits(data.values(), spacing)
     below = ax.inset_axes((0.0, -0.23, 1.0, 0.18), sharex=ax)
     _draw_frame(ax, below, low, high, spacing)
@@ -217,10 +210,7 @@ def plot_maps(
         Without matplotlib.
     """
     drawn = {name: pairs for name, pairs in data.items() if pairs}
-    if not drawn:
-        raise InputError("there is nothing to draw: give at least one name with its scores and probabilities")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(drawn, "give at least one name with its scores and probabilities", ax)
     low, high = limits([value for pairs in drawn.values() for pair in pairs for value in pair], [], spacing)
     _draw_square(ax, low, high, spacing)
     ax.set_xlabel("score", color=INK)
@@ -255,10 +245,7 @@ def plot_evidence(history: History, ax: Axes | None = None, *, title: str | None
         Without matplotlib.
     """
     ends = np.cumsum([part.rows for part in history.parts(history.names[0])])
-    if not len(ends):
-        raise InputError("there is nothing to draw: the history holds no observation")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(ends.tolist(), "the history holds no observation", ax)
     middles = (np.append(0, ends[:-1]) + ends) / 2.0
     for i, name in enumerate(history.names):
         colour = COLOURS[i % len(COLOURS)]
@@ -333,8 +320,7 @@ def plot_rates(
     """
     if not rates or not len(ends) or any(len(values) != len(ends) for values in rates.values()):
         raise InputError("give the end of at least one part, and for each name as many values as parts")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(rates, "give at least one name with its values", ax)
     starts = [0.0, *ends[:-1]]
     middles = [(start + end) / 2.0 for start, end in zip(starts, ends, strict=True)]
     (first, observed), *predicted = rates.items()
@@ -405,8 +391,7 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
 
     `ax`, `title` and errors as for `plot_reliability`.
     """
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(data.names, "give the weights of at least one name", ax)
     colours = [AREA_COLOURS[i % len(AREA_COLOURS)] for i in range(len(data.names))]
     colours = [FAINT if name == "others" else colour for name, colour in zip(data.names, colours, strict=True)]
     ax.stackplot(data.steps, data.shares, labels=data.names, colors=colours, edgecolor="white", linewidth=0.3)
@@ -427,6 +412,11 @@ def plot_weights(data: WeightsOverTime, ax: Axes | None = None, *, title: str | 
     if title is not None:
         ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
     return ax
+
+
+def _check_spacing(spacing: Spacing) -> None:
+    if spacing not in get_args(Spacing):
+        raise InputError(f"spacing {spacing!r} is not known; allowed are {', '.join(get_args(Spacing))}")
 
 
 def _limits(data: Mapping[str, ReliabilityData], spacing: Spacing) -> tuple[float, float]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamcal.app.distribution_data import densities, pit_bars
-from streamcal.app.plot_frame import COLOURS, FAINT, INK, draw_plain_frame, finish, new_figure
-from streamcal.errors import InputError
+from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, draw_plain_frame, finish
 
 if TYPE_CHECKING:  # the last two import scipy
     from matplotlib.axes import Axes
@@ -48,10 +47,7 @@ def plot_pit(
         Without matplotlib.
     """
     bars = {name: pit_bars(one, confidence) for name, one in data.items()}
-    if not bars:
-        raise InputError("there is nothing to draw: give at least one name with its PITHistogram")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(bars, "give at least one name with its PITHistogram", ax)
     last = list(bars.values())[-1]
     ax.axhspan(last.low, last.high, color=FAINT, alpha=0.7, label=f"{confidence:.0%} of calibrated bars")
     ax.axhline(1.0, color=INK, linewidth=0.9, linestyle=(0, (5, 4)))
@@ -102,8 +98,7 @@ def plot_densities(
         Without matplotlib.
     """
     found = densities(data, limits)
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(found.of, "give at least one name with its distribution", ax)
     for i, (name, values) in enumerate(found.of.items()):
         colour = COLOURS[i % len(COLOURS)]
         ax.stairs(values, found.edges, color=colour, linewidth=1.5, label=name)

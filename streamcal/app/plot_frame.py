@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
-from streamcal.errors import StreamcalError
+from streamcal.errors import InputError, StreamcalError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,13 @@ def new_figure(columns: int) -> Any:
     return figure
 
 
+def axes_for(data: Sized, what: str, ax: Axes | None) -> Axes:
+    """The axes that were given, or those of a new figure; InputError where there is no data: `what` has to be given."""
+    if not data:
+        raise InputError(f"there is nothing to draw: {what}")
+    return new_figure(1).axes[0] if ax is None else ax
+
+
 def draw_plain_frame(ax: Axes) -> None:
     """Ticks, and lines at the left and at the bottom only."""
     ax.tick_params(colors=INK, labelsize=9, length=3, which="both", width=0.6)
@@ -36,8 +44,9 @@ def draw_plain_frame(ax: Axes) -> None:
     ax.spines[["left", "bottom"]].set_color("#999999")
 
 
-def finish(ax: Axes, title: str | None) -> None:
+def finish(ax: Axes, title: str | None, *, legend: bool = True) -> None:
     """Legend and title."""
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
+    if legend:
+        ax.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize=9, labelcolor=INK, handletextpad=0.6)
     if title is not None:
         ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from streamcal.app.plot_frame import COLOURS, FAINT, INK, draw_plain_frame, new_figure
+from streamcal.app.plot_frame import COLOURS, FAINT, INK, axes_for, draw_plain_frame, finish
 from streamcal.app.prepared import MOST_DRAWN, cut, effect_limits, forest
-from streamcal.errors import InputError
 from streamcal.live.segmented import Effect
 from streamcal.stream.by_segment import level_text
 
@@ -47,10 +46,7 @@ def plot_effects(
         Without matplotlib.
     """
     drawn = forest(effects, most)
-    if not drawn:
-        raise InputError("there is nothing to draw: give at least one effect")
-    if ax is None:
-        ax = new_figure(1).axes[0]
+    ax = axes_for(drawn, "give at least one effect", ax)
     rows, means = range(len(drawn)), [one.mean for one in drawn]
     heaviest = max(one.n for one in drawn) or 1.0
     ax.errorbar(means, rows, xerr=[one.sd for one in drawn], fmt="none", ecolor=COLOURS[1], elinewidth=1.4)
@@ -60,7 +56,7 @@ def plot_effects(
     ax.set_yticklabels([cut(level_text(one.level), MOST_LETTERS) for one in drawn])
     ax.set_xlabel("effect on the log-odds", color=INK)
     ax.grid(axis="x", color=FAINT, linewidth=0.6)
+    ax.set_box_aspect(1)
     draw_plain_frame(ax)
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold", pad=10)
+    finish(ax, title, legend=False)
     return ax

@@ -15,6 +15,8 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 12, 10, 38
 MOST_LETTERS = 9
 #: Space between two ticks of the y axis.
 APART = 26
+#: The width of a character of a tick, and the space between two ticks of the x axis.
+CHARACTER, BETWEEN = 6.3, 3
 
 
 class Canvas:
@@ -47,8 +49,8 @@ class Canvas:
             place = _number(self.across(tick))
             if lines:
                 self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
-            if below:
-                self._text(tick_text(tick), self.across(tick), self._bottom + 14, "tick", "middle")
+        if below:
+            self._ticks_below()
         for tick in self.y.ticks(max(int((self._bottom - self._top) / APART), 1)):
             place = _number(self.up(tick))
             self.parts.append(f'<path class="grid" d="M{LEFT} {place}H{WIDTH - RIGHT}"/>')
@@ -65,10 +67,20 @@ class Canvas:
         for tick in self.x.ticks():
             place = _number(self.across(tick))
             self.parts.append(f'<path class="grid" d="M{place} {_number(self._top)}V{_number(self._bottom)}"/>')
-            self._text(tick_text(tick), self.across(tick), self._bottom + 14, "tick", "middle")
+        self._ticks_below()
         self._below(below)
         for row, name in enumerate(names, 1):
             self._text(cut(name, MOST_LETTERS), LEFT - 5, self.up(row) + 4, "tick", "end")
+
+    def _ticks_below(self) -> None:
+        """The values of the x axis, from the last one on, without those that would touch the one after."""
+        end = float(WIDTH)
+        for tick in reversed(self.x.ticks()):
+            half = 0.5 * CHARACTER * len(text := tick_text(tick))
+            middle = min(self.across(tick), WIDTH - half)
+            if middle + half <= end:
+                self._text(text, middle, self._bottom + 14, "tick", "middle")
+                end = middle - half - BETWEEN
 
     def _below(self, text: str) -> None:
         if text:

@@ -92,7 +92,10 @@ class CellTable:
         of_positive: cython.const[cython.double][::1],
         of_negative: cython.const[cython.double][::1],
     ):
-        """`add` for arrays of shape (n,), with their `log_losses`; those of weight 0 are left out. O(n)."""
+        """`add` for arrays of shape (n,), with their `log_losses`; those of weight 0 are left out. O(n).
+
+        The losses are given because other measures of the same forecasts need them too (`Forecasts.log_losses`).
+        """
         i: cython.Py_ssize_t
         if {y.shape[0], w.shape[0], of_positive.shape[0], of_negative.shape[0]} != {p.shape[0]}:
             raise ValueError("the lengths differ")

@@ -462,7 +462,7 @@ class Run:
         for name in self._added:
             if name in reader.names:
                 reason = "the input has a column of this name already, which the output would overwrite"
-                raise RecordError(reason, "another name", file=self.source, column=name)
+                raise RecordError(reason, "an input in which it has another name", file=self.source, column=name)
         names = [*reader.names, *self._added]
         format = reader.kind.on_standard_output if self.out == STANDARD_STREAM else None
         named = self.out != STANDARD_STREAM and _names_delimiter(self.source, self.out)
