@@ -420,8 +420,8 @@ The paper's text on its figures, and what came out here:
 {command}
 ```
 
-With `STREAMCAL_DATA` set; {date}, streamcal {streamcal}, scikit-learn {sklearn}, numpy {numpy}. Seed {seed}; {seconds:.0f} s of
-processor time. {warned}
+With `STREAMCAL_DATA` set; {date}, streamcal {streamcal}, scikit-learn {sklearn}, numpy {numpy}. Seed {seed};
+{seconds:.0f} s of processor time. {warned}
 """
 
 SETTINGS = """- **Details that the paper does not state.** Insurance is both files of COIL 2000, 9,822 rows, with
