@@ -228,6 +228,18 @@ def test_many_is_the_loop_to_the_last_bit(seed, most, weighted):
     assert at.tolist() == [many.predict_one(score, key) for score, key, _ in rows_of(scores, keys, y)]
 
 
+@pytest.mark.parametrize("method", ["identity", "ops", Platt(forgetting=Window(50))])
+def test_what_needs_no_check_is_learned_as_what_is_converted(method):
+    scores, keys, y = stream(200, seed=14)
+    plain_one, converted = Segmented(method, BY), Segmented(method, BY)
+    for k, (score, key, label) in enumerate(rows_of(scores, keys, y)):
+        plain_one.learn_one(score, key, label, 2.0 if k % 3 == 0 else 1.0)
+        levels = {**key, "placement": float(key["placement"])}
+        converted.learn_one(np.float64(score), levels, (int, float, np.bool_)[k % 3](label), 2 if k % 3 == 0 else 1)
+        assert plain_one.predict_one(score, key) == converted.predict_one(np.float64(score), levels)
+    assert plain_one.state_dict() == converted.state_dict()
+
+
 @pytest.mark.parametrize("most", [4, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     modules = twins("segment_chain")
