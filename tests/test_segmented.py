@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from test_kernel_forms import twins
 
 import streamcal
-from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
+from streamcal import CapabilityError, Decay, InputError, MergeError, OnlinePlatt, Platt, StateError, Window
 from streamcal.datasets import bank
 from streamcal.kernels.segment_chain import MEMBERS, NOTHING, SHARE
 from streamcal.live import Segmented
@@ -277,6 +277,21 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
 )
 def test_levels_that_need_no_check(keys, levels):
     assert [module.fast_levels(keys, ("a", ("a", "b")), 3) for module in twins("fast_path")] == [levels] * 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "plain"),
+    [
+        *(({"a": "x", "b": -3}, True), ({}, True), ({"a": "xxxx"}, False), ({"aaaa": 1}, False), ({3: "x"}, False)),
+        *(({"a": value}, False) for value in (None, True, 1.0, 2**53, -(2**53), np.int64(3), np.str_("x"), (1, 2))),
+        *((value, False) for value in (None, [], "a")),
+    ],
+)
+def test_keys_that_need_no_check(keys, plain):
+    for module in twins("fast_path"):
+        found = module.plain_keys(keys, 3)
+        assert found == (keys if plain else None)
+        assert found is not keys or keys is None
 
 
 def test_kernels_refuse_other_lengths():
@@ -663,10 +678,10 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
     assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
 
 
-def test_the_parts_of_the_calibrator_are_given_back_to_it():
+def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     cal, given = Segmented("ops", ["campaign"]), []
-    cal.overall._issue = lambda x: [x, 7.0]
-    cal.overall._learn_issued = lambda *arguments: given.append(arguments)
+    monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x: [x, 7.0])
+    monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
     said = cal.issue_parts(0.5, {"campaign": "c"})
     assert len(said) == 2 + MEMBERS + 2
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)

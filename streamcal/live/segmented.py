@@ -370,11 +370,23 @@ class Segmented(Learner):
         >>> cal.issue_parts(0.5, {"page": 7})
         [0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         """
-        levels = self._levels(keys)
-        p = self.overall.predict_one(score, t)
-        _, said = self._chain.parts(p, levels)
-        of_calibrator = self.overall._issue(self.overall._checked(score, False, 1.0, t)[0])
-        return [p, float(self._learned), *(z for one in said if one is not None for z in one), *(of_calibrator or ())]
+        return self._issued_parts(score, keys, t)[1]
+
+    def _issued_parts(self, score: float, keys: Keys, t: Time | None) -> tuple[float, list[float]]:
+        """What `predict_one` says, and `issue_parts`."""
+        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
+        if levels is None:
+            levels = self._levels(keys)
+        overall = self.overall
+        p = overall.predict_one(score, t)
+        corrected, of_fields = self._chain.parts(p, levels)
+        said = [p, float(self._learned)]
+        for members in of_fields:
+            if members is not None:
+                said += members
+        if type(overall)._issue is not Calibrator._issue:
+            said += overall._issue(overall._checked(score, False, 1.0, t)[0]) or ()
+        return corrected, said
 
     def learn_issued(
         self, score: float, keys: Keys, y: Label, said: Sequence[float], w: float = 1.0, t: Time | None = None
@@ -397,15 +409,17 @@ class Segmented(Learner):
         InputError
             For an argument that is not allowed; nothing is learned then.
         """
-        levels, weight = self._levels(keys), check_weight(w)
-        x, label, _, time, noted = self.overall._checked(score, y, w, t)
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
         (p, learned), of_fields, rest = self._read_parts(levels, said)
+        overall = self.overall
+        if rest or weight == 0.0:
+            x, _, _, time, noted = overall._checked(score, y, w, t)
         if weight > 0.0:
             if rest:
-                self.overall._learn_issued(x, label, weight, time, rest)
-                self.overall._note(noted)
+                overall._learn_issued(x, label, weight, time, rest)
+                overall._note(noted)
             else:
-                self.overall.learn_one(score, y, w, t)
+                overall.learn_one(score, label > 0.0, weight, t)
             rate = (1.0 + max(self._learned - learned, 0.0)) ** -LATE_POWER
             self._chain.learn_issued(p, levels, of_fields, label, weight, rate)
             self._learned += 1

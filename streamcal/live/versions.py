@@ -78,9 +78,8 @@ class ByKeys:
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
-        levels, time = keys or {}, t if self._timed else None
-        p = self.calibrator.predict_one(score, levels, time)
-        return p, array("d", self.calibrator.issue_parts(score, levels, time))
+        p, said = self.calibrator._issued_parts(score, keys or {}, t if self._timed else None)
+        return p, array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued forecast."""
