@@ -1,6 +1,7 @@
 """`Segmented` on real and simulated streams: what correcting by field gains, where it loses, and what it costs.
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --effects    # the table of random effects alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --rows 8000 --seeds 1    # shortened, prints only
 
 Every probability is predicted before its outcome is learned, cold start included. The bases of the real tables are
@@ -29,6 +30,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import streamcal
+from benchmarks import random_effects
 from benchmarks.streams.bases import frozen, online, train_size
 from benchmarks.streams.tables import Array, Flags, Table, table
 from streamcal import Auto, OnlinePlatt
@@ -245,6 +247,17 @@ def row(name: str, given: list[Stream]) -> tuple[str, list[Array]]:
     return f"| {name} | {' | '.join(cells)} | {before:.1f} → {after:.1f} |", forecasts
 
 
+def effects_row(name: str, given: list[Stream]) -> str:
+    """The line of a stream in the table of random effects."""
+    found: tuple[list[tuple[float, float]], ...] = ([], [])
+    for stream in given:
+        base = Auto().predict_learn_many(stream.scores, stream.y)
+        rival = random_effects.stream(base, list(stream.fields.values()), stream.y)
+        for values, p in zip(found, (rival, segmented(stream, base)), strict=True):
+            values.append(nats(p, base, stream.y))
+    return f"| {name} | {shown(found[0])} | {shown(found[1])} |"
+
+
 def late_row(name: str, stream: Stream, delay: int) -> str:
     base, found = late(stream, delay)
     total, error = nats(found, base, stream.y)
@@ -263,7 +276,7 @@ def multicalibration_row(name: str, stream: Stream, base: Array, best: Array) ->
 
 
 def cost(stream: Stream, repeats: int = 3) -> str:
-    """Processor time for an observation of four fields, beside the calibrator."""
+    """Processor time for an observation of four fields, that of `OnlinePlatt` included, as text."""
     rows = [
         (score, dict(zip(stream.fields, levels, strict=True)), y)
         for score, levels, y in zip(
@@ -272,11 +285,11 @@ def cost(stream: Stream, repeats: int = 3) -> str:
     ][:50_000]
 
     def many() -> int:
-        Segmented("identity", list(stream.fields)).predict_learn_many(stream.scores, stream.fields, stream.y)
+        Segmented(OnlinePlatt(), list(stream.fields)).predict_learn_many(stream.scores, stream.fields, stream.y)
         return len(stream.y)
 
     def loop() -> int:
-        cal = Segmented("identity", list(stream.fields))
+        cal = Segmented(OnlinePlatt(), list(stream.fields))
         for score, keys, y in rows:
             cal.predict_one(score, keys)
             cal.learn_one(score, keys, y)
@@ -299,6 +312,7 @@ def _best(work: Callable[[], int], repeats: int) -> float:
 HEADS = {
     "losses": "| stream | raw | `OnlinePlatt` by segment | levels in a logistic regression | `Segmented` | with pairs "
     "| χ²/df by level, `Auto` → `Segmented` |\n|---|---:|---:|---:|---:|---:|---|",
+    "effects": "| stream | crossed random effects | `Segmented` |\n|---|---:|---:|",
     "late": f"| stream, labels {DELAY:,} rows late | nats | a row |\n|---|---:|---:|",
     "multicalibration": "| stream | n/64 | n/8 | n | exponent from n/8 to n |\n|---|---|---|---|---:|",
 }
@@ -310,21 +324,36 @@ def tables(rows: int | None, seeds: int) -> dict[str, str]:
     for name, given in streams(rows, seeds):
         line, forecasts = row(name, given)
         lines["losses"].append(line)
+        lines["effects"].append(effects_row(name, given))
         lines["multicalibration"].append(multicalibration_row(name, given[0], *forecasts[:2]))
         lines["late"].append(late_row(name, given[0], min(DELAY, len(given[0].y) // 4)))
         print(line, lines["late"][-1], lines["multicalibration"][-1], sep="\n", flush=True)
     today = datetime.date.today().isoformat()
     made = f"Made by `python -m benchmarks.segments` with streamcal {streamcal.__version__}, {today}."
-    times = f"For four fields, beside the calibrator: {cost(given[0])}."
-    return {**{name: "\n".join(part) for name, part in lines.items()}, "cost": times, "made": made}
+    return {**{name: "\n".join(part) for name, part in lines.items()}, "cost": cost_line(given[0]), "made": made}
+
+
+def cost_line(stream: Stream) -> str:
+    """What the page says of it."""
+    today = datetime.date.today().isoformat()
+    return f"For four fields, `OnlinePlatt` included: {cost(stream)}\n(`--cost` measures this line alone; {today})."
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")
+    parser.add_argument("--effects", action="store_true", help="the table of random effects alone")
+    parser.add_argument("--cost", action="store_true", help="the line on processor time alone")
     given = parser.parse_args(arguments)
-    found = tables(given.rows, given.seeds)
+    if given.cost:
+        print(cost_line(simulated(RATES[-1], given.rows or SIMULATED, 0)))
+        return
+    if given.effects:
+        lines = [effects_row(*one) for one in streams(given.rows, given.seeds)]
+        found = {"effects": "\n".join([HEADS["effects"], *lines])}
+    else:
+        found = tables(given.rows, given.seeds)
     if given.rows is not None or given.seeds != SEEDS:
         print("\n\n".join(found.values()))
         return

@@ -1,6 +1,7 @@
 """A process that issues forecasts and learns their labels is killed at random moments; what was acknowledged stays.
 
-    python tests/journal_kills.py 1000      # so many kills, about two minutes; the suite makes a few
+    python tests/journal_kills.py 1000             # so many kills, about two minutes; the suite makes a few
+    python tests/journal_kills.py 1000 --shadow    # of a `Shadow` whose calibrators change all the time
 
 A child goes on with a fixed stream of events from where its journal ends, acknowledges groups of random size, makes
 snapshots now and then, and writes the number of acknowledged events to a pipe. After a random time it is killed by
@@ -20,8 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from streamcal import OnlinePlatt
-from streamcal.live import Journal, LabelJoin
+from streamcal import CapabilityError, Identity, InputError, OnlinePlatt, TrackingOPS
+from streamcal.live import Journal, LabelJoin, Shadow
 
 HORIZON, EARLY = 200.0, 40.0
 NUMBER = struct.Struct("<q")
@@ -41,27 +42,63 @@ def give(join, number):
         join.resolve(f"impression-{max(k - rng.randrange(40), 0)}", rng.random() < 0.3, now)
 
 
-def work(path, pipe, seed):
+def new_shadow(journal=None):
+    return LabelJoin(Shadow(Identity(), {"ops": OnlinePlatt()}), 20.0, journal=journal)
+
+
+def give_to_shadow(join, number):
+    """The same with scores far too high, versions of the model, promotions, rollbacks, and challengers that change."""
+    rng = random.Random(number)
+    k, now = number // 2, number / 4.0
+    if number % 41 == 40:
+        change(join, number // 41, now)
+    elif number % 2 == 0:
+        join.issue(k, rng.uniform(0.8, 0.95), now, version=f"v{number // 3000}")
+    else:
+        join.resolve(k - rng.randrange(40), rng.random() < 0.1, now)
+
+
+def change(join, number, now):
+    """Change the shadow, or tell the time where that is refused: one event in any case."""
+    shadow = join.calibrator
+    try:
+        if number % 5 < 2:
+            shadow.promote()
+        elif number % 5 == 2:
+            shadow.rollback(1)
+        elif number % 5 == 3:
+            shadow.add(f"challenger {number}", TrackingOPS())
+        else:
+            shadow.remove(next(name for name in shadow.challengers if name.startswith("challenger")))
+    except (CapabilityError, InputError, StopIteration):
+        join.advance(now)
+
+
+#: How a join is made, and what it is given.
+PLAIN, SHADOW = (new_join, give), (new_shadow, give_to_shadow)
+
+
+def work(path, pipe, seed, stream):
     """What the child does until it is killed."""
-    rng = random.Random(seed)
+    rng, (new, give_one) = random.Random(seed), stream
     with Journal(path) as journal:
-        join = new_join(journal)
+        join = new(journal)
         while True:
             for _ in range(rng.randrange(1, 60)):
-                give(join, journal.n)
+                give_one(join, journal.n)
             os.write(pipe, NUMBER.pack(join.acknowledge()))
             if rng.random() < 0.05:
                 join.snapshot()
 
 
-def killed_child(path, seed):
+def killed_child(path, seed, stream):
     """Run a child for a random time and kill it; the number of events that it had acknowledged."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
-            work(path, writing, seed)
+            work(path, writing, seed, stream)
         finally:
             os._exit(1)
     os.close(writing)
@@ -80,23 +117,24 @@ def killed_child(path, seed):
 class Uninterrupted:
     """A join that was given the same events, and was never killed."""
 
-    def __init__(self):
-        self.join, self.given = new_join(), 0
+    def __init__(self, stream=PLAIN):
+        new, self.give = stream
+        self.join, self.given = new(), 0
 
     def state_after(self, number):
         while self.given < number:
-            give(self.join, self.given)
+            self.give(self.join, self.given)
             self.given += 1
         return json.dumps(self.join.state_dict())
 
 
-def run(kills, folder):
+def run(kills, folder, stream=PLAIN):
     """Kill so many times; the number of events at the end."""
-    path, twin, acknowledged, events = Path(folder, "events.journal"), Uninterrupted(), 0, 0
+    path, twin, acknowledged, events = Path(folder, "events.journal"), Uninterrupted(stream), 0, 0
     for seed in range(1, kills + 1):
-        acknowledged = max(acknowledged, killed_child(path, seed))
+        acknowledged = max(acknowledged, killed_child(path, seed, stream))
         with Journal(path) as journal:
-            resumed = new_join(journal)
+            resumed = stream[0](journal)
             assert journal.n >= acknowledged, f"{acknowledged - journal.n} acknowledged events are lost"
             assert journal.n >= events
             assert json.dumps(resumed.state_dict()) == twin.state_after(journal.n), "the state is another one"
@@ -108,5 +146,5 @@ if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as place:
         start = time.perf_counter()
-        held = run(number, place)
+        held = run(number, place, SHADOW if "--shadow" in sys.argv else PLAIN)
         print(f"{number} kills, {held} events, none lost, none twice; {time.perf_counter() - start:.0f} s")

@@ -52,10 +52,17 @@ def expected(join: LabelJoin, rows: list[dict[str, Any]], keys: tuple[str, ...] 
             at, id = heapq.heappop(clicks)
             join.advance(at)
             join.resolve(id, True, at)
-        found.append(join.issue(row["id"], row["score"], row["t"], {name: row[name] for name in keys}).p)
+        levels = {name: row[name] for name in keys}
+        found.append(join.issue(row["id"], row["score"], row["t"], levels, row.get("model")).p)
         if row["click_time"] is not None:
             heapq.heappush(clicks, (row["click_time"], row["id"]))
     return found
+
+
+def versioned(rows: list[dict[str, Any]], each: int = 100) -> list[dict[str, Any]]:
+    """The same with a column `model`: another version after so many rows, and one row in nine without one."""
+    versions = [f"v{k // each}" if k % 9 else None for k in range(len(rows))]
+    return [{**row, "model": version} for row, version in zip(rows, versions, strict=True)]
 
 
 def served(path: Path) -> list[float]:
@@ -114,12 +121,88 @@ def test_forecasts_are_measured_when_their_horizon_has_passed(tmp_path: Path) ->
     assert f"{ratio:.3f}" in next(line for line in result.output.splitlines() if line.startswith("raw"))
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.parquet", pytest.param("in.jsonl", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("further", "given"), [({}, ()), ({"early": 10.0}, ("--early", "10s"))], ids=["both at the horizon", "early"]
+)
+def test_versions_of_the_model_are_those_of_the_loop(
+    tmp_path: Path, name: str, further: dict[str, Any], given: tuple[str, ...]
+) -> None:
+    """More versions than are remembered, rows without one, one that comes back, and one that is forgotten and does."""
+    rows, out = versioned(impressions(), each=35), tmp_path / "out.jsonl"
+    for k, row in enumerate(rows[360:]):
+        row["model"] = "v9" if k % 2 else "v0"
+    join = LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON, **further)
+    wanted = expected(join, rows, ("place",))
+    result = run(
+        save(tmp_path / name, rows), *OPTIONS, *given, "--segment", "place", "--version", "model", "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    assert served(out) == wanted
+    unversioned = [{**row, "model": None} for row in rows]
+    assert wanted != expected(
+        LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON, **further), unversioned, ("place",)
+    )
+    newest = join._versions["v0"]
+    assert list(join._versions) == [*(f"v{k}" for k in range(4, 11)), "v0"]
+    own, before = f"{1.0 - newest.weight:.0%}", f"{newest.weight:.0%}"
+    share = f"'v0', its own calibration weighs {own}, the map of the version before {before}"
+    assert f"versions of the model remembered: 8; in forecasts of the newest, {share}" in result.output
+    held = f"segments by place: {len(newest.calibrator.levels('place'))}, "
+    assert held in result.output, "of the newest version"
+
+
+@pytest.mark.parametrize("versions", [["7", "8"], [7, 8], [7.0, 8.0, float("nan")], ["x" * 256, "y"]])
+def test_what_a_version_may_be(tmp_path: Path, versions: list[Any]) -> None:
+    """Whole numbers are integers however they are written, but in CSV texts; NaN and nothing are missing."""
+    rows = [{**row, "model": versions[k % len(versions)]} for k, row in enumerate(impressions(120))]
+    read_as = [
+        {
+            **row,
+            "model": int(row["model"])
+            if isinstance(row["model"], float) and row["model"] == row["model"]
+            else None
+            if row["model"] != row["model"]
+            else row["model"],
+        }
+        for row in rows
+    ]
+    wanted = expected(LabelJoin(OnlinePlatt(), HORIZON), read_as)
+    for name in ("in.parquet", "in.jsonl"):
+        result = run(save(tmp_path / name, rows), *OPTIONS, "--version", "model", "--out", tmp_path / "out.jsonl")
+        assert result.exit_code == 0, result.output
+        assert served(tmp_path / "out.jsonl") == wanted
+
+
+def test_a_new_version_starts_from_the_map_of_the_one_before_and_its_own_takes_over(tmp_path: Path) -> None:
+    """Scores are twice too high; those of the second model are right, which its own calibration finds out."""
+    draw, rows = random.Random(8), []
+    for k in range(6000):
+        truth, right = draw.uniform(0.05, 0.45), k >= 3000
+        clicked = draw.random() < truth
+        row = {"id": k, "t": float(k), "score": truth if right else 2.0 * truth, "click": int(clicked)}
+        rows.append({**row, "click_time": k + 5.0 if clicked else None, "model": "new" if right else "old"})
+    out = tmp_path / "out.parquet"
+    result = run(save(tmp_path / "in.parquet", rows), *OPTIONS, "--version", "model", "--out", out)
+    assert result.exit_code == 0, result.output
+    p = np.array(served(out))
+    scores = np.array([row["score"] for row in rows])
+    old = LabelJoin(OnlinePlatt(), HORIZON)
+    expected(old, rows[:3000])
+    old.advance(3000.0)
+    for k in range(3000, 3050):  # before the first label of the new version; a table of the map is right to 1e-4
+        assert p[k] == pytest.approx(0.9 * old.calibrator.predict_one(scores[k]) + 0.1 * scores[k], abs=1e-4)
+    assert (p[5000:] / scores[5000:]).mean() == pytest.approx(1.0, abs=0.15)  # of 3,000 labels, and a discount
+    assert "in forecasts of the newest, 'new', its own calibration weighs 100%" in result.output
+
+
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
 def test_the_same_command_goes_on(tmp_path: Path, out: str) -> None:
     """Whether the file has grown, or a next one comes, or nothing is new; late clicks included (`histogram`)."""
-    rows, journal = impressions(), tmp_path / "journal"
+    rows, journal = versioned(impressions()), tmp_path / "journal"
     wanted = expected(LabelJoin(HistogramBinning(), HORIZON), rows)
-    options = (*REQUIRED, "--horizon", "60s", "--method", "histogram", "--journal", journal, "--out", tmp_path / out)
+    columns = (*REQUIRED, "--version", "model")
+    options = (*columns, "--horizon", "60s", "--method", "histogram", "--journal", journal, "--out", tmp_path / out)
     for stop in (150, 300, 300):
         result = run(save(tmp_path / f"in{Path(out).suffix}", rows[:stop]), *options)
         assert result.exit_code == 0, result.output
@@ -176,9 +259,10 @@ def test_thirty_kills_at_any_moment(tmp_path: Path) -> None:
 
 def kills_and_goes_on(tmp_path: Path, number: int, kills: int, rows: int) -> None:
     """The output after kills is that of a run that was not killed, to the last bit, and no row was issued twice."""
-    source, journal, out = save(tmp_path / "in.csv", impressions(rows)), tmp_path / "journal", tmp_path / "out.csv"
-    assert run(source, *OPTIONS, "--out", tmp_path / "whole.csv").exit_code == 0
-    columns = ("--score", "score", "--label", "click", *OPTIONS)
+    given, journal, out = versioned(impressions(rows), each=2_000), tmp_path / "journal", tmp_path / "out.csv"
+    source, options = save(tmp_path / "in.csv", given), (*OPTIONS, "--version", "model")
+    assert run(source, *options, "--out", tmp_path / "whole.csv").exit_code == 0
+    columns = ("--score", "score", "--label", "click", *options)
     command = [*PROGRAM, "run", source, *columns, "--journal", journal, "--out", out, "--checkpoint", "0s"]
     draw, killed, code = random.Random(5), 0, -1
     while code != 0:
@@ -252,13 +336,16 @@ BAD = [
     ({"t": 20.0, "click": 1, "click_time": 19.0}, "click_time", "the label came 1 s before its event"),
     ({"score": 1.5}, "score", "cannot be used"),
     ({"place": 0.5}, "place", "is not possible"),
+    ({"model": 0.5}, "model", "version 0.5 is not possible; give a printable text"),
+    ({"model": ["v"]}, "model", "version ['v'] is not possible"),
+    ({"model": "x" * 257}, "model", "is not possible"),
 ]
 
 
 @pytest.mark.parametrize(("change", "column", "message"), BAD)
 def test_a_row_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], column: str, message: str) -> None:
     """It is named; where it is skipped, the others are as if it were not there."""
-    rows, options = impressions(40), (*OPTIONS, "--segment", "place")
+    rows, options = versioned(impressions(40), each=20), (*OPTIONS, "--segment", "place", "--version", "model")
     source = save(tmp_path / "in.jsonl", [*rows[:3], {**rows[3], **change}, *rows[4:]])
     line = the_line(run(source, *options))
     assert f"row 4, column '{column}'" in line
@@ -293,6 +380,8 @@ def test_fields_that_may_be_missing(tmp_path: Path) -> None:
         ((*REQUIRED,), "--id needs --horizon too"),
         (("--journal", "j"), "--journal needs --id and --event-time"),
         (("--early", "5m"), "--early needs --id"),
+        (("--version", "model"), "--version needs --id"),
+        ((*OPTIONS, "--version", "model"), "column 'model': there is no such column"),
         ((*OPTIONS, "--time", "t"), "--time and --id exclude each other; --event-time is the time"),
         ((*OPTIONS, "--state", "s.json"), "--state and --id exclude each other; --journal FILE keeps"),
         ((*OPTIONS, "--again"), "--again and --id exclude each other"),

@@ -468,10 +468,10 @@ def test_an_event_takes_few_bytes():
 # -- kills -----------------------------------------------------------------------------------------------------------
 
 
-def kills(number, tmp_path):
+def kills(number, tmp_path, stream="PLAIN"):
     """In a process of its own, which forks without the threads of pytest."""
     here = Path(__file__).parent
-    code = f"import journal_kills; print(journal_kills.run({number}, {str(tmp_path)!r}))"
+    code = f"import journal_kills; print(journal_kills.run({number}, {str(tmp_path)!r}, journal_kills.{stream}))"
     search = os.pathsep.join((str(here), str(Path(streamcal.__file__).parents[1])))
     search = {**os.environ, "PYTHONPATH": search, "STREAMCAL_COMPILE": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=search, capture_output=True, text=True)
@@ -485,6 +485,11 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are fo
 @needs_fork
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
     kills(15, tmp_path)
+
+
+@needs_fork
+def test_kills_repeat_no_promotion_and_lose_none(tmp_path):
+    kills(15, tmp_path, "SHADOW")
 
 
 @needs_fork

@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from test_kernel_forms import twins
 
 import streamcal
-from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
+from streamcal import CapabilityError, Decay, InputError, MergeError, OnlinePlatt, Platt, StateError, Window
 from streamcal.datasets import bank
 from streamcal.kernels.segment_chain import MEMBERS, NOTHING, SHARE
 from streamcal.live import Segmented
@@ -228,6 +228,18 @@ def test_many_is_the_loop_to_the_last_bit(seed, most, weighted):
     assert at.tolist() == [many.predict_one(score, key) for score, key, _ in rows_of(scores, keys, y)]
 
 
+@pytest.mark.parametrize("method", ["identity", "ops", Platt(forgetting=Window(50))])
+def test_what_needs_no_check_is_learned_as_what_is_converted(method):
+    scores, keys, y = stream(200, seed=14)
+    plain_one, converted = Segmented(method, BY), Segmented(method, BY)
+    for k, (score, key, label) in enumerate(rows_of(scores, keys, y)):
+        plain_one.learn_one(score, key, label, 2.0 if k % 3 == 0 else 1.0)
+        levels = {**key, "placement": float(key["placement"])}
+        converted.learn_one(np.float64(score), levels, (int, float, np.bool_)[k % 3](label), 2 if k % 3 == 0 else 1)
+        assert plain_one.predict_one(score, key) == converted.predict_one(np.float64(score), levels)
+    assert plain_one.state_dict() == converted.state_dict()
+
+
 @pytest.mark.parametrize("most", [4, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     modules = twins("segment_chain")
@@ -265,6 +277,21 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
 )
 def test_levels_that_need_no_check(keys, levels):
     assert [module.fast_levels(keys, ("a", ("a", "b")), 3) for module in twins("fast_path")] == [levels] * 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "plain"),
+    [
+        *(({"a": "x", "b": -3}, True), ({}, True), ({"a": "xxxx"}, False), ({"aaaa": 1}, False), ({3: "x"}, False)),
+        *(({"a": value}, False) for value in (None, True, 1.0, 2**53, -(2**53), np.int64(3), np.str_("x"), (1, 2))),
+        *((value, False) for value in (None, [], "a")),
+    ],
+)
+def test_keys_that_need_no_check(keys, plain):
+    for module in twins("fast_path"):
+        found = module.plain_keys(keys, 3)
+        assert found == (keys if plain else None)
+        assert found is not keys or keys is None
 
 
 def test_kernels_refuse_other_lengths():
@@ -651,10 +678,10 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
     assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
 
 
-def test_the_parts_of_the_calibrator_are_given_back_to_it():
+def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     cal, given = Segmented("ops", ["campaign"]), []
-    cal.overall._issue = lambda x: [x, 7.0]
-    cal.overall._learn_issued = lambda *arguments: given.append(arguments)
+    monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x: [x, 7.0])
+    monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
     said = cal.issue_parts(0.5, {"campaign": "c"})
     assert len(said) == 2 + MEMBERS + 2
     cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)

@@ -19,8 +19,9 @@ from streamcal import (
     VennAbers,
     Window,
 )
+from streamcal.encoding import pack
 from streamcal.errors import ClockError
-from streamcal.live import Journal, LabelJoin, Shadow
+from streamcal.live import Journal, LabelJoin, Shadow, events
 from streamcal.live.shadow import ShadowForecast, Version
 from streamcal.metrics import LogLossDifference
 from streamcal.states import signed
@@ -321,6 +322,145 @@ def test_a_join_with_a_shadow_goes_on_from_its_state_and_its_journal(tmp_path):
             LabelJoin(kinds(), HORIZON, journal=journal)  # "window" is another calibrator there
         again = LabelJoin(Shadow(Auto()), HORIZON, journal=journal)
         assert late(None, scores[220:], y[220:], again, first=220).state_dict() == expected.state_dict()
+
+
+def changed(join, k):
+    """What is done beside the events: all that may be done with a shadow, in two versions of the model."""
+    shadow = join.calibrator
+    if k == 150:
+        assert shadow.promote().name == "window"
+        shadow.add("late", trained())
+    if k in (170, 350):
+        assert shadow.rollback(1).name == "champion"
+    if k == 200:
+        shadow.remove("window")
+        shadow.add("window", TrackingOPS())
+    if k == 330:
+        shadow._use("window")
+        shadow.add("new", OnlinePlatt())
+
+
+def trained():
+    cal = VennAbers()
+    cal.learn_many([0.2, 0.4, 0.6], [0, 1, 1])
+    return cal
+
+
+def versioned(join, rows, act=lambda k: None):
+    """`late` with scores far too high, in which the first version has a name, and another one begins after 300 rows."""
+    rng = np.random.default_rng(9)
+    scores, y = rng.uniform(0.8, 0.95, 400), rng.random(400) < 0.1
+    for k in rows:
+        join.issue(k, float(scores[k]), float(k), version="v1" if k < 300 else "v2")
+        if y[k]:
+            join.resolve(k, True, k + 10.0)
+        act(k)
+    return join
+
+
+def shadowed(**given):
+    return LabelJoin(Shadow(Identity(), {"ops": TrackingOPS(), "window": OnlinePlatt()}), HORIZON, **given)
+
+
+@pytest.mark.parametrize("stops", [(150, 151, 201, 299, 300, 351, 400), (151, 340, 400)])
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_changes_of_a_shadow_are_events_of_the_journal(tmp_path, stops, snapshot):
+    """Promotions, rollbacks and challengers that come and go are made again in their order, in each version."""
+    whole = shadowed()
+    versioned(whole, range(400), act=lambda k: changed(whole, k))
+    assert [one.name for one in whole._versions["v1"].calibrator.versions] == ["champion", "window", "champion"]
+    assert [one.name for one in whole._versions["v2"].calibrator.versions] == ["champion", "window", "champion"]
+    begin = 0
+    for stop in stops:
+        with Journal(tmp_path / "journal") as journal:
+            join = LabelJoin(Shadow(Identity()), HORIZON, journal=journal) if begin else shadowed(journal=journal)
+            versioned(join, range(begin, stop), act=lambda k, join=join: changed(join, k))
+            if snapshot and stop == 201:
+                join.snapshot()
+        begin = stop
+    with Journal(tmp_path / "journal") as journal:
+        again = LabelJoin(Shadow(Identity()), HORIZON, journal=journal)
+        assert again.state_dict() == whole.state_dict()
+
+
+def test_a_change_that_cannot_be_written_is_not_made(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        join = shadowed(journal=journal)
+        versioned(join, range(200))
+    before = join.calibrator.state_dict()
+    for change in (
+        lambda shadow: shadow.promote("ops"),
+        lambda shadow: shadow.add("more", OnlinePlatt()),
+        lambda shadow: shadow.remove("ops"),
+    ):
+        with pytest.raises(StateError, match="the journal is closed"):
+            change(join.calibrator)
+        assert join.calibrator.state_dict() == before
+    free = join.calibrator
+    LabelJoin(free, HORIZON)  # of another join, without a journal
+    assert free.promote("ops").number == 2
+
+
+def test_changes_that_are_refused_are_no_events(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        shadow = shadowed(journal=journal).calibrator
+        for change in (
+            lambda: shadow.promote(),
+            lambda: shadow.promote("ops"),
+            lambda: shadow.rollback(1),
+            lambda: shadow.rollback(7),
+            lambda: shadow.remove("nobody"),
+            lambda: shadow.add("ops", OnlinePlatt()),
+            lambda: shadow.add("again", shadow.champion),
+        ):
+            with pytest.raises((CapabilityError, InputError)):
+                change()
+        assert journal.n == 0
+
+
+def test_a_version_that_is_forgotten_writes_no_more(tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        join = shadowed(journal=journal)
+        join.issue(0, 0.5, 0.0, version="v0")
+        first = join.calibrator
+        for k in range(1, 9):
+            join.issue(k, 0.5, float(k), version=f"v{k}")
+        number = journal.n
+        first._use("ops")
+        assert journal.n == number
+        join.calibrator._use("ops")
+        assert journal.n == number + 1
+        state = join.state_dict()
+    with Journal(tmp_path / "journal") as journal:
+        assert shadowed(journal=journal).state_dict() == state
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.changed("v9", "use", "ops", None),
+        events.changed(None, "use", "nobody", None),
+        events.changed(None, "use", "champion", None),
+        events.changed(None, "add", "more", None),
+        events.changed(None, "add", "more", {"streamcal": 1, "class": "Nothing", "params": {}, "learned": {}}),
+        events.changed(None, "add", "ops", TrackingOPS()._written()),
+        events.changed(None, "turn", "ops", None),
+        events.changed(None, "use", "ops", None)[:-1],
+        bytes((events.CHANGE,)) + pack([1, 2]),
+        bytes((events.CHANGE,)) + pack(None),
+    ],
+)
+def test_a_journal_with_an_impossible_change_is_refused(tmp_path, event):
+    with Journal(tmp_path / "journal") as journal:
+        shadowed(journal=journal)
+        journal.append(event)
+    with Journal(tmp_path / "journal") as journal, pytest.raises(StateError):
+        shadowed(journal=journal)
+    with Journal(tmp_path / "other") as journal:
+        LabelJoin(OnlinePlatt(), HORIZON, journal=journal)
+        journal.append(events.changed(None, "use", "ops", None))
+    with Journal(tmp_path / "other") as journal, pytest.raises(StateError, match="calibrator is none"):
+        LabelJoin(OnlinePlatt(), HORIZON, journal=journal)
 
 
 def test_a_new_version_of_the_model_begins_with_the_same_calibrators():

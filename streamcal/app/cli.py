@@ -28,6 +28,7 @@ from streamcal.app.late_labels import (
     LabelTimeOption,
     LateOption,
     MaxHeldOption,
+    VersionOption,
     closing_lines,
     late_labels,
     waiting,
@@ -165,6 +166,7 @@ def run(
     late: LateOption = None,
     journal: JournalOption = None,
     max_held: MaxHeldOption = None,
+    version: VersionOption = None,
     segment: Annotated[
         list[str] | None,
         typer.Option(
@@ -246,7 +248,7 @@ def run(
     seconds = any(span is not None and span.unit for span in (window, half_life))
     every = KEEP_EVERY if checkpoint is None else checkpoint.size
     excluded = {"--time": time_column, "--state": state, "--again": again}
-    asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, excluded)
+    asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, version, excluded)
     time_column = time_column if asked is None else asked.event_time
     choice = choice_of(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
@@ -264,7 +266,7 @@ def run(
             join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
             calibrator = calibrator if join is None else join.calibrator
             fields = calibrator.fields if isinstance(calibrator, Segmented) else ()
-            columns = Columns(score, label, time_column, weight, positive, fields, id_, label_time)
+            columns = Columns(score, label, time_column, weight, positive, fields, id_, label_time, version)
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again
             if state is not None:
@@ -428,9 +430,9 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
     console.print(f"{job.taken:,} rows ({positives:,} positive){skipped}; {pace:,.0f} rows per second")
     for line in closing_lines(job):
         console.print(line)
-    for line in _segments_found(job.calibrator):
+    for line in _segments_found(job.learning[-1]):
         console.print(line)
-    for what, count in job.calibrator.tally().items():
+    for what, count in job.tally().items():
         if count:
             console.print(f"{TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):

@@ -56,6 +56,13 @@ HorizonOption = Annotated[
         metavar="SPAN", parser=span_of, help="An impression without a label by then is a negative, as in 90s or 6h."
     ),
 ]
+VersionOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of the version of the model: a new one starts from the calibration of the one before.",
+    ),
+]
 EarlyOption = Annotated[
     Span | None,
     typer.Option(metavar="SPAN", parser=span_of, help="Learn labels so long after issue, as clicks that come early."),
@@ -136,6 +143,7 @@ def late_labels(
     late: Span | None,
     journal: Path | None,
     max_held: int | None,
+    version: str | None,
     excluded: Mapping[str, object],
 ) -> LateLabels | None:
     """What the options ask for; None where labels do not come late.
@@ -144,7 +152,7 @@ def late_labels(
     """
     given = dict(zip(NEEDED, (id, event_time, label_time, horizon), strict=True))
     missing = [name for name, value in given.items() if value is None]
-    further = {"--early": early, "--late": late, "--journal": journal, "--max-held": max_held}
+    further = {"--early": early, "--late": late, "--journal": journal, "--max-held": max_held, "--version": version}
     used = [name for name, value in {**given, **further}.items() if value is not None]
     if not used:
         return None
@@ -176,6 +184,10 @@ def closing_lines(job: Run) -> Iterator[str]:
     if join.spans.early is not None:
         share, error = join.early_share()
         yield f"share of clicks that come early: {share:.3f} (standard error {error:.3f})"
+    if job.columns.version is not None and len(join.versions) > 1:
+        name, _, weight = join.versions[-1]
+        shares = f"its own calibration weighs {weight:.0%}, the map of the version before {1.0 - weight:.0%}"
+        yield f"versions of the model remembered: {len(join.versions)}; in forecasts of the newest, {name!r}, {shares}"
     if replay.after_horizon:
         yield f"clicks after the horizon: {replay.after_horizon:,} of {replay.clicks:,}"
     if replay.repeated:

@@ -82,7 +82,7 @@ class RunReport:
             reason = "no horizon has passed yet" if job.taken else "no row was read"
             return f"{self._path}: no report, since {reason}"
         found.standings[self._name].seconds, found.seconds = job.evaluation.seconds, job.seconds
-        entrant = Entrant(job.calibrator, 0)
+        entrant = Entrant(job.learning[-1], 0)
         found.finish(lambda last: {self._name: entrant.end(last)})
         save_report(found, self._path, command=command)
         return f"report: {self._path}"

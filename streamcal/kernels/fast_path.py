@@ -62,6 +62,17 @@ def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
     return found
 
 
+def plain_keys(keys: object, longest: cython.Py_ssize_t):
+    """A copy of a dict, if it has texts as fields, and texts or whole numbers as levels, as above; else None."""
+    if type(keys) is not dict:
+        return None
+    given: dict = keys
+    for field, level in given.items():
+        if type(field) is not str or len(field) > longest or not _is_plain(level, longest):
+            return None
+    return given.copy()
+
+
 @cython.cfunc
 def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
     if type(level) is str:

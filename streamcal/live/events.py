@@ -7,10 +7,11 @@ import struct
 from json.encoder import encode_basestring as _text
 from typing import Any
 
+from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
 from streamcal.live.issued import Id, Issued
 
-ISSUE, RESOLVE, ADVANCE, NOTE = 0, 1, 2, 3
+ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE = 0, 1, 2, 3, 4
 #: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive.
 INTEGER, MORE, POSITIVE = 1, 2, 4
 
@@ -62,8 +63,13 @@ def noted(note: str) -> bytes:
     return bytes((NOTE,)) + note.encode("ascii")
 
 
+def changed(version: Id | None, what: str, name: str, calibrator: dict[str, Any] | None) -> bytes:
+    """A change of the `Shadow` of a version of the model: "use", "add" or "remove", with the state of what is added."""
+    return bytes((CHANGE,)) + pack([version, what, name, calibrator])
+
+
 def read(event: bytes) -> tuple[Any, ...]:
-    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve`, `_advance` or `_keep_note`.
+    """The kind of an event, and the arguments of `LabelJoin._issue`, `_resolve`, `_advance`, `_keep_note` or `_change`.
 
     Raises
     ------
@@ -91,7 +97,10 @@ def read(event: bytes) -> tuple[Any, ...]:
             return _ADVANCED.unpack(event)
         if kind == NOTE:
             return kind, event[1:].decode("ascii")
-    except (struct.error, ValueError, IndexError) as error:
+        if kind == CHANGE:
+            version, what, name, calibrator = unpack(event[1:])
+            return kind, version, what, name, calibrator
+    except (struct.error, ValueError, IndexError, TypeError, StateError) as error:
         raise StateError(f"the journal holds something that is no event: {error}") from None
     raise StateError(f"the journal holds an event of kind {kind}, which this version does not know; use a newer one")
 

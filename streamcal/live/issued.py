@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from streamcal.errors import InputError
-from streamcal.live.monitor import segments_of
+from streamcal.kernels.fast_path import plain_keys
+from streamcal.live.monitor import LONGEST_LEVEL, segments_of
 
 #: Longer ids and versions are refused, since every state and every event holds them.
 LONGEST_ID = 256
@@ -104,7 +105,8 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
     """A copy of keys, None if there are none; `InputError` unless they map fields to texts or whole numbers."""
     if not keys and (keys is None or isinstance(keys, Mapping)):
         return None
-    checked = dict(segments_of(keys))
+    plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)
+    checked = dict(segments_of(keys)) if plain is None else plain
     if len(checked) > MOST_KEYS:
         raise InputError(f"{len(checked)} keys are not possible; give at most {MOST_KEYS}")
     return checked

@@ -8,7 +8,9 @@ from typing import Any
 
 from streamcal.errors import InputError, StateError
 from streamcal.live import events
+from streamcal.live.issued import Id
 from streamcal.live.journal import Journal
+from streamcal.live.versions import VersionLearner
 from streamcal.saved import Saved
 
 
@@ -21,6 +23,7 @@ class Journaled(Saved):
     max_jump: float
     _journal: Journal | None
     _note: str | None
+    _versions: dict[Id | None, VersionLearner]
 
     @property
     @abstractmethod
@@ -94,6 +97,13 @@ class Journaled(Saved):
     def _keep_note(self, note: str) -> None:
         self._note = note
 
+    def _write_changes(self, version: Id | None) -> None:
+        """From now on write changes of the shadow of a version, if it is one, to the journal."""
+        if (journal := self._journal) is not None:
+            self._versions[version].tell(
+                lambda what, name, calibrator: journal.append(events.changed(version, what, name, calibrator))
+            )
+
     def _with_journal(self) -> Journal:
         if self._journal is None:
             raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
@@ -114,5 +124,7 @@ class Journaled(Saved):
         for event in journal.events():
             self._replay(event)
         self._journal = journal
+        for version in self._versions:
+            self._write_changes(version)
         if state is None:
             self.snapshot()

@@ -30,6 +30,16 @@ class JudgedJoin(LabelJoin):
         self._unjudged = deque(one for one in self._learned if one.at > self._clock - self.spans.horizon)
         self.on_label = on_label
 
+    @property
+    def versions(self) -> list[tuple[Id | None, Any, float]]:
+        """The versions of the model whose calibration is kept, the newest last.
+
+        Of each its name, its calibrator, and the weight of this in forecasts: the rest is that of the map of the
+        version before.
+        """
+        kept = self._versions.items()
+        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
+
     def known(self, id: Id) -> Issued | None:
         """The forecast of an id, if it is remembered."""
         return self._index.get(id)

@@ -19,6 +19,7 @@ from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
+from streamcal.states import ensure
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +79,8 @@ class LabelJoin(Holding, Journaled):
     ----------
     calibrator : Calibrator, Segmented or Shadow
         The method. Of a `Shadow` the champion's probability is issued, and all learn, each judged by what it said then.
-        After a promotion, a rollback, or another challenger call `snapshot`: a journal holds none of these. No copy is
-        made of it: `join.calibrator` is this object, until the version of the model changes or a journal is resumed
-        from.
+        Promotions, rollbacks and challengers that come and go are events of the journal too. No copy is made of it:
+        `join.calibrator` is this object, until the version of the model changes or a journal is resumed from.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
@@ -539,7 +539,8 @@ class LabelJoin(Holding, Journaled):
         self._versions[version] = begun = newest if first else newest.successor()
         self._newest = version
         if len(self._versions) > MOST_VERSIONS:
-            del self._versions[next(iter(self._versions))]
+            self._versions.pop(next(iter(self._versions))).tell(None)
+        self._write_changes(version)
         return begun
 
     # -- checks ----------------------------------------------------------------------------------------------------
@@ -575,8 +576,16 @@ class LabelJoin(Holding, Journaled):
             events.RESOLVE: self._resolve,
             events.ADVANCE: self._advance,
             events.NOTE: self._keep_note,
+            events.CHANGE: self._change,
         }
         take[kind](*given)
+
+    def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
+        """Change the shadow of a version as it was changed before."""
+        learner = self._versions.get(version)
+        ensure(learner is not None, f"the journal holds a change of version {version!r}, which is not there")
+        assert learner is not None
+        learner.change(what, name, calibrator)
 
     def _plain_params(self) -> dict[str, Any]:
         """The journal is no part of a state."""

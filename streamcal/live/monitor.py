@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import CapabilityError, InputError, MergeError
+from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_probability
@@ -208,9 +209,13 @@ class CalibrationMonitor(Saved):
             if value >= self._threshold:
                 self._count += 1
                 return self._tell([self._alarm(p)])
-        checked = check_probability(p), check_label(y), segments_of(keys) if keys else ()
+        return self.update_checked(check_probability(p), check_label(y), segments_of(keys) if keys else ())
+
+    def update_checked(self, p: float, y: float, segments: Iterable[Segment]) -> Alarm | None:
+        """`update` for what has been checked: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
         self._watch(of_pits=False)
-        return self._tell(self._take(*checked))
+        alarms = self._take(p, y, segments)
+        return self._tell(alarms) if alarms else None
 
     def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
         """Add one outcome of a forecast distribution.
@@ -457,6 +462,9 @@ def check_probabilities(values: FloatArray) -> FloatArray:
 
 def segments_of(keys: Any) -> list[Segment]:
     """The segments that keys name; `InputError` unless they map fields to texts or whole numbers."""
+    plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)
+    if plain is not None:
+        return list(plain.items())
     if not isinstance(keys, Mapping):
         raise InputError(f"keys {keys!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
     return [(check_field(field), check_level(field, level)) for field, level in keys.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.identity import Identity
-from streamcal.errors import CapabilityError, InputError
+from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch
@@ -25,6 +25,8 @@ from streamcal.states import ensure, listed, number, record, row, text, unread, 
 
 #: The name of the calibrator that is in use at the start.
 FIRST = "champion"
+#: What may change: which calibrator is in use, and which there are.
+USE, ADD, REMOVE = "use", "add", "remove"
 LONGEST_NAME = 200
 
 
@@ -128,6 +130,9 @@ class Shadow(Saved):
     >>> shadow.rollback(1).name, shadow.predict_one(0.5)
     ('champion', 0.5)
     """
+
+    #: Told of each change of what is used, what came and what went, before it is made: of a `LabelJoin` with a journal.
+    _told: Callable[[str, str, Calibrator | None], None] | None = None
 
     def __init__(
         self, champion: Calibrator, challengers: Mapping[str, Calibrator] | None = None, *, confidence: float = 0.95
@@ -317,6 +322,8 @@ class Shadow(Saved):
         InputError
             If the name is taken or no text of 1 to 200 characters, or the calibrator is none or one of those here.
         """
+        self._require_new(name, calibrator)
+        self._tell(ADD, name, calibrator)
         self._enter(name, calibrator)
         self._begin(name)
 
@@ -329,6 +336,7 @@ class Shadow(Saved):
             If there is no such challenger.
         """
         self._require_challenger(name)
+        self._tell(REMOVE, name)
         del self._differences[name], self._numbers[name]
         return self._calibrators.pop(name)
 
@@ -387,7 +395,26 @@ class Shadow(Saved):
         self._require_challenger(names[version])
         return self._use(names[version])
 
-    def _enter(self, name: str, calibrator: Calibrator) -> None:
+    def _tell(self, what: str, name: str, calibrator: Calibrator | None = None) -> None:
+        if self._told is not None:
+            self._told(what, name, calibrator)
+
+    def _change(self, what: str, name: str, calibrator: Calibrator | None) -> None:
+        """Make a change that was told of before; `StateError` where it is not possible."""
+        ensure(what in (USE, ADD, REMOVE) and (calibrator is None) == (what != ADD), f"{what!r} is no change")
+        try:
+            if calibrator is not None:
+                self.add(name, calibrator)
+            elif what == REMOVE:
+                self.remove(name)
+            else:
+                self._require_challenger(name)
+                self._use(name)
+        except InputError as error:
+            raise StateError(str(error)) from None
+
+    def _require_new(self, name: str, calibrator: Calibrator) -> None:
+        """`InputError` unless a calibrator can enter under this name."""
         if not isinstance(calibrator, Calibrator):
             raise InputError(f"{calibrator!r} is no calibrator of one score; give one such as TrackingOPS()")
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
@@ -396,6 +423,9 @@ class Shadow(Saved):
             raise InputError(f"there is a calibrator {name!r} already; give another name")
         if any(one is calibrator for one in self._calibrators.values()):
             raise InputError(f"{calibrator!r} is here already, and would learn twice; give a copy")
+
+    def _enter(self, name: str, calibrator: Calibrator) -> None:
+        self._require_new(name, calibrator)
         self._numbers[name] = self._compared + 1 if self._calibrators else 0  # each challenger begins a comparison
         self._calibrators[name] = calibrator
 
@@ -405,6 +435,7 @@ class Shadow(Saved):
             raise InputError(f"there is no challenger {name!r}; there are: {names}")
 
     def _use(self, name: str) -> Version:
+        self._tell(USE, name)
         self._versions.append(Version(len(self._versions) + 1, name, self._n))
         self._differences.clear()
         for other in self.challengers:

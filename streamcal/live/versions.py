@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,9 +80,8 @@ class ByKeys:
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
-        levels, time = keys or {}, t if self._timed else None
-        p = self.calibrator.predict_one(score, levels, time)
-        return p, array("d", self.calibrator.issue_parts(score, levels, time))
+        p, said = self.calibrator._issued_parts(score, keys or {}, t if self._timed else None)
+        return p, array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
         """Learn the label of an issued forecast."""
@@ -168,6 +169,19 @@ class VersionLearner:
         self.factor = factor
         self.weight = PRIOR  #: of the map of the version before
         self._own = joined(calibrator)
+        self.tell(None)
+
+    def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
+        """Have each change of a shadow written from now on, before it is made; None: no longer."""
+        if isinstance(self.calibrator, Shadow):
+            self.calibrator._told = None if write is None else partial(_told, write)
+
+    def change(self, what: str, name: str, calibrator: Any) -> None:
+        """Make a change that was written; `StateError` where it is not possible."""
+        ensure(
+            isinstance(self.calibrator, Shadow), "the journal holds a change of a shadow, and the calibrator is none"
+        )
+        self.calibrator._change(what, name, None if calibrator is None else calibrator_of(calibrator))
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""
@@ -235,6 +249,13 @@ class VersionLearner:
         ensure(learner.before is None or learner.calibrator.scale.domain == (0.0, 1.0), "a map has no place for scores")
         learner.weight = read["weight"]
         return learner
+
+
+def _told(
+    write: Callable[[str, str, dict[str, Any] | None], None], what: str, name: str, calibrator: Calibrator | None
+) -> None:
+    """Write a change, with the state of what is added."""
+    write(what, name, None if calibrator is None else calibrator._written())
 
 
 def calibrator_of(state: Any) -> Any:

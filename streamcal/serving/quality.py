@@ -106,8 +106,9 @@ class Quality:
         self.entropy.update_many(p, y, w)
         if any(one.keys for one, _ in new):
             for one, label in new:
-                self.monitor.update(one.p, label, one.keys)
-                for segment in (one.keys or {}).items():
+                segments = one.keys.items() if one.keys else ()
+                self.monitor.update_checked(one.p, 1.0 if label else 0.0, segments)
+                for segment in segments:
                     self._add(segment, one, label)
         else:
             self.monitor.update_many(p, y)

@@ -53,13 +53,16 @@ class Columns:
     positive: str | None = None
     #: Columns with the levels of segments.
     segments: tuple[str, ...] = ()
-    #: Those of labels that come late (`impressions.py`): of the id, and of the time of the label.
+    #: Those of labels that come late (`impressions.py`): of the id, of the time of the label, and of the version of
+    #: the model.
     id: str | None = None
     label_time: str | None = None
+    version: str | None = None
 
     def used(self) -> list[str]:
         """The names given, each once."""
-        given = (self.score, self.label, self.time, self.weight, *self.segments, self.id, self.label_time)
+        late = self.id, self.label_time, self.version
+        given = self.score, self.label, self.time, self.weight, *self.segments, *late
         return list(dict.fromkeys(name for name in given if name is not None))
 
 

@@ -102,11 +102,12 @@ class Entrant:
     def _late_by_segment(self, calibrator: Segmented, piece: Observations) -> FloatArray:
         """A correction is judged by what it said when its forecast was issued."""
         names, columns = list(piece.keys or {}), zip(*(piece.keys or {}).values(), strict=True)
-        predict, issue, waiting, found = calibrator.predict_one, calibrator.issue_parts, self._waiting, []
+        waiting, found = self._waiting, []
         for (score, label, weight, at), levels in zip(_rows(piece), columns, strict=True):
             keys = dict(zip(names, levels, strict=True))
-            found.append(predict(score, keys, at))
-            waiting.append((score, keys, label, issue(score, keys, at), weight, at))
+            p, said = calibrator._issued_parts(score, keys, at)
+            found.append(p)
+            waiting.append((score, keys, label, said, weight, at))
             if len(waiting) > self._delay:
                 calibrator.learn_issued(*waiting.popleft())
         return np.array(found, dtype=np.float64)

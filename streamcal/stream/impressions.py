@@ -21,7 +21,7 @@ NEVER = math.inf
 
 
 class Impression(NamedTuple):
-    """The fields of a row, parsed; `label_time` is infinite where no outcome is known."""
+    """The fields of a row, parsed; `label_time` is infinite where no outcome is known, `version` None where missing."""
 
     score: float
     y: bool
@@ -29,6 +29,7 @@ class Impression(NamedTuple):
     t: float
     id: Id
     label_time: float
+    version: Id | None
 
 
 class Impressions(NamedTuple):
@@ -40,6 +41,8 @@ class Impressions(NamedTuple):
     times: FloatArray
     ids: list[Any]
     label_times: FloatArray
+    #: None where no column was named; None of a row where it is missing.
+    versions: list[Id | None] | None = None
     keys: dict[str, list[str | int | None]] | None = None
 
 
@@ -56,16 +59,17 @@ class ImpressionReader(FieldReader):
             return None
         try:
             ids = plain(batch.column(columns.id))
+            versions = None if columns.version is None else _versions(plain(batch.column(columns.version)))
             label_times, labelled = (
                 _label_times(batch.column(columns.label_time)),
                 filled(batch.column(columns.label))[1],
             )
-        except ERRORS:
+        except (*ERRORS, RecordError):
             return None
         came = label_times < NEVER
         if (found.labels & ~came).any() or (came & ~labelled).any() or not (label_times >= found.times).all():
             return None
-        return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times)
+        return Impressions(found.scores, found.labels, found.weights, found.times, ids, label_times, versions)
 
     def one(self, row: Row) -> Impression:  # type: ignore[override]
         """The fields of a row; its `RecordError` names the column."""
@@ -74,16 +78,17 @@ class ImpressionReader(FieldReader):
         assert columns.id is not None
         assert columns.label_time is not None
         id = field_of(row, columns.id, _id)
+        version = None if columns.version is None else field_of(row, columns.version, version_of)
         if is_missing(row.get(columns.label_time)):
             if found.y:
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
-            return Impression(*found[:3], found.t, id, NEVER)
+            return Impression(*found[:3], found.t, id, NEVER, version)
         label_time = field_of(row, columns.label_time, parse_time)
         if label_time < found.t:
             reason = f"the label came {found.t - label_time:.6g} s before its event"
             raise RecordError(reason, f"no time before that of {columns.time!r}", column=columns.label_time)
-        return Impression(*found[:3], found.t, id, label_time)
+        return Impression(*found[:3], found.t, id, label_time, version)
 
     def _labels_of(self, batch: Batch) -> npt.NDArray[np.bool_] | None:
         return labels_in(batch.column(self._columns.label), self._label_of, missing=False)
@@ -103,6 +108,26 @@ def _label_times(column: Any) -> FloatArray:
     found = np.full(len(here), NEVER)
     found[here] = np.where(np.isnan(times), NEVER, times)
     return found
+
+
+def _versions(values: list[Any]) -> list[Id | None]:
+    """The versions in a column; each distinct value is read once."""
+    known = {value: version_of(value) for value in set(values)}  # a list is no key: a TypeError, one of `ERRORS`
+    return [known[value] for value in values]
+
+
+def version_of(value: Any) -> Id | None:
+    """The version of a model, None where it is missing; `RecordError` where it is none.
+
+    >>> version_of("v2"), version_of(7.0), version_of(""), version_of(float("nan"))
+    ('v2', 7, None, None)
+    """
+    if value is None or value == "" or value != value:
+        return None
+    try:
+        return check_id(int(value) if isinstance(value, float) and value.is_integer() else value, "version")
+    except InputError as error:
+        raise RecordError(str(error)) from None
 
 
 def _id(value: Any) -> Id:

@@ -83,7 +83,15 @@ class Replay(Measures):
         return ("calibrated",)
 
     def step(
-        self, score: float, y: bool, w: float, t: float, id: Id, label_time: float, keys: Keys | None = None
+        self,
+        score: float,
+        y: bool,
+        w: float,
+        t: float,
+        id: Id,
+        label_time: float,
+        version: Id | None = None,
+        keys: Keys | None = None,
     ) -> Prediction:
         """Issue one row and tell its outcome; on an error nothing changes.
 
@@ -95,7 +103,7 @@ class Replay(Measures):
         """
         columns, known = self._columns, {name: level for name, level in (keys or {}).items() if level is not None}
         try:
-            p = self._take(score, y, w, t, id, label_time, known or None)
+            p = self._take(score, y, w, t, id, label_time, version, known or None)
         except ConflictError as error:
             raise RecordError(str(error), column=columns.id) from None
         except ClockError as error:
@@ -112,6 +120,7 @@ class Replay(Measures):
         t: FloatArray,
         ids: list[Any],
         label_times: FloatArray,
+        versions: list[Id | None] | None = None,
         keys: Levels | None = None,
     ) -> FloatArray:
         """A loop of `step` over the fields of rows, up to the first that raises an error.
@@ -122,9 +131,8 @@ class Replay(Measures):
             The probabilities as issued.
         """
         weights = repeat(1.0) if w is None else w.tolist()
-        rows = zip(
-            scores.tolist(), y.tolist(), weights, t.tolist(), ids, label_times.tolist(), _rows(keys), strict=False
-        )
+        told = label_times.tolist(), repeat(None) if versions is None else versions, _rows(keys)
+        rows = zip(scores.tolist(), y.tolist(), weights, t.tolist(), ids, *told, strict=False)
         found: list[float] = []
         begun = process_time()
         try:
@@ -136,7 +144,17 @@ class Replay(Measures):
         self._measure()
         return np.array(found, dtype=np.float64)[:, np.newaxis]
 
-    def _take(self, score: float, y: bool, w: float, t: float, id: Id, label_time: float, keys: Keys | None) -> float:
+    def _take(
+        self,
+        score: float,
+        y: bool,
+        w: float,
+        t: float,
+        id: Id,
+        label_time: float,
+        version: Id | None,
+        keys: Keys | None,
+    ) -> float:
         """Issue a row, tell its outcome, and before it those that came since the row before."""
         join = self.join
         self._require_order(t)
@@ -145,7 +163,7 @@ class Replay(Measures):
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
         known = join.known(check_id(id))
-        one = join.issue(id, score, t, keys, w=w)
+        one = join.issue(id, score, t, keys, version, w=w)
         self.repeated += one is known
         if label_time < NEVER:
             self._tell(one, y, label_time)

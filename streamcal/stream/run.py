@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -190,11 +191,26 @@ class Run:
     @property
     def late(self) -> int:
         """The number of rows of this run that were too old to be learned."""
-        return self._late_in_all - self._late_before
+        return max(self._late_in_all - self._late_before, 0)  # versions may have been forgotten meanwhile
 
     @property
     def _late_in_all(self) -> int:
-        return self.calibrator.tally().get("late", 0)
+        return self.tally().get("late", 0)
+
+    @property
+    def learning(self) -> list[Calibrator | Segmented]:
+        """What learns: where labels come late, a calibrator for each version of the model remembered, the newest last.
+
+        The first of them is `calibrator`, as long as it is remembered.
+        """
+        return [self.calibrator] if self.join is None else [calibrator for _, calibrator, _ in self.join.versions]
+
+    def tally(self) -> Counter[str]:
+        """The counts of what learns, all versions together."""
+        counts: Counter[str] = Counter()
+        for calibrator in self.learning:
+            counts.update(calibrator.tally())
+        return counts
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """End the run with a `KeyboardInterrupt` after this part of a batch. For handlers of the signal `number`."""
