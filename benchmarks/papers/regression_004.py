@@ -600,7 +600,7 @@ READING = """\
   sufficient, and its cells are narrow at the zeros of Forest Fires. This accounts for its mean gain.
 - **Isotonic distributional and Venn-Abers regression** use the median alone. The former is not a density: outcomes
   are floored where it has no mass.
-- **Limits**: four rounds, and one of the GPC, whose rows are means over fewer splits than the others. Where two methods
+- **Limits**: ten rounds, but one of the GPC, whose rows are means over fewer splits than the others. Where two methods
   differ by little another split may reverse their order. Forest Fires dominates every mean of log-likelihoods."""
 
 
