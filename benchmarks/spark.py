@@ -1,13 +1,14 @@
 """Rows per second that `streamcal.spark` learns, beside other ways of making the same statistic; events per second.
 
     PYSPARK_PYTHON=... python -m benchmarks.spark                       # 10⁷ rows; some minutes
-    python -m benchmarks.spark --rows 1000000 --events 200000 --repeats 2
+    python -m benchmarks.spark --rows 1000000 --events 200000 600000 --repeats 2
 
 Needs PySpark and Java; Polars and DuckDB where they are installed. The rows are in eight Parquet files. What is made
 is, for each of 300 keys, the weights and labels in 4,096 cells of the score: by `fit` with `Isotonic(resolution=4096)`,
 by the same folding in two processes without an engine, and by GROUP BY in Polars and DuckDB on two threads, which keep
 no coordinates in their cells and merge nothing. Times are the least of the repeats, starting the JVM and the processes
-left out.
+left out. Of the stream, batches with so many impressions, the best of four is told, and the processor time of the JVM
+and the workers in it, which other programs on the machine change less than the seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
@@ -110,14 +112,35 @@ def session(memory: str) -> Any:
     return spark
 
 
-def stream(spark: Any, folder: Path, events: int, batches: int) -> float:
-    """Events per second of `calibrate_stream`: impressions, and clicks of a tenth of them, in batches of a file."""
+def processor_time() -> float:
+    """Seconds of processor time of this process and its descendants: the JVM, and the workers that it started."""
+    times, children = {}, defaultdict(list)
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        children[int(fields[1])].append(int(name))
+        times[int(name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    spent, todo = 0.0, [os.getpid()]
+    while todo:
+        one = todo.pop()
+        spent += times.get(one, 0.0)
+        todo += children[one]
+    return spent
+
+
+def stream(spark: Any, folder: Path, events: int, batches: int) -> tuple[float, float]:
+    """Events per second of `calibrate_stream`, and seconds of processor time an event.
+
+    Impressions, and clicks of a tenth of them, in batches of a file; the best batch, and the least time.
+    """
     from pyspark.sql import functions as F
 
     from streamcal.spark import calibrate_stream
 
     source = folder / "events"
-    source.mkdir()
+    source.mkdir(parents=True)
     rng = np.random.default_rng(1)
     for part in range(batches):
         t = part * 3600.0 + np.sort(rng.random(events)) * 3600.0
@@ -141,10 +164,18 @@ def stream(spark: Any, folder: Path, events: int, batches: int) -> float:
     names = {"key": "key", "id": "id", "score": "score", "label": "label", "event_time": "at"}
     told = calibrate_stream(df, **names, horizon=1800.0, late=0.0, calibrator=OnlinePlatt())
     query = told.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+    before, processor = processor_time(), {}
     query = query.trigger(availableNow=True).start()
+    while query.isActive:
+        for one in query.recentProgress:
+            if one["batchId"] not in processor:
+                now = processor_time()
+                processor[one["batchId"]], before = now - before, now
+        time.sleep(0.05)
     query.awaitTermination()
-    spent = [(one["numInputRows"], one["batchDuration"] / 1e3) for one in query.recentProgress if one["numInputRows"]]
-    return max(rows / seconds for rows, seconds in spent)
+    done = [one for one in query.recentProgress if one["numInputRows"]]
+    rate = max(one["numInputRows"] / one["batchDuration"] * 1e3 for one in done)
+    return rate, min(processor[one["batchId"]] / one["numInputRows"] for one in done if one["batchId"] in processor)
 
 
 def least(make: Callable[[], int], repeats: int) -> float:
@@ -160,9 +191,9 @@ def least(make: Callable[[], int], repeats: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="0: the stream alone")
     parser.add_argument(
-        "--events", type=int, default=200_000, help="impressions in a batch of the stream; 0: no stream"
+        "--events", type=int, nargs="*", default=[50_000, 200_000, 600_000], help="impressions in batches of the stream"
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", default="2g", help="of the JVM")
@@ -180,12 +211,15 @@ def main() -> None:
             "Polars, cells alone": partial(by_polars, paths),
             "DuckDB, cells alone": partial(by_duckdb, paths),
         }
-        for subject, make in subjects.items():
+        for subject, make in subjects.items() if given.rows else ():
             seconds = least(make, given.repeats)
             print(f"| {subject} | {seconds:.2f} | {given.rows / seconds / 1e6:.2f} |", flush=True)
-        if given.events:
-            rate = stream(spark, folder, given.events, 4)
-            print(f"\nstream: {rate:,.0f} events a second, batches of {given.events:,} impressions and their clicks")
+        print("\n| stream, impressions in a batch | events a second | processor time an event | load |")
+        print("|---|---:|---:|---:|", flush=True)
+        for events in given.events:
+            rate, spent = stream(spark, folder / str(events), events, 4)
+            load = os.getloadavg()[0]
+            print(f"| {events:,} | {rate:,.0f} | {spent * 1e6:.1f} µs | {load:.1f} |", flush=True)
         spark.stop()
 
 

@@ -692,13 +692,25 @@ DAMAGES = [
     ("learned", "newest", "v7"),
     ("learned", "waiting", 10**6),
     ("learned", "waiting", 0),
-    ("learned", "held", 0, 0, ""),
-    ("learned", "held", 0, 0, "i3"),
-    ("learned", "held", 0, 1, 1.5),
-    ("learned", "held", 0, 8, 50),
-    ("learned", "held", 0, 7, 50.0),
-    ("learned", "held", 0, 10, [False, False, 1.0]),
-    ("learned", "held", 1, 5, {"campaign": 0.5}),
+    ("learned", "held", "id", 0, ""),
+    ("learned", "held", "id", 0, "i3"),
+    ("learned", "held", "id", []),
+    ("learned", "held", "p", 0, 1.5),
+    ("learned", "held", "p", None),
+    ("learned", "held", "number", 0, 50),
+    ("learned", "held", "t", 0, float("nan")),
+    ("learned", "held", "at", [50.0]),
+    ("learned", "held", "w", []),
+    ("learned", "held", "keys", [{"campaign": 0.5}]),
+    ("learned", "held", "version", []),
+    ("learned", "held", "of", 0, 10**6),
+    ("learned", "held", "of", 0, -1),
+    ("learned", "held", "of", 1, 0),
+    ("learned", "held", "of", []),
+    ("learned", "held", "positive", 0, 1.0),
+    ("learned", "held", "when", []),
+    ("learned", "held", []),
+    ("learned", "held", {}),
     ("learned", "aside", [["a", True, False, 1.0]] * 2),
     ("learned", "counts", {}),
     ("learned", "counts", "issued", -1),
@@ -713,6 +725,33 @@ DAMAGES = [
     ("params", "horizont", 1.0),
     ("params", "early", None),
 ]
+
+
+def as_rows(held):
+    """Columns as the rows that states had before."""
+    size = len(held["id"])
+    columns = [held["t" if name == "at" and held["at"] is None else name] or [None] * size for name in Issued._fields]
+    rows = [[*row, None] for row in zip(*columns, strict=True)]
+    for place, *outcome in zip(held["of"], held["positive"], held["negative"], held["when"], strict=True):
+        rows[place][-1] = outcome
+    return rows
+
+
+#: Row, field and what stands there.
+ROW_DAMAGES = [(0, 0, ""), (0, 0, "i3"), (0, 1, 1.5), (0, 8, 50), (0, 7, 50.0), (0, 10, [False, False, 1.0])]
+
+
+@pytest.mark.parametrize("early", [None, 20.0])
+def test_states_with_a_row_for_each_forecast_are_read(early):
+    state = rich(early).state_dict()
+    rows = as_rows(state["learned"]["held"])
+    assert any(row[-1] for row in rows)
+    assert any(row[5] for row in rows)
+    old = changed(state, "learned", "held", rows)
+    assert LabelJoin.from_state(old).state_dict() == state
+    for damage in [*ROW_DAMAGES, (1, 5, {"campaign": 0.5})]:
+        with pytest.raises(StateError, match="damaged"):
+            LabelJoin.from_state(changed(old, "learned", "held", *damage))
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)

@@ -1,8 +1,10 @@
 """`calibrate_stream`: events of micro-batches, the processor without a JVM, and a stream on Spark."""
 
+import hashlib
 import math
 import random
 import shutil
+import zlib
 
 import pytest
 import spark_session
@@ -10,9 +12,12 @@ import spark_session
 from streamcal import OnlinePlatt, Platt
 from streamcal.errors import InputError
 from streamcal.live import LabelJoin
-from streamcal.spark.joining import ANY_JUMP, Event, take
+from streamcal.spark import packing
+from streamcal.spark.joining import ANY_JUMP, Event, Forecast, Learned, take
 
 HORIZON = 3600.0
+pa = packing.pyarrow
+SCHEMA = packing.events_schema(pa.string())
 
 
 def events(number, seed=0, every=60.0):
@@ -113,6 +118,92 @@ def test_due_says_when_something_happens_next():
     assert early.held == 0
 
 
+def test_events_of_the_same_time_have_an_order_of_their_own():
+    """Whatever the order in which they come, ids as numbers or texts."""
+    given = [Event(i % 7, 0.1 * (i % 7), None, 5.0) for i in range(14)]
+    given += [Event(i, None, float(i % 2), 5.0) for i in range(7)] + [Event(9, 0.5, None, math.nan)]
+    states, told = set(), set()
+    for seed in range(20):
+        join = new_join()
+        told.add(str([*take(join, random.Random(seed).sample(given, len(given)))]))
+        states.add(join.to_bytes())
+    assert len(states) == len(told) == 1
+
+
+def test_what_was_learned_is_known_by_sums_over_ids():
+    labels = [(f"i{k}", k % 3 == 0) for k in range(50)] + [(-7, True), (2**63 - 1, False)]
+    texts = [str(id).encode() for id, _ in labels]
+    sums = Learned().with_ids(labels)
+    assert sums == Learned().with_ids(reversed(labels[20:])).with_ids(labels[:20])
+    assert (sums.learned, sums.positives) == (52, 18)
+    assert sums.ids == sum(zlib.crc32(text) for text in texts)
+    hashes = [int.from_bytes(hashlib.md5(text).digest()[:8], "big", signed=True) for text in texts]
+    for one in hashes:
+        sums = sums._replace(hash=sums.hash ^ one)
+    assert sums.hash == 0
+    assert sums.with_ids(labels[:1]) != sums.with_ids(labels[1:2])
+
+
+# -- packs -------------------------------------------------------------------------------------------------------------
+
+
+def packed(given, key="a", id=None):
+    """What `pack` makes of events of one key, in batches of three."""
+    columns = {"key": [key] * len(given), "id": [one.id for one in given]}
+    columns |= {"score": [one.score for one in given], "label": [one.label for one in given]}
+    micros = [None if math.isnan(one.t) else round(one.t * 1e6) for one in given]
+    kinds = {"key": pa.string(), **dict(zip(SCHEMA.names, SCHEMA.types, strict=True)), "id": id or pa.string()}
+    table = pa.table({**columns, "micros": micros}, schema=pa.schema(kinds))
+    (found,) = packing.pack(table.to_batches(max_chunksize=3), packing.events_schema(kinds["id"]))
+    return found
+
+
+def test_events_that_were_packed_are_the_same():
+    given = [
+        Event("a", 0.5, None, 1.5),
+        Event("a", None, 1.0, 1e9 + 0.000001),
+        Event(None, 0.25, 0.0, -3.0),
+        Event("\u00e4" * 300, math.nan, math.inf, math.nan),
+    ]
+    batch = packed(given, key=None)
+    assert batch.column("key").to_pylist() == [None]
+    assert batch.column("micros").to_pylist() == [1_000_000_000_000_001]
+    content = batch.column("events").to_pylist()
+    assert repr(packing.events_of(content, SCHEMA)) == repr(given)
+    assert repr(packing.events_of(content * 2, SCHEMA, after=1.5e6)) == repr([given[1], given[3]] * 2), "late ones"
+    assert packed(given[3:]).column("micros").to_pylist() == [None]
+    numbers = [Event(-(2**63), 0.5, None, 1.0), Event(2**63 - 1, 0.5, None, 2.0)]
+    whole = packing.events_schema(pa.int64())
+    assert packing.events_of(packed(numbers, id=pa.int64()).column("events").to_pylist(), whole) == numbers
+    assert [*packing.pack([], SCHEMA)] == []
+
+
+def test_keys_are_packed_apart_and_their_events_stay_in_order():
+    keys = pa.array(["b", None, "a", "b", None, "b"])
+    columns = [keys, pa.array(list("uvwxyz")), pa.array([0.5] * 6), pa.nulls(6, pa.float64()), pa.array(range(6))]
+    batch = pa.RecordBatch.from_arrays(columns, names=["key", *SCHEMA.names])
+    (found,) = packing.pack([batch.slice(0, 0), batch], SCHEMA)
+    rows = zip(found.column("key").to_pylist(), found.column("events").to_pylist(), strict=True)
+    ids = {key: [event.id for event in packing.events_of([content], SCHEMA)] for key, content in rows}
+    assert ids == {"b": ["u", "x", "z"], None: ["v", "y"], "a": ["w"]}
+    assert dict(zip(*(found.column(name).to_pylist() for name in ("key", "micros")), strict=True)) == {
+        "b": 5,
+        None: 4,
+        "a": 2,
+    }
+
+
+def test_forecasts_are_unpacked_with_their_key():
+    given = [Forecast("x", 0.5, 1.5, 0.25, None), Forecast(None, None, math.nan, None, "no id")]
+    told = packing.forecasts_schema(pa.string())
+    contents = [packing.packed_forecasts(given, told), packing.packed_forecasts(given[:1], told)]
+    batch = pa.RecordBatch.from_arrays([pa.array([7, None]), pa.array(contents)], names=["key", "forecasts"])
+    (found,) = packing.unpack([batch, batch.slice(0, 0)], told)
+    first = {"id": "x", "micros": 1_500_000, "score": 0.5, "calibrated": 0.25, "error": None}
+    second = {"id": None, "micros": None, "score": None, "calibrated": None, "error": "no id"}
+    assert found.to_pylist() == [{"key": 7, **first}, {"key": 7, **second}, {"key": None, **first}]
+
+
 # -- the processor, without a JVM --------------------------------------------------------------------------------------
 
 
@@ -124,18 +215,33 @@ def tester():
     from streamcal.spark.streams import Joins
 
     def made(calibrator=None, initial=None):
-        processor = Joins(calibrator or OnlinePlatt(), {"horizon": HORIZON, "max_jump": ANY_JUMP})
+        processor = Joins(calibrator or OnlinePlatt(), {"horizon": HORIZON, "max_jump": ANY_JUMP}, pa.string())
         return tws.TwsTester(
-            processor, initialStateRow=initial, timeMode="EventTime", eventTimeExtractor=lambda row: row.micros / 1e3
+            processor,
+            initialStateRow=initial,
+            timeMode="EventTime",
+            eventTimeExtractor=lambda row: math.inf if row.micros is None else row.micros / 1e3,
         )
 
     return made
 
 
 def as_rows(given):
+    """As two partitions pack them."""
     from pyspark.sql import Row
 
-    return [Row(id=one.id, score=one.score, label=one.label, micros=round(one.t * 1e6)) for one in given]
+    halves = [packed(half) for half in (given[::2], given[1::2]) if half]
+    return [Row(**row) for half in halves for row in half.to_pylist()]
+
+
+def said(rows):
+    """The forecasts in what a processor gives."""
+    told = packing.forecasts_schema(pa.string())
+    return [
+        {"key": row["key"], **one}
+        for row in rows
+        for one in pa.ipc.read_record_batch(row["forecasts"], told).to_pylist()
+    ]
 
 
 def at_microseconds(given):
@@ -152,12 +258,12 @@ def test_the_processor_keeps_a_join_for_each_key(tester):
     given = {key: at_microseconds(events(200, seed)) for seed, key in enumerate(found)}
     for key, stream in given.items():
         for batch in batches(stream, 40):
-            for row in made.test(key, as_rows(batch)):
+            for row in said(made.test(key, as_rows(batch))):
                 assert (row["key"], row["error"]) == (key, None)
                 found[key][row["id"]] = row["calibrated"]
     for key, stream in given.items():
-        said, expected = straight(stream)
-        assert found[key] == said
+        expected_said, expected = straight(stream)
+        assert found[key] == expected_said
         assert held(made, key).to_bytes() == expected.to_bytes()
 
 
@@ -175,13 +281,38 @@ def test_labels_are_learned_by_a_timer_where_traffic_has_stopped(tester):
     assert held(made, "a").tally()["positives"] == 1
 
 
-def test_an_event_without_a_time_is_refused(tester):
-    from pyspark.sql import Row
+def test_a_key_has_one_timer_at_the_time_of_what_is_due_next(tester):
+    from streamcal.spark.streams import Kept
 
-    processor = tester().processor
-    found = [*processor.handleInputRows(("a",), iter([Row(id="x", score=0.5, label=None, micros=None)]), None)]
-    assert (found[0]["micros"], found[0]["calibrated"]) == (None, None)
-    assert "time nan" in found[0]["error"]
+    made = tester()
+    timers = lambda: [*made.handle._timers.listTimers("a")]  # noqa: E731
+    made.test("a", as_rows([Event("x", 0.5, None, 1000.0)]))
+    assert timers() == [4_600_000]
+    made.test("a", as_rows([Event("y", 0.5, None, 4700.0)]))
+    assert timers() == [4_600_000], "it rings without need, once, which is cheaper than to move it each time"
+    made.setWatermark(4_650_000)
+    assert timers() == [8_200_000], "when the first impression is forgotten"
+    made.test("a", as_rows([Event("x", None, 1.0, 4_700.5)]))
+    assert timers() == [8_200_000]
+    kept = Kept(*made.peekValueState("join", "a"))
+    assert (kept.timer, kept.waiting, kept.learned, kept.positives) == (8_200_000, 1, 1, 0)
+    made.setWatermark(20_000_000)
+    kept = Kept(*made.peekValueState("join", "a"))
+    assert timers() == []
+    assert kept[1:] == (None, 0, *Learned().with_ids([("x", False), ("y", False)]))
+
+
+def test_an_event_without_a_time_is_refused_and_a_late_one_dropped(tester):
+    made = tester()
+    (found,) = said(made.test("a", as_rows([Event("x", 0.5, None, math.nan)])))
+    assert (found["micros"], found["calibrated"]) == (None, None)
+    assert "time nan" in found["error"]
+    made.setWatermark(10_000)
+    given = [Event(id, 0.5, None, t) for id, t in (("x", 9.0), ("y", 10.0), ("z", 10.001), ("y", 11.0))]
+    found = said(made.test("b", as_rows(given)))
+    assert [(one["id"], one["micros"]) for one in found] == [("z", 10_001_000), ("y", 11_000_000)]
+    assert made.test("c", as_rows(given[:1])) == []
+    assert made.peekValueState("join", "c") is None
 
 
 def test_a_key_begins_with_the_calibrator_of_a_backfill(tester):
@@ -190,9 +321,10 @@ def test_a_key_begins_with_the_calibrator_of_a_backfill(tester):
     learned = OnlinePlatt()
     learned.learn_many([0.1, 0.8, 0.5] * 30, [0, 1, 1] * 30)
     made = tester(initial=[("a", Row(state=bytearray(learned.to_bytes())))])
-    first = made.test("a", as_rows([Event("x", 0.3, None, 1.0)]))
+    first = said(made.test("a", as_rows([Event("x", 0.3, None, 1.0)])))
     assert first[0]["calibrated"] == learned.predict_one(0.3)
-    assert made.test("b", as_rows([Event("x", 0.3, None, 1.0)]))[0]["calibrated"] == OnlinePlatt().predict_one(0.3)
+    (other,) = said(made.test("b", as_rows([Event("x", 0.3, None, 1.0)])))
+    assert other["calibrated"] == OnlinePlatt().predict_one(0.3)
     with pytest.raises(InputError, match="the stream has OnlinePlatt"):
         tester(initial=[("a", Row(state=Platt().to_bytes()))])
 
@@ -205,7 +337,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
     spark_session.needed()
     from pyspark.sql import functions as F
 
-    from streamcal.spark import calibrate_stream, fit, states
+    from streamcal.spark import audit, calibrate_stream, checksums, fit, states
     from streamcal.spark.streams import ROCKSDB, STORE
 
     spark = spark_session.session()
@@ -237,7 +369,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
     )
     seeded = states(initial)
 
-    def run():
+    def run(**settings):
         df = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
         df = df.withColumn("at", F.timestamp_micros(F.round(F.col("t") * 1e6).cast("long")))
         told = calibrate_stream(
@@ -250,6 +382,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
             horizon=HORIZON,
             calibrator=OnlinePlatt(),
             initial=initial,
+            **settings,
         )
         query = told.writeStream.foreachBatch(save).option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
@@ -268,5 +401,23 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(tmp_path):
             said, _ = straight(stream, seeded.get(key))
             assert {row["id"]: row["calibrated"] for row in rows if row["key"] == key} == said
         assert len(rows) == 360
+        # what ends all waiting: an impression of each key, long after
+        arrive(2, [(key, "end", 0.5, None, 1e6) for key in "abcd"] + [("d", "end", None, 1.0, 1e6)])
+        spark.conf.set("spark.sql.shuffle.partitions", "5")  # of the checkpoint it stays 3
+        run()
+        found = {row["key"]: row for row in audit(spark, str(tmp_path / "checkpoint")).collect()}
+        assert {key: (row["waiting"], row["learned"]) for key, row in found.items()} == {
+            **dict.fromkeys("abc", (1, 120)),
+            "d": (1, 0),
+        }
+        for key, stream in given.items():
+            clicked = {one.id for one in stream if one.label}
+            labels = [(one.id, one.id in clicked) for one in stream if one.score is not None]
+            assert tuple(found[key][name] for name in Learned._fields) == Learned().with_ids(labels)
+        written = spark.createDataFrame(merged, schema.replace("label int", "label double"))
+        counted = checksums(written.where("score is not null"), key="key", id="id").collect()
+        assert {tuple(row) for row in counted} == {
+            (key, *(found[key][name] for name in ("learned", "ids", "hash"))) for key in "abc"
+        }
     finally:
         spark.stop()

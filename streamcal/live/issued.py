@@ -92,6 +92,8 @@ def check_id(value: Any, what: str = "id") -> Id:
     if value.__class__ is str:
         if 0 < len(value) <= LONGEST_ID and value.isprintable():
             return value
+    elif value.__class__ is int and -LARGEST_ID <= value <= LARGEST_ID:
+        return value
     elif isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID <= value <= LARGEST_ID:
         return int(value)
     shown = repr(value)

@@ -173,6 +173,8 @@ class LabelJoin(Holding, Journaled):
         self.max_held = join_state.check_count(max_held, "max_held", least=2)
         self.max_unknown = join_state.check_count(max_unknown, "max_unknown", least=0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
+        #: Is told of each label that is learned.
+        self._on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
         self._journal: Journal | None = None
         if journal is not None:
@@ -494,6 +496,8 @@ class LabelJoin(Holding, Journaled):
             counts["positives"] += 1
         elif outcome is None:
             counts["timed_out"] += 1
+        if self._on_learned is not None:
+            self._on_learned(one, y)
 
     def _correct(self, one: Issued) -> None:
         """Turn a negative label that was learned into a positive one, where that is exact."""

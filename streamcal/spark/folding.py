@@ -84,7 +84,7 @@ def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_orde
     """
     held: dict[Any, Calibrator] = {}
     kind = pyarrow.string()
-    for table in _together(batches):
+    for table in together(batches):
         kind = table.schema.field("key").type if "key" in table.schema.names else kind
         for key, rows in _by_key(table, names):
             if key not in held:
@@ -162,10 +162,10 @@ class Applied:
             For a score that the method does not take, and a state whose method has intervals where none are wanted, or
             the other way round.
         """
-        values, given = _numbers(scores), ~_nulls(scores)
+        values, given = _numbers(scores), ~nulls(scores)
         ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]
         known = np.zeros(len(values), dtype=np.bool_)
-        order, runs = _runs(keys)
+        order, runs = runs_of(keys)
         for key, run in runs:
             calibrator = self._calibrator(key)
             rows = order[run]
@@ -206,7 +206,7 @@ class Applied:
 # -- observations ------------------------------------------------------------------------------------------------------
 
 
-def _together(batches: Iterable[Batch]) -> Iterator[Any]:
+def together(batches: Iterable[Batch]) -> Iterator[Any]:
     """Tables of up to so many rows and a batch, so that each key has more of them at once."""
     waiting: list[Batch] = []
     for batch in batches:
@@ -221,7 +221,7 @@ def _together(batches: Iterable[Batch]) -> Iterator[Any]:
 
 def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
     """(key, its observations in their order), keys in the order of their first observation."""
-    columns = {name: _one_array(table.column(name)) for name in table.schema.names}
+    columns = {name: one_array(table.column(name)) for name in table.schema.names}
     for name, column in columns.items():
         if name != "key" and column.null_count:
             raise InputError(
@@ -238,13 +238,13 @@ def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
     if "key" not in columns:
         yield None, rows
         return
-    order, runs = _runs(columns["key"])
+    order, runs = runs_of(columns["key"])
     rows = rows.at(order)
     for key, run in runs:
         yield key, rows.at(run)
 
 
-def _runs(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]:
+def runs_of(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]:
     """The order that sorts rows by key, those of a key as they came; and each key with its rows in this order."""
     found, codes = arrow.codes(keys)
     short = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes  # which NumPy sorts in linear time
@@ -278,12 +278,12 @@ def _named(error: InputError, names: Names, key: Any) -> InputError:
     return InputError(message if key is None else f"{message} (key {key!r})")
 
 
-def _one_array(column: Any) -> Array:
+def one_array(column: Any) -> Array:
     """A column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else pyarrow.concat_arrays(column.chunks)
 
 
-def _nulls(column: Array) -> npt.NDArray[np.bool_]:
+def nulls(column: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(column.is_null(), dtype=np.bool_)
 
 

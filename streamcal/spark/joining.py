@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import zlib
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from streamcal.errors import InputError
@@ -55,6 +58,47 @@ class Forecast(NamedTuple):
     error: str | None
 
 
+class Learned(NamedTuple):
+    """What says which labels a join has learned, whatever their order: counts and sums over their ids.
+
+    Parameters
+    ----------
+    learned : int
+        The number of labels.
+    ids : int
+        The sum of the CRC-32 of each id as text, in UTF-8.
+    hash : int
+        The exclusive or of the first 8 bytes of the MD5 of each, big-endian and signed.
+    positives, positive_ids, positive_hash : int
+        The same of the positive labels.
+
+    Notes
+    -----
+    A label that is missing, learned twice or replaced changes the count, or the sum and the hash. Spark has functions
+    of all three.
+    """
+
+    learned: int = 0
+    ids: int = 0
+    hash: int = 0
+    positives: int = 0
+    positive_ids: int = 0
+    positive_hash: int = 0
+
+    def with_ids(self, labels: Iterable[tuple[Id, bool]]) -> Learned:
+        """With more labels: ids, and whether each is positive."""
+        sums = list(self)
+        for id, positive in labels:
+            text = str(id).encode()
+            check = zlib.crc32(text)
+            hashed = int.from_bytes(hashlib.md5(text, usedforsecurity=False).digest()[:8], "big", signed=True)
+            for first in (0, 3) if positive else (0,):
+                sums[first] += 1
+                sums[first + 1] += check
+                sums[first + 2] ^= hashed
+        return Learned(*sums)
+
+
 def take(join: LabelJoin, events: Iterable[Event]) -> Iterator[Forecast]:
     """Give a join the events of a micro-batch, in the order of time; impressions before outcomes of the same time.
 
@@ -67,19 +111,28 @@ def take(join: LabelJoin, events: Iterable[Event]) -> Iterator[Forecast]:
         One for each impression that is new, and one for each event that is refused. Nothing for an impression that is
         remembered with the same score, as after a duplicate in the source.
     """
-    for event in sorted(events, key=_place):
+    number = join.tally()["issued"]
+    for id, score, label, t in _in_order(events):
         try:
-            if event.score is None and event.label is None:
-                raise InputError("the event has neither a score nor a label")
-            if event.score is not None:
-                number = join.tally()["issued"]
-                issued = join.issue(event.id, event.score, event.t)
+            if score is not None:
+                issued = join.issue(id, score, t)
                 if issued.number >= number:
-                    yield Forecast(event.id, event.score, event.t, issued.p, None)
-            if event.label is not None:
-                join.resolve(event.id, event.label, event.t)
+                    number = issued.number + 1
+                    yield Forecast(id, score, t, issued.p, None)
+            elif label is None:
+                raise InputError("the event has neither a score nor a label")
+            if label is not None:
+                join.resolve(id, label, t)
         except InputError as error:
-            yield Forecast(event.id, event.score, event.t, None, str(error))
+            yield Forecast(id, score, t, None, str(error))
+
+
+def _in_order(events: Iterable[Event]) -> list[Event]:
+    """Events by `_place`, which is looked at only where times are not there or several events have the same."""
+    given = list(events)
+    times = [event.t for event in given]
+    plain = len(set(times)) == len(times) and not any(map(math.isnan, times))
+    return sorted(given, key=itemgetter(3) if plain else _place)
 
 
 def _place(event: Event) -> tuple[float, bool, str, float, float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -14,9 +14,11 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError
+from streamcal.live.issued import Id
 from streamcal.live.label_join import LabelJoin
-from streamcal.spark import frames
-from streamcal.spark.joining import ANY_JUMP, Event, take
+from streamcal.spark import frames, joining, packing
+from streamcal.spark.joining import ANY_JUMP, Learned
+from streamcal.stream.arrow import pyarrow
 
 #: Where Spark keeps states; the other store has no `transformWithState`.
 STORE = "spark.sql.streaming.stateStore.providerClass"
@@ -85,36 +87,57 @@ def calibrate_stream(
     """
     frames.check_calibrator(calibrator, event_time)
     options = {"horizon": horizon, "early": early, "late": late, "max_held": max_held, "max_jump": ANY_JUMP}
-    processor = Joins(calibrator, options)
+    Joins(calibrator, options, None)  # raises for what is not possible
     _check_store(df)
     kinds = {name: frames.kind(df, column) for name, column in (("key", key), ("id", id))}
     if not isinstance(kinds["id"], (T.StringType, T.IntegralType)):
         raise InputError(f"column {id!r} is of type {kinds['id'].simpleString()}; ids are texts or whole numbers")
     if not isinstance(frames.kind(df, event_time), T.TimestampType):
         raise InputError(f"column {event_time!r} is not of type timestamp; cast it")
+    texts = isinstance(kinds["id"], T.StringType)
+    id_type, arrow_type = (T.StringType(), pyarrow.string()) if texts else (T.LongType(), pyarrow.int64())
+    processor = Joins(calibrator, options, arrow_type)
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
-        frames.quoted(id).alias("id"),
+        frames.quoted(id).cast(id_type).alias("id"),
         frames.column(df, "score", score).alias("score"),
         frames.column(df, "label", label).alias("label"),
-        frames.quoted(event_time).alias("at"),
         F.unix_micros(frames.quoted(event_time)).alias("micros"),
-    ).withWatermark("at", watermark)
-    told = rows.groupBy("key").transformWithState(
-        statefulProcessor=processor,
-        outputStructType=_told(kinds["key"], kinds["id"]),
-        outputMode="append",
-        timeMode="EventTime",
-        initialState=None if initial is None else initial.select("key", "state").groupBy("key"),
     )
-    names = zip(("key", "id", "micros", "score"), (key, id, event_time, score), strict=True)
-    columns = [(F.timestamp_micros(name) if name == "micros" else F.col(name)).alias(own) for name, own in names]
-    return told.select(*columns, "calibrated", "error")
+
+    def pack(batches: Iterator[Any]) -> Iterator[Any]:
+        return packing.pack(batches, packing.events_schema(arrow_type))
+
+    def unpack(batches: Iterator[Any]) -> Iterator[Any]:
+        return packing.unpack(batches, packing.forecasts_schema(arrow_type))
+
+    packed = rows.mapInArrow(pack, _schema(key=kinds["key"], micros=T.LongType(), events=T.BinaryType()))
+    told = (
+        packed.withColumn("at", F.timestamp_micros("micros"))
+        .withWatermark("at", watermark)
+        .groupBy("key")
+        .transformWithState(
+            statefulProcessor=processor,
+            outputStructType=_schema(key=kinds["key"], forecasts=T.BinaryType()),
+            outputMode="append",
+            timeMode="EventTime",
+            initialState=None if initial is None else initial.select("key", "state").groupBy("key"),
+        )
+    )
+    numbers = {"micros": T.LongType(), "score": T.DoubleType(), "calibrated": T.DoubleType()}
+    forecasts = told.mapInArrow(unpack, _schema(key=kinds["key"], id=id_type, **numbers, error=T.StringType()))
+    return forecasts.select(
+        F.col("key").alias(key),
+        F.col("id").cast(kinds["id"]).alias(id),
+        F.timestamp_micros("micros").alias(event_time),
+        F.col("score").alias(score),
+        "calibrated",
+        "error",
+    )
 
 
-def _told(key: Any, id: Any) -> Any:
-    kinds = {"key": key, "id": id, "micros": T.LongType(), "score": T.DoubleType(), "calibrated": T.DoubleType()}
-    return T.StructType([T.StructField(name, kind) for name, kind in {**kinds, "error": T.StringType()}.items()])
+def _schema(**kinds: Any) -> Any:
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
 
 
 def _check_store(df: DataFrame) -> None:
@@ -122,13 +145,39 @@ def _check_store(df: DataFrame) -> None:
         raise InputError(f'states with timers need RocksDB: spark.conf.set("{STORE}", "{ROCKSDB}")')
 
 
-def _event(row: Row) -> Event:
-    t = math.nan if row["micros"] is None else row["micros"] / 1e6
-    return Event(row["id"], row["score"], row["label"], t)
+class Kept(NamedTuple):
+    """The columns of a key's state.
+
+    Parameters
+    ----------
+    state : bytes
+        Of the `LabelJoin`.
+    timer : int or None
+        Milliseconds: when the timer rings that is set.
+    waiting : int
+        The number of forecasts whose labels are to be learned.
+    learned, ids, hash, positives, positive_ids, positive_hash : int
+        Those of `joining.Learned`.
+    """
+
+    state: bytes
+    timer: int | None = None
+    waiting: int = 0
+    learned: int = 0
+    ids: int = 0
+    hash: int = 0
+    positives: int = 0
+    positive_ids: int = 0
+    positive_hash: int = 0
+
+
+#: The name of the state, and its columns in Spark.
+STATE = "join"
+COLUMNS = ", ".join(f"{name} {'binary' if name == 'state' else 'long'}" for name in Kept._fields)
 
 
 class Joins(StatefulProcessor):
-    """A `LabelJoin` for each key, as one value of bytes.
+    """A `LabelJoin` for each key, as one value of bytes, and what it has learned.
 
     Parameters
     ----------
@@ -136,11 +185,14 @@ class Joins(StatefulProcessor):
         The method, which has learned nothing.
     options : dict
         The other arguments of `LabelJoin`.
+    id_type : DataType
+        That of ids in Arrow.
     """
 
-    def __init__(self, calibrator: Calibrator, options: dict[str, Any]) -> None:
+    def __init__(self, calibrator: Calibrator, options: dict[str, Any], id_type: Any) -> None:
         self._calibrator = calibrator
         self._options = options
+        self._id_type = id_type
         self._begun(calibrator.clone())  # raises for options that are not possible
 
     def _begun(self, calibrator: Calibrator) -> LabelJoin:
@@ -148,45 +200,57 @@ class Joins(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._state = handle.getValueState("join", "state binary")
+        self._state = handle.getValueState(STATE, COLUMNS)
+        self._given = packing.events_schema(self._id_type)
+        self._told = packing.forecasts_schema(self._id_type)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Begin with the calibrator of a backfill."""
         seeded = Calibrator.from_bytes(bytes(initialState["state"]))
         if not seeded.same_parameters(self._calibrator):
             raise InputError(f"initial has {seeded!r} for the key {key[0]!r}; the stream has {self._calibrator!r}")
-        self._save(self._begun(seeded))
+        self._state.update(Kept(self._begun(seeded).to_bytes()))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Issue, resolve, and learn what is due."""
-        join = self._load()
-        for one in take(join, map(_event, rows)):
-            micros = None if math.isnan(one.t) else round(one.t * 1e6)
-            yield Row(key=key[0], id=one.id, micros=micros, score=one.score, calibrated=one.p, error=one.error)
-        self._save(join)
-        if next(iter(self._handle.listTimers()), None) is None:
-            self._wait(join, timerValues)
+        watermark = timerValues.getCurrentWatermarkInMs()
+        events = packing.events_of((row["events"] for row in rows), self._given, watermark * 1e3)
+        if events:
+            forecasts = self._do(lambda join: [*joining.take(join, events)], watermark)
+            if forecasts:
+                yield Row(key=key[0], forecasts=packing.packed_forecasts(forecasts, self._told))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Learn what became due without traffic."""
-        join = self._load()
-        join.advance(timerValues.getCurrentWatermarkInMs() / 1e3)
-        self._save(join)
-        self._wait(join, timerValues)
+        watermark = timerValues.getCurrentWatermarkInMs()
+        self._do(lambda join: join.advance(watermark / 1e3), watermark, expiredTimerInfo.getExpiryTimeInMs())
         return iter(())
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _load(self) -> LabelJoin:
-        held = self._state.get() if self._state.exists() else None
-        return self._begun(self._calibrator.clone()) if held is None else LabelJoin.from_bytes(bytes(held[0]))
+    def _do(self, act: Callable[[LabelJoin], Any], watermark: int, rung: int | None = None) -> Any:
+        """Let the key's join act, and keep it; `rung` is the timer that is the reason, which Spark takes away."""
+        content = self._state.get()
+        kept = None if content is None else Kept(*content)
+        join = self._begun(self._calibrator.clone()) if kept is None else LabelJoin.from_bytes(bytes(kept.state))
+        labels: list[tuple[Id, bool]] = []
+        join._on_learned = lambda one, y: labels.append((one.id, y))
+        found = act(join)
+        before = Learned() if kept is None else Learned(*kept[3:])
+        timer = None if kept is None or kept.timer == rung else kept.timer
+        timer = self._waited_for(join, timer, watermark)
+        self._state.update(Kept(join.to_bytes(), timer, join.waiting, *before.with_ids(labels)))
+        return found
 
-    def _save(self, join: LabelJoin) -> None:
-        self._state.update((join.to_bytes(),))
-
-    def _wait(self, join: LabelJoin, timerValues: Any) -> None:
-        """Set a timer for what is due next; a key has one at a time."""
-        if join.due < math.inf:
-            later = timerValues.getCurrentWatermarkInMs() + 1
-            self._handle.registerTimer(max(math.ceil(join.due * 1e3), later))
+    def _waited_for(self, join: LabelJoin, timer: int | None, watermark: int) -> int | None:
+        """Set a timer for what is due next, where the one that is set is later, or would ring for nothing."""
+        if timer is not None and timer > watermark and timer <= join.due * 1e3:
+            return timer
+        if timer is not None:
+            self._handle.deleteTimer(timer)
+        if join.due == math.inf:
+            return None
+        due = max(math.ceil(join.due * 1e3), watermark + 1)
+        self._handle.registerTimer(due)
+        return due

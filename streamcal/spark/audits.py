@@ -1,0 +1,75 @@
+"""What the checkpoint of a stream says that was learned, and what should have been: each label once."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streamcal.spark import frames
+from streamcal.spark.streams import STATE, Kept
+
+#: Columns of `audit` beside the key.
+TOLD = tuple(name for name in Kept._fields if name != "timer")
+
+
+def audit(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """What each key of `calibrate_stream` has learned, from the last batch that was completed.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Of Spark 4.1 or later.
+    checkpoint : str
+        The `checkpointLocation` of the query.
+
+    Returns
+    -------
+    DataFrame
+        A row a key: `key`; `state`, which `LabelJoin.from_bytes` reads; `waiting`, the number of labels to be learned;
+        and of those that were, in this stream and not before it, `learned`, `ids` and `hash`, and of the positive ones
+        `positives`, `positive_ids` and `positive_hash` (`checksums` has the same of a table).
+
+    Notes
+    -----
+    Each label was learned once where these are the sums of `checksums` over the impressions, and nothing waits. Those
+    refused or given up, which `LabelJoin.tally` counts, are in no sum. The stream may run meanwhile.
+    """
+    read = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", STATE).load()
+    return read.select(F.col("key.key").alias("key"), *(F.col(f"value.{name}").alias(name) for name in TOLD))
+
+
+def checksums(df: DataFrame, *, key: str, id: str) -> DataFrame:
+    """Count the ids of each key of a table as `audit` counts those learned.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Impressions, each once; or those of them that were clicked, for the positive labels.
+    key, id : str
+        Columns, as in `calibrate_stream`.
+
+    Returns
+    -------
+    DataFrame
+        Columns `key`; `learned`, the number of rows; `ids`, the sum of the CRC-32 of the ids as text; and `hash`, the
+        exclusive or of the first 8 bytes of their MD5.
+
+    Raises
+    ------
+    InputError
+        For a column that is not there, or of another type.
+
+    Examples
+    --------
+    ::
+
+        wanted = streamcal.spark.checksums(impressions, key="campaign", id="id")
+        learned = streamcal.spark.audit(spark, "checkpoint").select("key", "learned", "ids", "hash")
+        assert wanted.exceptAll(learned).isEmpty() and learned.exceptAll(wanted).isEmpty()
+    """
+    frames.kind(df, id)
+    text = frames.quoted(id).cast("string")
+    hashed = F.conv(F.substring(F.md5(text), 1, 16), 16, -10).cast("long")
+    rows = df.select(frames.column(df, "key", key).alias("key"), F.crc32(text).alias("check"), hashed.alias("hashed"))
+    sums = F.count("*").alias("learned"), F.sum("check").alias("ids"), F.bit_xor("hashed").alias("hash")
+    return rows.groupBy("key").agg(*sums)
