@@ -21,6 +21,10 @@ cdef class Fits(Search):
     cdef void _set_ends(self, double bound) noexcept
     cdef bint _find_block(self, double score, double tie) noexcept
     cdef bint _find_pooled_block(self, double score, double tie) noexcept
+    cdef bint _find_block_in_leaf(
+        self, Leaf leaf, double score, double tie, Borrowed left, Borrowed right,
+        double floor, double ceiling, double reach,
+    ) noexcept
     cdef bint _sum_left(self, Inner inner, Borrowed above) noexcept
     cdef bint _sum_right(self, Inner inner, Borrowed above) noexcept
     cdef double _last_below(self, double score, bint itself) noexcept

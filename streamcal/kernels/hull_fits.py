@@ -23,7 +23,6 @@ else:
 
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
-_CAPACITY = cython.declare(cython.int, LEAF_CAPACITY)
 _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _INFINITY = cython.declare(cython.double, math.inf)
 
@@ -172,15 +171,17 @@ class Fits(Search):
     @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, left=Borrowed, right=Borrowed, inner=Inner, slope=cython.double)
     @cython.locals(floor=cython.double, ceiling=cython.double, down=cython.double, up=cython.double)
+    @cython.locals(reach=cython.double)
     def _find_pooled_block(self, score: cython.double, tie: cython.double) -> cython.bint:
-        """Find the block of a score and its sums if it is a pool that ties with no neighbour; whether it is.
+        """Find the block of a score and its sums if it is a pool, or lies in a leaf, and ties with no neighbour.
 
-        The neighbours are edges of the minorants of the pool's children, or pools above that one. Those of the children
-        are steeper, and flatter, than all slopes for which the ends of the pool are ends.
+        Returns whether it is. The neighbours are edges of the minorants of the pool's children, or pools above that
+        one. Those of the children are steeper, and flatter, than all slopes for which the ends of the pool are ends.
         """
         node = cython.cast(Borrowed, self._root)
         left = right = cython.cast(Borrowed, None)  # the nodes above that lie to that side, the nearest
         floor, ceiling = -_INFINITY, _INFINITY  # of their slopes
+        reach = -_INFINITY  # up to where their pools go
         while cython.cast(Node, node).leaves > 1:
             if cython.cast(Inner, node).lo <= score < cython.cast(Inner, node).hi:
                 break
@@ -191,10 +192,11 @@ class Fits(Search):
                 node = cython.cast(Borrowed, cython.cast(Inner, node).left)
             else:
                 floor = max(floor, slope)
+                reach = max(reach, cython.cast(Inner, node).hi)
                 left = node
                 node = cython.cast(Borrowed, cython.cast(Inner, node).right)
         if cython.cast(Node, node).leaves == 1:
-            return False
+            return self._find_block_in_leaf(cython.cast(Leaf, node), score, tie, left, right, floor, ceiling, reach)
         inner = cython.cast(Inner, node)
         slope = inner.P / inner.W
         down, up = slope - tie * slope, slope + tie * slope if slope > 0.0 else _LIGHTEST
@@ -207,6 +209,57 @@ class Fits(Search):
             and self._sum_left(inner, left)
             and self._sum_right(inner, right)
         )
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(i=cython.int, j=cython.int, n=cython.int, own=cython.int)
+    @cython.locals(slope=cython.double, down=cython.double, up=cython.double)
+    @cython.locals(ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
+    def _find_block_in_leaf(
+        self,
+        leaf: Leaf,
+        score: cython.double,
+        tie: cython.double,
+        left: Borrowed,
+        right: Borrowed,
+        floor: cython.double,
+        ceiling: cython.double,
+        reach: cython.double,
+    ) -> cython.bint:
+        """`_find_pooled_block` where no pool holds the score, in its leaf; the other arguments are named there."""
+        if not cython.compiled:
+            ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
+        own = position(leaf, score)
+        if own == leaf.n or leaf.scores[own] != score:
+            own -= 1
+        if own < 0 or leaf.scores[own] < reach:
+            return False
+        n = _blocks_of(leaf, ws, ps, starts)
+        i = 0
+        while starts[i + 1] <= own:
+            i += 1
+        slope = ps[i] / ws[i]
+        down, up = slope - tie * slope, slope + tie * slope if slope > 0.0 else _LIGHTEST
+        if not (floor < down and up <= ceiling):
+            return False
+        if (i > 0 and ps[i - 1] / ws[i - 1] >= down) or (i + 1 < n and ps[i + 1] / ws[i + 1] < up):
+            return False
+        self._first, self._last = leaf.scores[starts[i]], leaf.scores[starts[i + 1] - 1]
+        self._before, self._after = -_INFINITY, _INFINITY
+        if i > 0:
+            self._before = leaf.scores[starts[i] - 1]
+        elif left != cython.cast(Borrowed, None):
+            self._before = outermost(cython.cast(Inner, left).left, _RIGHT)
+        if i + 1 < n:
+            self._after = leaf.scores[starts[i + 1]]
+        elif right != cython.cast(Borrowed, None):
+            self._after = outermost(cython.cast(Inner, right).right, _LEFT)
+        self._w = self._p = self._moment = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            self._w += leaf.w[j]
+            self._p += leaf.p[j]
+            self._moment += leaf.w[j] * leaf.scores[j]
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -335,26 +388,14 @@ class Fits(Search):
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
-    @cython.locals(ws=cython.double[64], ps=cython.double[64], first=cython.int[64])
+    @cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
     def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
         """The place of the first group whose fit among those of its leaf is at least `value`; their number if none."""
         if not cython.compiled:
-            ws, ps, first = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * LEAF_CAPACITY
-        n = 0  # blocks so far
-        for i in range(leaf.n):
-            w, p, first[n] = leaf.w[i], leaf.p[i], i
-            while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
-                n -= 1
-                w += ws[n]
-                p += ps[n]
-            ws[n], ps[n] = w, p
-            n += 1
-            if n < _CAPACITY:
-                first[n] = i + 1
-        for i in range(n):
+            ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
+        for i in range(_blocks_of(leaf, ws, ps, starts)):
             if ps[i] / ws[i] >= value:
-                return first[i]
+                return starts[i]
         return leaf.n
 
     @cython.cfunc
@@ -400,6 +441,24 @@ class Fits(Search):
                     p += leaf.p[j]
                     moment += leaf.w[j] * leaf.scores[j]
         self._w, self._p, self._moment = w, p, moment
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
+def _blocks_of(leaf: Leaf, ws: cython.p_double, ps: cython.p_double, starts: cython.p_int) -> cython.int:
+    """The number of blocks of the fit of a leaf by itself; their masses, and where they start, the end included."""
+    n = 0
+    for i in range(leaf.n):
+        w, p, starts[n] = leaf.w[i], leaf.p[i], i
+        while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
+            n -= 1
+            w += ws[n]
+            p += ps[n]
+        ws[n], ps[n] = w, p
+        n += 1
+    starts[n] = leaf.n
+    return n
 
 
 @cython.cfunc
