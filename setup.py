@@ -33,9 +33,14 @@ SETTINGS = TRANSLATED / "settings.txt"
 # -ffp-contract=off: no fused multiply-add, so that compiled and uncompiled kernels round alike.
 # -fno-strict-aliasing: kernels may look at the bits of a double.
 FLAGS = ["-O3", "-g0", "-ffp-contract=off", "-fno-strict-aliasing"]
+# -fno-asynchronous-unwind-tables: no tables for walking up the stack, a twentieth of a kernel: for debuggers
+# alone, in C. It has been tried on Linux only.
+if sys.platform == "linux":
+    FLAGS.append("-fno-asynchronous-unwind-tables")
 MSVC_FLAGS = ["/O2", "/fp:precise"]
-# Without the names of functions inside of a kernel, an eighth of its size. Only there is the linker known to do it.
-LINK_FLAGS = ["-Wl,-s"] if sys.platform == "linux" else []
+# -s: without the names of functions inside of a kernel, an eighth of its size.
+# -z noseparate-code: code and constants share pages; apart, each kernel has some pages that are mostly empty.
+LINK_FLAGS = ["-Wl,-s", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
 
 # Functions without the attributes of Python functions, which Python calls sooner.
 DIRECTIVES = {"binding": False}

@@ -71,6 +71,39 @@ def test_columns_of_other_types(name: str) -> None:
     assert columns(streamcal.calibrate(table, score="score", label="click", time="t"))["score"] == [1, 0]
 
 
+def texts(values: list[Any], kind: Any, coded: bool) -> Any:
+    """A column of texts or bytes of this type of Arrow, or a dictionary of them."""
+    as_bytes = kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+    column = pa.array([str(value).encode() if as_bytes else str(value) for value in values], kind)
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(values)), pa.int32()), column) if coded else column
+
+
+KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_texts_of_every_type_of_arrow(tmp_path: Any, kind: Any, coded: bool) -> None:
+    """In columns that are used and that are passed on; a row in the midst of which a score is missing is left out."""
+    table = pa.table({name: texts([row[name] for row in ROWS], kind, coded) for name in ROWS[0]})
+    names = {"score": "score", "label": "click", "weight": "w", "time": "t"}
+    found = streamcal.calibrate(table, **names)
+    assert found.schema.field("id").type == table.schema.field("id").type
+    assert found["calibrated"] == streamcal.calibrate(ARROW, **names)["calibrated"]
+
+    holes = pa.array([None if i == 5 else row["score"] for i, row in enumerate(ROWS)])
+    nested = pa.array([[value] for value in table["id"].to_pylist()], pa.list_(kind))
+    table = table.set_column(1, "score", holes).append_column("names", nested)
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    for out in ("out.arrow", "out.parquet"):
+        options = ["--weight", "w", "--segment", "id", "--on-error", "skip", "--out", tmp_path / out]
+        result = run(tmp_path / "in.arrow", *options)
+        assert result.exit_code == 0, result.output
+        rows = read(tmp_path / out)
+        assert [row["names"] for row in rows] == nested.to_pylist()[:5] + nested.to_pylist()[6:]
+
+
 def test_the_calibrator_given_learns() -> None:
     cal = OnlinePlatt()
     streamcal.calibrate(ARROW, score="score", label="click", calibrator=cal)

@@ -666,15 +666,22 @@ def test_a_stream_refuses_what_does_not_fit():
 
 
 def test_blocks_at_scores_are_the_blocks_in_both_forms():
-    """And, where neighbouring values differ, those that a pass over all groups finds, with their mean scores."""
+    """And, where neighbouring values differ, those that a pass over all groups finds, with their mean scores.
+
+    Scores leave too, so that cuts between leaves are at scores that are not held any more.
+    """
     rng = np.random.default_rng(5)
     forms = HullTree(), load_plain().HullTree()
     assert all(tree.block_at(0.5, 2.0**-42) is None for tree in forms)
-    for number in range(400):
-        score, y = float(rng.random()), float(rng.random() < 0.6)
+    held = []
+    for number in range(800):
+        score = float(rng.random())
+        held.append((score, 1.0, float(rng.random() < score)))
+        gone = held.pop(int(rng.integers(len(held)))) if number > 300 and number % 3 else None
         for tree in forms:
-            tree.update(score, 1.0, y, 1)
-        if number % 20:
+            tree.update(*(held[-1] if gone is None or gone[0] != score else gone), 1)
+            assert gone is None or tree.revert(*gone, 1) == 0
+        if number % 20 or not held:
             continue
         scores, weight, _, _ = forms[0].to_arrays()
         first, last, value = forms[0].blocks()

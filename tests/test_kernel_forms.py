@@ -1223,10 +1223,9 @@ def test_cubics(knots, places, data):
     if len(knots):
         for at in range(len(knots) - 1):
             x = float(0.3 * knots[at] + 0.7 * knots[at + 1])
-            near = slice(max(at - 1, 0), at + 3)
-            arguments = x, knots[near].tolist(), values[near].tolist(), min(at, 1)
-            value = fast.value_beside(*arguments)
-            assert bits(value) == bits(slow.value_beside(*arguments))
+            near = np.clip(np.arange(at - 1, at + 3), 0, len(knots) - 1)
+            value = fast.value_beside(x, *knots[near], *values[near])
+            assert bits(value) == bits(slow.value_beside(x, *knots[near], *values[near]))
             # Slopes are those of `slopes`; its place in the interval is rounded, by an ulp of x over the width.
             rough = 1e-15 * (1.0 + abs(x) / (knots[at + 1] - knots[at]))
             assert value == pytest.approx(fast.values_at(np.array([x]), knots, values, *found)[0], abs=min(rough, 1.0))

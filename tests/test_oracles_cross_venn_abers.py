@@ -23,6 +23,7 @@ from streamcal import (
     Logit,
     Prior,
     RetractionError,
+    StateError,
     VennAbers,
     Window,
     load_map,
@@ -355,6 +356,29 @@ def test_a_state_from_before_observations_were_dealt_goes_on():
     old._check()
     cal.unlearn_one(0.3, 1, fold=cal._memory.statistic.fold_of(0.3))
     assert old.state_dict() == cal.state_dict()
+
+
+def test_states_are_read_after_retractions_of_weights_far_apart():
+    """What is left of a weight of 3e11 is its rounding, and is no share that a fold lacks."""
+    rows = [(0.2, False, 325855496181.1087), (0.2, True, 1.0), (0.2, False, 1.0), (0.2, False, 977566488543.326)]
+    cal = CrossVennAbers()
+    for row in rows:
+        cal.learn_one(*row)
+    for place in (3, 0, 1, 2):
+        cal.unlearn_one(*rows[place])
+        cal = CrossVennAbers.from_state(cal.state_dict())
+    assert cal.state_dict() == CrossVennAbers().state_dict()
+
+
+def test_a_state_whose_fold_lacks_a_share_is_refused():
+    cal = CrossVennAbers(folds=2)
+    for weight in (4.0, 1e6):
+        cal.learn_one(0.5, True, weight)
+    statistic = cal._memory.statistic.state()
+    column = statistic["folds"][0]
+    column["weight"] = column["positive"] = [column["weight"][0] - 10.0]
+    with pytest.raises(StateError, match="a fold lacks its share"):
+        cal._memory.statistic.empty().restore(statistic)
 
 
 def test_an_empty_fold_takes_no_part():

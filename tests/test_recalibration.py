@@ -473,3 +473,18 @@ def test_decay_is_of_use_where_a_model_starts_overconfident():
     plain.learn_many([Normal(0.0, 1e-6)] * 10, np.ones(10))
     plain.learn_many(forecasts, y)
     assert cal.predict_one(Normal(0.0, 1.0)).sd < plain.predict_one(Normal(0.0, 1.0)).sd / 5.0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_the_cdf_at_a_float_is_that_at_an_array_of_no_dimension(smoothing: float) -> None:
+    """At scores that are held too, beyond all of them, and where it is empty."""
+    rng = np.random.default_rng(8)
+    cal = QuantileRecalibration(smoothing)
+    for number in range(60):
+        outcome = float(np.round(rng.normal(), 1)) if number % 9 else math.copysign(1e300, rng.normal())
+        found = cal.predict_one(Normal(0.5, 2.0))
+        for t in (outcome, 0.5, -40.0, 90.0, 1e-300, math.inf, -math.inf, *rng.normal(size=3).tolist()):
+            assert found.cdf(t) == found.cdf(np.array(t))
+        cal.learn_one(Normal(0.5, 2.0), outcome)
+    with pytest.raises(InputError, match="not a number"):
+        found.cdf(math.nan)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from streamcal.calibrators.table import BlockCalibrator
-from streamcal.kernels.cubic import slopes, value_beside
+from streamcal.kernels.cubic import slopes
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import CubicMap
 from streamcal.statistics.score_tree import TIED_VALUES, ScoreTree
@@ -56,18 +55,8 @@ class SmoothIsotonic(BlockCalibrator):
     summary = "monotone cubic curve through the blocks of the isotonic fit"
 
     def _value_at(self, tree: ScoreTree) -> Callable[[float], float]:
-        around, grid = tree.tree.points_around, tree.grid
-
-        def value(x: float) -> float:
-            found = around(x, TIED_VALUES)
-            if found is None:
-                return math.nan
-            centres, values, at = found
-            if at < 0 or at == len(centres) - 1:
-                return float(values[max(at, 0)])
-            return value_beside(x if grid is None else grid.round(x), centres, values, at)
-
-        return value
+        smooth = tree.tree.smooth
+        return lambda x: smooth(x, TIED_VALUES)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         _, _, centre, value = statistic.centred_blocks()

@@ -22,10 +22,10 @@ USES = {
     "binnings": ("cell_bins", "cell_sums", "fast_path"),
     "chebyshev": ("compensated",),
     "hull_search": ("hull_nodes",),
-    "hull_fits": ("hull_nodes", "hull_search"),
-    "hull_changes": ("hull_fits", "hull_nodes", "hull_search"),
-    "hull_tree": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
-    "folds": ("fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
+    "hull_fits": ("cubic", "hull_nodes", "hull_search"),
+    "hull_changes": ("cubic", "hull_fits", "hull_nodes", "hull_search"),
+    "hull_tree": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search"),
+    "folds": ("cubic", "fast_path", "hull_changes", "hull_fits", "hull_nodes", "hull_search", "hull_tree"),
     "online_newton": ("fast_path",),
     "recent_moments": ("logistic",),
     "hedging": ("fast_path", "online_newton"),
@@ -36,13 +36,13 @@ USES = {
     "specialists": ("implicit_regression", "logistic"),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
-        *("hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
+        *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
         *("implicit_regression", "logistic", "mixture", "online_newton", "specialists"),
     ),
     "segment_chain": ("implicit_regression", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
-TOGETHER = ("fast_path", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
+TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
 #: The same, since these use what only C, or only Python, sees of one another; and those that they use.
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
@@ -50,7 +50,7 @@ CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 AUTO = ("expert_panel", "mixture", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used.
-NEEDS = dict.fromkeys(TOGETHER[1:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
+NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in NEEDS}
 FOLDER = Path(__file__).parent
 

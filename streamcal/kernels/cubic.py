@@ -55,18 +55,23 @@ def slopes(x: cython.const[cython.double][::1], y: cython.const[cython.double][:
     return rises, falls
 
 
-def value_beside(x: cython.double, knots: list, values: list, at: cython.Py_ssize_t) -> cython.double:
-    """The value at x, in the interval from knot `at` to the next one, of the cubic of `slopes`. O(1).
+@cython.ccall
+@cython.exceptval(check=False)
+def value_beside(
+    x: cython.double,
+    before: cython.double,
+    left: cython.double,
+    right: cython.double,
+    after: cython.double,
+    lowest: cython.double,
+    low: cython.double,
+    high: cython.double,
+    highest: cython.double,
+) -> cython.double:
+    """The value at x, between the knots `left` and `right`, of the cubic of `slopes`. O(1).
 
-    The lists have these two knots, and one more on either side where there is one.
+    The knots before and after are these themselves where there are none; the values of all four follow in order.
     """
-    m: cython.Py_ssize_t = len(knots)
-    low: cython.double = values[at]
-    high: cython.double = values[at + 1]
-    left: cython.double = knots[at]
-    right: cython.double = knots[at + 1]
-    before: cython.double = knots[at - 1] if at > 0 else left
-    after: cython.double = knots[at + 2] if at + 2 < m else right
     other: cython.double
     half: cython.double = 0.5 if isinf(after - before) else 1.0
     width: cython.double = half * right - half * left
@@ -75,17 +80,17 @@ def value_beside(x: cython.double, knots: list, values: list, at: cython.Py_ssiz
     step: cython.double = high - low
     a: cython.double = 0.0
     b: cython.double = 0.0
-    if at > 0:
+    if before < left:
         other = half * left - half * before
         a, b = _share(other, width), _share(width, other)
-        rise = b * _slope(a, b, low - values[at - 1], step)
-        fall = _end(b, a, step, low - values[at - 1])
-    if at + 2 < m:
+        rise = b * _slope(a, b, low - lowest, step)
+        fall = _end(b, a, step, low - lowest)
+    if after > right:
         other = half * after - half * right
         a, b = _share(width, other), _share(other, width)
-        fall = a * _slope(a, b, step, values[at + 2] - high)
-        if at == 0:
-            rise = _end(a, b, step, values[at + 2] - high)
+        fall = a * _slope(a, b, step, highest - high)
+        if before == left:
+            rise = _end(a, b, step, highest - high)
     return _cubic((half * x - half * left) / width, low, high, rise, fall)
 
 

@@ -13,15 +13,16 @@ import cython
 from streamcal.kernels.hull_nodes import LEAF_CAPACITY, LEFT, LIGHTEST, RIGHT
 
 if cython.compiled:
+    from cython.cimports.streamcal.kernels.cubic import value_beside
     from cython.cimports.streamcal.kernels.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
     from cython.cimports.streamcal.kernels.hull_search import Search
 else:
+    from streamcal.kernels.cubic import value_beside
     from streamcal.kernels.hull_nodes import Borrowed, Inner, Leaf, Node, outermost, position
     from streamcal.kernels.hull_search import Search
 
 _LEFT = cython.declare(cython.int, LEFT)
 _RIGHT = cython.declare(cython.int, RIGHT)
-_CAPACITY = cython.declare(cython.int, LEAF_CAPACITY)
 _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _INFINITY = cython.declare(cython.double, math.inf)
 
@@ -118,49 +119,233 @@ class Fits(Search):
         if bound < self._value < 1.0 - bound:
             self._first = self._last = self._mean
 
-    @cython.locals(x=cython.double, up=cython.bint, before=cython.double, after=cython.double, _k=cython.int)
-    def points_around(self, score: cython.double, tie: cython.double):
-        """Means and values of up to four blocks in order, and the place of the last one whose mean is at or below.
+    @cython.locals(x=cython.double, k=cython.int, own=cython.int, before=cython.double, after=cython.double)
+    @cython.locals(m=cython.double[4], v=cython.double[4])
+    def smooth(self, score: cython.double, tie: cython.double):
+        """The monotone cubic of `cubic.slopes` through the means of the blocks of `block_at`, constant beyond them.
 
-        These are that block and the one before it, and the next two, as far as there are any; the place is −1 where the
-        first mean is above the score. None where `block_at` is.
+        NaN where `block_at` is None.
         """
+        if not cython.compiled:
+            m, v = [0.0] * 4, [0.0] * 4
         x = self._placed(score)
         if self._root is None or not self._find_block(x, tie):
-            return None
-        means, values, up = [self._mean], [self._value], self._mean <= x
-        before, after = self._before, self._after
-        for _k in range(1 if up else 2):
+            return math.nan
+        own = 1 if self._mean <= x else 2  # so that x lies between the second and the third of four means
+        m[own], v[own], before, after = self._mean, self._value, self._before, self._after
+        for k in range(own - 1, -1, -1):
+            m[k], v[k] = m[k + 1], v[k + 1]
             if before > -_INFINITY:
                 if not self._find_block(before, tie):
-                    return None
-                means.insert(0, self._mean)
-                values.insert(0, self._value)
-                before = self._before
-        place = len(means) - (1 if up else 2)
-        for _k in range(2 if up else 1):
+                    return math.nan
+                m[k], v[k], before = self._mean, self._value, self._before
+        for k in range(own + 1, 4):
+            m[k], v[k] = m[k - 1], v[k - 1]
             if after < _INFINITY:
                 if not self._find_block(after, tie):
-                    return None
-                means.append(self._mean)
-                values.append(self._value)
-                after = self._after
-        return means, values, place
+                    return math.nan
+                m[k], v[k], after = self._mean, self._value, self._after
+        if m[1] == m[2]:
+            return v[own]
+        return value_beside(x, m[0], m[1], m[2], m[3], v[0], v[1], v[2], v[3])
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    @cython.locals(own=cython.double, w=cython.double, p=cython.double, moment=cython.double)
+    @cython.exceptval(check=False)
+    @cython.locals(own=cython.double)
     def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
         """`block_at` for a score as it is stored; whether there is a mean."""
-        own = self._last_below(score, True)
-        self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
-        self._first = self._first_of_at_least(self._value - tie * self._value)
-        self._after = self._first_of_at_least(self._value + tie * self._value if self._value > 0.0 else _LIGHTEST)
-        self._before, self._last = self._last_below(self._first, False), self._last_below(self._after, False)
-        w, p, moment = self._between(self._first, self._after)
-        if not -_INFINITY < moment < _INFINITY:
+        if not self._find_pooled_block(score, tie):
+            own = self._last_below(score, True)
+            self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
+            self._first = self._first_of_at_least(self._value - tie * self._value)
+            self._after = self._first_of_at_least(self._value + tie * self._value if self._value > 0.0 else _LIGHTEST)
+            self._before, self._last = self._last_below(self._first, False), self._last_below(self._after, False)
+            self._sum_between(self._first, self._after)
+        if not -_INFINITY < self._moment < _INFINITY:
             return False
-        self._value, self._mean = p / w, min(max(moment / w, self._first), self._last)
+        self._value = self._p / self._w
+        self._mean = min(max(self._moment / self._w, self._first), self._last)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, left=Borrowed, right=Borrowed, inner=Inner, slope=cython.double)
+    @cython.locals(floor=cython.double, ceiling=cython.double, down=cython.double, up=cython.double)
+    @cython.locals(reach=cython.double)
+    def _find_pooled_block(self, score: cython.double, tie: cython.double) -> cython.bint:
+        """Find the block of a score and its sums if it is a pool, or lies in a leaf, and ties with no neighbour.
+
+        Returns whether it is. The neighbours are edges of the minorants of the pool's children, or pools above that
+        one. Those of the children are steeper, and flatter, than all slopes for which the ends of the pool are ends.
+        """
+        node = cython.cast(Borrowed, self._root)
+        left = right = cython.cast(Borrowed, None)  # the nodes above that lie to that side, the nearest
+        floor, ceiling = -_INFINITY, _INFINITY  # of their slopes
+        reach = -_INFINITY  # up to where their pools go
+        while cython.cast(Node, node).leaves > 1:
+            if cython.cast(Inner, node).lo <= score < cython.cast(Inner, node).hi:
+                break
+            slope = cython.cast(Inner, node).P / cython.cast(Inner, node).W
+            if score < cython.cast(Inner, node).cut:
+                ceiling = min(ceiling, slope)
+                right = node
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                floor = max(floor, slope)
+                reach = max(reach, cython.cast(Inner, node).hi)
+                left = node
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        if cython.cast(Node, node).leaves == 1:
+            return self._find_block_in_leaf(cython.cast(Leaf, node), score, tie, left, right, floor, ceiling, reach)
+        inner = cython.cast(Inner, node)
+        slope = inner.P / inner.W
+        down, up = slope - tie * slope, slope + tie * slope if slope > 0.0 else _LIGHTEST
+        return (
+            floor < down
+            and up <= ceiling
+            and inner.low[_LEFT] < down < inner.high[_LEFT]
+            and inner.low[_RIGHT] < up < inner.high[_RIGHT]
+            and inner.lo < inner.cut
+            and self._sum_left(inner, left)
+            and self._sum_right(inner, right)
+        )
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(i=cython.int, j=cython.int, n=cython.int, own=cython.int)
+    @cython.locals(slope=cython.double, down=cython.double, up=cython.double)
+    @cython.locals(ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
+    def _find_block_in_leaf(
+        self,
+        leaf: Leaf,
+        score: cython.double,
+        tie: cython.double,
+        left: Borrowed,
+        right: Borrowed,
+        floor: cython.double,
+        ceiling: cython.double,
+        reach: cython.double,
+    ) -> cython.bint:
+        """`_find_pooled_block` where no pool holds the score, in its leaf; the other arguments are named there."""
+        if not cython.compiled:
+            ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
+        own = position(leaf, score)
+        if own == leaf.n or leaf.scores[own] != score:
+            own -= 1
+        if own < 0 or leaf.scores[own] < reach:
+            return False
+        n = _blocks_of(leaf, ws, ps, starts)
+        i = 0
+        while starts[i + 1] <= own:
+            i += 1
+        slope = ps[i] / ws[i]
+        down, up = slope - tie * slope, slope + tie * slope if slope > 0.0 else _LIGHTEST
+        if not (floor < down and up <= ceiling):
+            return False
+        if (i > 0 and ps[i - 1] / ws[i - 1] >= down) or (i + 1 < n and ps[i + 1] / ws[i + 1] < up):
+            return False
+        self._first, self._last = leaf.scores[starts[i]], leaf.scores[starts[i + 1] - 1]
+        self._before, self._after = -_INFINITY, _INFINITY
+        if i > 0:
+            self._before = leaf.scores[starts[i] - 1]
+        elif left != cython.cast(Borrowed, None):
+            self._before = outermost(cython.cast(Inner, left).left, _RIGHT)
+        if i + 1 < n:
+            self._after = leaf.scores[starts[i + 1]]
+        elif right != cython.cast(Borrowed, None):
+            self._after = outermost(cython.cast(Inner, right).right, _LEFT)
+        self._w = self._p = self._moment = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            self._w += leaf.w[j]
+            self._p += leaf.p[j]
+            self._moment += leaf.w[j] * leaf.scores[j]
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, beside=Borrowed, leaf=Leaf, i=cython.int, j=cython.int)
+    @cython.locals(w=cython.double, p=cython.double, moment=cython.double)
+    def _sum_left(self, inner: Inner, above: Borrowed) -> cython.bint:
+        """Set the left end of the block of a pool, and sum what is left of its cut; False where the end is not held.
+
+        `above` is the nearest node above that lies to the left.
+        """
+        w = p = moment = 0.0
+        beside = cython.cast(Borrowed, None)
+        if above != cython.cast(Borrowed, None):
+            beside = cython.cast(Borrowed, cython.cast(Inner, above).left)
+        node = cython.cast(Borrowed, inner.left)
+        while cython.cast(Node, node).leaves > 1:
+            if inner.lo < cython.cast(Inner, node).cut:
+                w += cython.cast(Inner, node).right.weight
+                p += cython.cast(Inner, node).right.positive
+                moment += cython.cast(Inner, node).right.moment
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+            else:
+                beside = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+        leaf = cython.cast(Leaf, node)
+        i = position(leaf, inner.lo)
+        if i == leaf.n or leaf.scores[i] != inner.lo:
+            return False
+        self._first = inner.lo
+        if i > 0:
+            self._before = leaf.scores[i - 1]
+        elif beside != cython.cast(Borrowed, None):
+            self._before = outermost(cython.cast(Node, beside), _RIGHT)
+        else:
+            self._before = -_INFINITY
+        for j in range(i, leaf.n):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            moment += leaf.w[j] * leaf.scores[j]
+        self._w, self._p, self._moment = w, p, moment
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.locals(node=Borrowed, before=Borrowed, beyond=Borrowed, leaf=Leaf, i=cython.int, j=cython.int)
+    @cython.locals(after=cython.double, w=cython.double, p=cython.double, moment=cython.double)
+    def _sum_right(self, inner: Inner, above: Borrowed) -> cython.bint:
+        """As `_sum_left`, for the right end, adding to its sums; `above` is the nearest node that lies to the right."""
+        w, p, moment, after = self._w, self._p, self._moment, inner.hi
+        before = beyond = cython.cast(Borrowed, None)
+        if after == _INFINITY and above != cython.cast(Borrowed, None):  # the pool ends with the child
+            beyond = cython.cast(Borrowed, cython.cast(Inner, above).right)
+            after = cython.cast(Inner, above).cut
+        node = cython.cast(Borrowed, inner.right)
+        while cython.cast(Node, node).leaves > 1:
+            if after > cython.cast(Inner, node).cut:
+                w += cython.cast(Inner, node).left.weight
+                p += cython.cast(Inner, node).left.positive
+                moment += cython.cast(Inner, node).left.moment
+                before = cython.cast(Borrowed, cython.cast(Inner, node).left)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).right)
+            else:
+                beyond = cython.cast(Borrowed, cython.cast(Inner, node).right)
+                node = cython.cast(Borrowed, cython.cast(Inner, node).left)
+        leaf = cython.cast(Leaf, node)
+        i = position(leaf, after)
+        if i < leaf.n:
+            if leaf.scores[i] != after:
+                return False
+        elif beyond != cython.cast(Borrowed, None):
+            if outermost(cython.cast(Node, beyond), _LEFT) != after:
+                return False
+        elif after < _INFINITY:
+            return False
+        self._after = after
+        if i > 0:
+            self._last = leaf.scores[i - 1]
+        elif before != cython.cast(Borrowed, None):
+            self._last = outermost(cython.cast(Node, before), _RIGHT)
+        else:  # nothing of the right child belongs to the pool
+            return False
+        for j in range(i):
+            w += leaf.w[j]
+            p += leaf.p[j]
+            moment += leaf.w[j] * leaf.scores[j]
+        self._w, self._p, self._moment = w, p, moment
         return True
 
     @cython.cfunc
@@ -203,33 +388,22 @@ class Fits(Search):
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    @cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
-    @cython.locals(ws=cython.double[64], ps=cython.double[64], first=cython.int[64])
+    @cython.locals(i=cython.int, ws=cython.double[64], ps=cython.double[64], starts=cython.int[65])
     def _first_in_leaf(self, leaf: Leaf, value: cython.double) -> cython.int:
         """The place of the first group whose fit among those of its leaf is at least `value`; their number if none."""
         if not cython.compiled:
-            ws, ps, first = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * LEAF_CAPACITY
-        n = 0  # blocks so far
-        for i in range(leaf.n):
-            w, p, first[n] = leaf.w[i], leaf.p[i], i
-            while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
-                n -= 1
-                w += ws[n]
-                p += ps[n]
-            ws[n], ps[n] = w, p
-            n += 1
-            if n < _CAPACITY:
-                first[n] = i + 1
-        for i in range(n):
+            ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
+        for i in range(_blocks_of(leaf, ws, ps, starts)):
             if ps[i] / ws[i] >= value:
-                return first[i]
+                return starts[i]
         return leaf.n
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     @cython.locals(node=Borrowed, side=cython.int, leaf=Leaf, j=cython.int)
     @cython.locals(top=Borrowed, w=cython.double, p=cython.double, moment=cython.double)
-    def _between(self, first: cython.double, after: cython.double):
-        """Weight, positive weight and Σ weight × score from one score up to another. O(log k)."""
+    def _sum_between(self, first: cython.double, after: cython.double) -> cython.void:
+        """Set weight, positive weight and Σ weight × score from one score up to another. O(log k)."""
         top = cython.cast(Borrowed, self._root)
         while cython.cast(Node, top).leaves > 1:
             if after <= cython.cast(Inner, top).cut:
@@ -266,7 +440,25 @@ class Fits(Search):
                     w += leaf.w[j]
                     p += leaf.p[j]
                     moment += leaf.w[j] * leaf.scores[j]
-        return w, p, moment
+        self._w, self._p, self._moment = w, p, moment
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.int, n=cython.int, w=cython.double, p=cython.double)
+def _blocks_of(leaf: Leaf, ws: cython.p_double, ps: cython.p_double, starts: cython.p_int) -> cython.int:
+    """The number of blocks of the fit of a leaf by itself; their masses, and where they start, the end included."""
+    n = 0
+    for i in range(leaf.n):
+        w, p, starts[n] = leaf.w[i], leaf.p[i], i
+        while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
+            n -= 1
+            w += ws[n]
+            p += ps[n]
+        ws[n], ps[n] = w, p
+        n += 1
+    starts[n] = leaf.n
+    return n
 
 
 @cython.cfunc

@@ -223,6 +223,8 @@ def _refuse(bad: npt.NDArray[np.bool_], values: FloatArray, what: str, why: str)
 
 def check_outcome(y: Any) -> float:
     """A real outcome: a finite float; `InputError` otherwise."""
+    if y.__class__ is float and -math.inf < y < math.inf:  # fast path, without a call
+        return float(y)
     value = _number(y, "outcome", "give a finite float")
     if not math.isfinite(value):
         raise InputError(f"outcome {y!r} is not finite; drop the observation")

@@ -18,10 +18,10 @@ from streamcal.kernels.rank_tree import RankTree
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
-from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise
+from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.ramps import Ramp, ScoreRamp
 from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
-from streamcal.regression.recalibrated import IDENTITY, recalibrated
+from streamcal.regression.recalibrated import IDENTITY, Rescored, recalibrated
 from streamcal.statistics.grid import MOST_CELLS
 from streamcal.statistics.pits import FURTHEST, PITs, SortedWeights
 
@@ -206,6 +206,8 @@ class RecalibrationMap(DistributionMap):
         self.ramp = ramp
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
+        if type(distribution) is Normal and type(self.ramp) is RankRamp:  # the most frequent one
+            return Rescored(distribution, self.ramp)
         if self.ramp is IDENTITY and isinstance(distribution, CalibratedDistribution):
             return distribution
         return recalibrated(check_distribution(distribution), self.ramp)
@@ -286,6 +288,9 @@ class RankRamp(Ramp):
             rest = np.log(-np.expm1(tail))
         return (tail, rest) if here < 0.0 else (rest, tail)
 
+    def level(self, z: float) -> float:
+        return self._tails(z)[0]
+
     def level_at(self, z: FloatArray) -> FloatArray:
         return self.whole.level_at(z) if z.ndim else np.asarray(self._tails(float(z))[0])
 
@@ -306,21 +311,24 @@ class RankRamp(Ramp):
 
     def _piece(self, z: float) -> Piece:
         """The piece of R in which z is, closed on the left."""
-        low, _, below, high, at_high, above = self._order.around(min(max(z, -FURTHEST), HIGHEST))
+        within = z if -FURTHEST <= z <= HIGHEST else min(max(z, -FURTHEST), HIGHEST)
+        low, _, below, high, at_high, above = self._order.around(within)
         total = below + above
         first, last = (-math.inf, 0.0, 1.0), (math.inf, 1.0, 0.0)
         if low > -FURTHEST:
             first = low, *self._levels_at(low, below, above, total)
         if high < FURTHEST:
-            before = min(at_high, 1.0)  # what is above it is a jump
+            before = at_high if at_high < 1.0 else 1.0  # what is above it is a jump
             last = high, *self._levels_at(high, below + before, above - before, total)
         return Piece(*first, *last)
 
     def _levels_at(self, knot: float, below: float, above: float, total: float) -> tuple[float, float]:
         """R and 1 − R at a knot."""
-        levels = self._levels
-        masses = (float(ndtr(knot)), float(ndtr(-knot))) if levels.pseudo else (0.0, 0.0)
-        return levels.at(*masses, below, above, total)
+        pseudo, unseen = self._levels
+        if pseudo:
+            return self._levels.at(float(ndtr(knot)), float(ndtr(-knot)), below, above, total)
+        whole = total + unseen
+        return below / whole, (above + unseen) / whole
 
     def _tails(self, z: float) -> tuple[float, float]:
         """R and 1 − R at z, the one on its side of the middle without cancellation."""

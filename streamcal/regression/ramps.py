@@ -53,6 +53,10 @@ class Ramp(Shown, ABC):
         low, high = self.log_tails(z)
         return np.where(low < high, np.exp(low), -np.expm1(high))
 
+    def level(self, z: float) -> float:
+        """R at one z."""
+        return float(self.level_at(np.array(z)))
+
     def outgoing(self, z: FloatArray) -> FloatArray:
         """The normal scores Φ⁻¹(R)."""
         low, high = self.log_tails(z)

@@ -78,8 +78,11 @@ def pit_interval(distribution: Distribution, y: float, normal: bool = True) -> t
     """
     if type(distribution) is Normal:
         score = (y - distribution.mean) / distribution.sd
-        one = min(max(score, -FURTHEST), FURTHEST) if normal else float(ndtr(score))
-        return one, one
+        if not normal:
+            score = float(ndtr(score))
+        elif not -FURTHEST <= score <= FURTHEST:
+            score = min(max(score, -FURTHEST), FURTHEST)
+        return score, score
     around = np.array([float(np.nextafter(y, -np.inf)), y])
     z = normal_scores(check_distribution(distribution), around)
     if z[0] > z[1] + JUMP:

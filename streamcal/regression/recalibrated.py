@@ -345,6 +345,13 @@ class Rescored(Recalibrated):
         self.base = base
         self.ramp = ramp
 
+    def cdf(self, t: Any, /) -> Any:
+        """P(Y ≤ t)."""
+        base = self.base
+        if t.__class__ is float and t == t and type(base) is Normal:  # the most frequent one
+            return self.ramp.level((t - base.mean) / base.sd)
+        return super().cdf(t)
+
     def _cdf(self, t: FloatArray) -> FloatArray:
         return self.ramp.level_at(normal_scores(self.base, t))
 

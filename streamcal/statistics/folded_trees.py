@@ -19,6 +19,7 @@ from streamcal.kernels.folds import (
     hash_of,
     hash_with,
 )
+from streamcal.kernels.hull_changes import MASS_TOLERANCE
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING as STATE_ROUNDING
@@ -298,14 +299,20 @@ class FoldedTrees(Keyed[ScoreTree]):
         self._kernel.shares = self._number_of_shares()
 
     def _require_shares(self) -> None:
-        """`StateError` unless the folds hold their shares of what was dealt."""
+        """`StateError` unless the folds hold their shares of what was dealt.
+
+        What a retraction left may be rounding of the heaviest weight so far, and differ from what is held now by more
+        than that is.
+        """
         scores = self._whole.scores()
         held, first = self._all_held(scores), self.folds_of(scores)
+        rounding = MASS_TOLERANCE * self._whole.tree.heaviest
         for fold, tree in enumerate(self._trees):
             weight, positive = tree.all_held_at(scores)
             for part, own in zip(held, (positive, weight - positive), strict=True):
                 share = _shares_of_one(part, (fold - first) % self.folds, self.folds)
-                ensure((own >= share - STATE_ROUNDING * weight).all(), "a fold lacks its share of what was dealt")
+                least = share - STATE_ROUNDING * weight - rounding
+                ensure((own >= least).all(), "a fold lacks its share of what was dealt")
 
     def require_possible(self, x: Any, y: FloatArray) -> None:
         self._require_coordinates(x, self.scale)

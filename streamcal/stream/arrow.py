@@ -54,6 +54,34 @@ def cast(column: Any, kind: Any) -> Any:
     return call_function("cast", [column], CastOptions.safe(kind))
 
 
+def plain_type(kind: Any) -> Any:
+    """The type with texts and bytes in place of views of them, also in dictionaries, lists and structs."""
+    types = pyarrow.types
+    if kind == pyarrow.string_view():
+        return pyarrow.large_string()
+    if kind == pyarrow.binary_view():
+        return pyarrow.large_binary()
+    if types.is_dictionary(kind):
+        return pyarrow.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pyarrow.list_ if types.is_list(kind) else pyarrow.large_list
+        return make(kind.value_field.with_type(plain_type(kind.value_type)))
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(plain_type(field.type)) for field in kind])
+    return kind
+
+
+def without_views(table: Any) -> Any:
+    """A `RecordBatch` or `Table` with columns of `plain_type`: Arrow neither selects rows of views nor writes all."""
+    schema, columns = table.schema, table.columns
+    plain = [plain_type(kind) for kind in schema.types]
+    changed = [i for i, kind in enumerate(plain) if kind != schema.field(i).type]
+    for i in changed:
+        columns[i] = cast(columns[i], plain[i])
+        schema = schema.set(i, schema.field(i).with_type(plain[i]))
+    return type(table).from_arrays(columns, schema=schema) if changed else table
+
+
 def floats(values: FloatArray) -> Any:
     """A column of these numbers. (`pyarrow.array` of an array imports pandas, where that is installed.)"""
     content = pyarrow.py_buffer(np.ascontiguousarray(values))

@@ -166,7 +166,7 @@ class FieldReader:
         found: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
-                found[name] = level_of(name, _or_missing(row.get(name)))
+                found[name] = level_of(name, _or_missing(_as_read(row.get(name))))
             except InputError as error:
                 raise RecordError(str(error), column=name) from None
         return found
@@ -181,7 +181,7 @@ class FieldReader:
 def field_of(row: Row, column: str, read: Callable[[Any], T]) -> T:
     """What a field holds; the `RecordError` names its column."""
     try:
-        return read(row.get(column))
+        return read(_as_read(row.get(column)))
     except RecordError as error:
         error.column = column
         raise
@@ -277,5 +277,5 @@ def _or_missing(value: Any) -> Any:
 
 
 def _as_read(value: Any) -> Any:
-    """A label of CSV as text."""
+    """A field of CSV, or of a column of bytes, as text."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -135,7 +135,7 @@ def table_batches(table: Any, used: list[str]) -> list[TableBatch]:
     else:
         some = pyarrow.table(table[names]) if library == "polars" else table.select(names)
     batches, rows = [], 0
-    for batch in some.combine_chunks().to_batches():
+    for batch in arrow.without_views(some).combine_chunks().to_batches():
         batches.append(TableBatch(tuple(names), np.arange(rows + 1, rows + len(batch) + 1), batch))
         rows += len(batch)
     return batches

@@ -432,12 +432,12 @@ class RecordReader:
 
     def _name_columns(self, schema: Any) -> None:
         self.names = tuple(schema.names)
-        self.types = dict(zip(self.names, schema.types, strict=True))
+        self.types = dict(zip(self.names, map(arrow.plain_type, schema.types), strict=True))
 
     def _table_batches(self, tables: Iterable[Any]) -> Iterator[Batch]:
         for self._begun, table in enumerate(tables, 1):
             for begin in range(0, len(table), self._batch_rows):
-                some = table.slice(begin, self._batch_rows)
+                some = arrow.without_views(table.slice(begin, self._batch_rows))
                 yield TableBatch(self.names, self._numbered(len(some)), some)
 
 

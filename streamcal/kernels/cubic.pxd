@@ -1,0 +1,4 @@
+cpdef double value_beside(
+    double x, double before, double left, double right, double after,
+    double lowest, double low, double high, double highest,
+) noexcept
