@@ -264,12 +264,35 @@ def test_what_an_earlier_version_saved_or_issued_is_taken():
     scores, y, _ = repeating(20)
     cal.learn_many(scores, y)
     state = cal.state_dict()
-    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    learned = {name: value for name, value in state["learned"].items() if name != "specialists"}
     earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
     assert earlier.weights() == cal.weights()
     earlier.learn_one(0.5, True)
     earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued])
     assert earlier.n == 22.0
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_state_whose_specialists_are_apart_is_taken(delay):
+    """An earlier version had three fields for what is one record now; one that is damaged is refused in both forms."""
+    cal = Auto(delay)
+    cal.learn_many(*repeating(20)[:2])
+    state = {**cal.state_dict(), "streamcal": 1}
+    del state["check"]
+    parts = state["learned"].pop("specialists")
+    for damage in ({}, {"now": None}, {"then": parts["then"] if delay == 0 else None}, {"judged": None}):
+        one = {**parts, **damage}
+        apart = {"last": one["now"], "last_then": one["then"], "judged": one["judged"]}
+        for more in (apart, {"specialists": one}):
+            saved = {**state, "learned": {**state["learned"], **more}}
+            if one == parts:
+                assert plain(Auto.from_state(saved)) == plain(cal)
+            else:
+                with pytest.raises(StateError):
+                    Auto.from_state(saved)
+    for wrong in ({}, {**parts, "judged": [*parts["judged"], [0.0]]}, {**parts, "then": 1.0}, {**parts, "more": 1}):
+        with pytest.raises(StateError):
+            Auto.from_state({**state, "learned": {**state["learned"], "specialists": wrong}})
 
 
 @pytest.mark.parametrize("delay", [0, 3])
@@ -311,7 +334,7 @@ def test_damaged_specialists_are_refused(field, value):
     cal.learn_many(*repeating(20)[:2])
     state = {**cal.state_dict(), "streamcal": 1}
     del state["check"]
-    state["learned"]["last"][field] = value
+    state["learned"]["specialists"]["now"][field] = value
     with pytest.raises(StateError):
         Auto.from_state(state)
 
@@ -334,7 +357,7 @@ def test_a_state_without_specialists_is_saved_and_read_again_with_a_delay(rows):
     cal = Auto(delay=5)
     cal.learn_many(np.linspace(0.1, 0.9, 30), np.arange(30) % 2 == 0)
     state = cal.state_dict()
-    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    learned = {name: value for name, value in state["learned"].items() if name != "specialists"}
     earlier = Auto.from_state(signed({**state, "learned": learned}))
     earlier.learn_many(np.linspace(0.2, 0.8, rows), np.arange(rows) % 3 == 0)
     assert Auto.from_state(earlier.state_dict()).predict_one(0.3) == earlier.predict_one(0.3)

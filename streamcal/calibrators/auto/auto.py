@@ -29,11 +29,13 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
+from streamcal.states import HEAVIEST, Reader, ensure, listed, number, record, row, unread, whole
 
 LONGEST_DELAY = 100_000
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
 PIECE = 512
+#: Fields of earlier states, and what they are in the record `specialists`.
+APART = {"last": "now", "last_then": "then", "judged": "judged"}
 
 
 class Auto(SequentialCalibrator):
@@ -248,9 +250,9 @@ class Auto(SequentialCalibrator):
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
         judged = [one.state() for *_, one in self._steps.late]
         then, last_then = (None, None) if self.delay == 0 else (self._then.state(), self._last_then.state())
-        own = {"n": self.n, "live": self._live.state(), "then": then, "late": late}
-        last = {"last": self._last.state(), "last_then": last_then, "judged": judged}
-        return {**super()._state(), **own, **last}
+        specialists = {"now": self._last.state(), "then": last_then, "judged": judged}
+        own = {"n": self.n, "live": self._live.state(), "then": then, "late": late, "specialists": specialists}
+        return {**super()._state(), **own}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
@@ -258,35 +260,35 @@ class Auto(SequentialCalibrator):
         return {**super()._state_fields(), **own}
 
     def _optional_fields(self) -> dict[str, Reader]:
-        last = {"last": unread, "last_then": unread, "judged": listed(unread, most=self.delay)}
-        return {**super()._optional_fields(), **last}
+        """Of the first version there were no specialists; of the next, `APART` had what is one record now."""
+        return {**super()._optional_fields(), "specialists": unread, **dict.fromkeys(APART, unread)}
 
-    def _load(
-        self, *, n: float, live: Any, then: Any, late: list[Any], last: Any, last_then: Any, judged: Any, **fields: Any
-    ) -> None:
+    def _load(self, *, n: float, live: Any, then: Any, late: list[Any], specialists: Any, **fields: Any) -> None:
+        apart = {now: fields.pop(before) for before, now in APART.items()}
         super()._load(**fields)
-        ensure(self.delay or then is None, "there is a delayed ensemble and no delay")
         self._live.restore(live)
+        ensure(self.delay or then is None, "there is a delayed ensemble and no delay")
         if self.delay:
             self._then.restore(then)
             ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
-        if last is not None:
-            self._load_last(last, last_then, judged, len(late))
-        else:
-            ensure(last_then is None and judged is None, "there are judgements of specialists, and no specialists")
-        self._steps.n = n
-        silent = [Judgement(self._last.size, self._last.rows) for _ in late]
-        found = silent if last is None else [judgement_of(self._last, one) for one in judged]
-        for (x, y, w, of), one in zip(late, found, strict=True):
-            if last is None:  # these had been learned without specialists
+        if specialists is None and any(part is not None for part in apart.values()):
+            specialists = apart
+        if specialists is not None:
+            judged = self._load_specialists(specialists, len(late))
+        else:  # these had been learned without specialists
+            judged = [Judgement(self._last.size, self._last.rows) for _ in late]
+            for (x, y, w, _), one in zip(late, judged, strict=True):
                 self._last.learn(x, float(y), w, one)
+        self._steps.n = n
+        for (x, y, w, of), one in zip(late, judged, strict=True):
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))
 
-    def _load_last(self, last: Any, last_then: Any, judged: Any, late: int) -> None:
-        """Load the specialists, of which earlier versions had none."""
-        ensure(isinstance(judged, list) and len(judged) == late, "judgements and late labels differ in number")
-        ensure((last_then is None) == (self.delay == 0), "there is a delayed mixture and no delay, or none and a delay")
-        restored(self._last, last)
+    def _load_specialists(self, state: Any, late: int) -> list[Judgement]:
+        """Load the specialists; what they said of the labels that are late."""
+        parts = record({"now": unread, "then": unread, "judged": listed(unread, length=late)})(state)
+        ensure(self.delay or parts["then"] is None, "there is a delayed mixture and no delay")
+        restored(self._last, parts["now"])
         if self.delay:
-            restored(self._last_then, last_then)
+            restored(self._last_then, parts["then"])
             ensure(self._last.counts.learned == self._last_then.counts.learned + late, "numbers of counts differ")
+        return [judgement_of(self._last, one) for one in parts["judged"]]
