@@ -18,7 +18,7 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
 
     cos, exp, floor, log, rint, sin = math.cos, math.exp, math.floor, math.log, round, math.sin
@@ -26,10 +26,12 @@ if not cython.compiled:
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
-    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
 
 import numpy as np
+
+from streamcal.kernels.implicit_regression import LINE_FEATURES
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of scores and forecasts are within ± this."""
@@ -48,11 +50,7 @@ REPEATED = cython.declare(cython.double, 2.0)
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 
-# The indices of the features in φ; sine and cosine of the harmonics follow, of the day first.
-X = cython.declare(cython.Py_ssize_t, 0)
-CONSTANT = cython.declare(cython.Py_ssize_t, 1)
-CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
-CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+# The indices of the features in φ, after those of a line; sine and cosine of the harmonics follow, of the day first.
 FORECAST = cython.declare(cython.Py_ssize_t, 4)
 CYCLES = cython.declare(cython.Py_ssize_t, 5)
 DAILY = cython.declare(cython.Py_ssize_t, 4)
@@ -60,10 +58,7 @@ WEEKLY = cython.declare(cython.Py_ssize_t, 3)
 
 #: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day and the week.
 TIME_FEATURES = {
-    "x": X,  # 0 where the score is clamped
-    "1": CONSTANT,
-    "clamped below": CLAMPED_BELOW,  # 1 or 0
-    "clamped above": CLAMPED_ABOVE,
+    **LINE_FEATURES,
     "z": FORECAST,
     **{f"{wave} {k} day": CYCLES + 2 * k - 2 + (wave == "cos") for k in range(1, DAILY + 1) for wave in ("sin", "cos")},
     **{
@@ -245,11 +240,7 @@ class Specialists:
 
     def _fill(self, x, z, t):
         """Set φ."""
-        inside: cython.bint = -LARGEST < x < LARGEST
-        self._phi[X] = x if inside else 0.0
-        self._phi[CONSTANT] = 1.0
-        self._phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
-        self._phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
+        fill_line(self._phi, x)
         self._phi[FORECAST] = z
         self._fill_waves(t / DAY, CYCLES, DAILY)
         self._fill_waves(t / (7.0 * DAY), CYCLES + 2 * DAILY, WEEKLY)
