@@ -48,10 +48,12 @@ def test_a_stream_in_one_call_is_the_loop(delay):
 
 
 @pytest.mark.parametrize("delay", [0, 3])
-def test_issuing_and_learning_at_once_is_learning(delay):
+@pytest.mark.parametrize("repeats", [False, True])
+def test_issuing_and_learning_at_once_is_learning(delay, repeats):
     """Without a delay; with one, `learn_one` judges by what was said `delay` observations ago."""
     hooked, plainly = Auto(delay), Auto(0)
     scores, y, w = stream(LONG)
+    scores = scores.round(1) if repeats else scores
     for score, label, weight in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
         x = hooked.scale.coordinate(score)
         before = plain(hooked)
@@ -86,9 +88,11 @@ def test_at_a_fixed_lateness_the_hooks_are_the_delay(lateness):
 
 def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
-    with pytest.raises(ValueError, match="numbers that were said"):
-        cal._learn_issued(0.5, 1.0, 1.0, 0.0, cal._issue(0.5)[:-1])
-    assert cal.n == 0.0
+    before, said = plain(cal), cal._issue(0.5)
+    for wrong in ([], said[:-2], [*said, 1.0], [*said, *[0.5] * 12], np.array([said])):
+        with pytest.raises(ValueError, match=r"numbers that were said|dimensions"):
+            cal._learn_issued(0.5, 1.0, 1.0, 0.0, wrong)
+    assert plain(cal) == before
     cal._learn_issued(0.5, 1.0, 1.0, 0.0, None)  # nothing was remembered: it is judged by what is said now
     assert cal.n == 1.0
 
@@ -260,12 +264,56 @@ def test_what_an_earlier_version_saved_or_issued_is_taken():
     scores, y, _ = repeating(20)
     cal.learn_many(scores, y)
     state = cal.state_dict()
-    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    learned = {name: value for name, value in state["learned"].items() if name != "specialists"}
     earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
     assert earlier.weights() == cal.weights()
     earlier.learn_one(0.5, True)
     earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued])
     assert earlier.n == 22.0
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_state_whose_specialists_are_apart_is_taken(delay):
+    """An earlier version had three fields for what is one record now; one that is damaged is refused in both forms."""
+    cal = Auto(delay)
+    cal.learn_many(*repeating(20)[:2])
+    state = {**cal.state_dict(), "streamcal": 1}
+    del state["check"]
+    parts = state["learned"].pop("specialists")
+    for damage in ({}, {"now": None}, {"then": parts["then"] if delay == 0 else None}, {"judged": None}):
+        one = {**parts, **damage}
+        apart = {"last": one["now"], "last_then": one["then"], "judged": one["judged"]}
+        for more in (apart, {"specialists": one}):
+            saved = {**state, "learned": {**state["learned"], **more}}
+            if one == parts:
+                assert plain(Auto.from_state(saved)) == plain(cal)
+            else:
+                with pytest.raises(StateError):
+                    Auto.from_state(saved)
+    for wrong in ({}, {**parts, "judged": [*parts["judged"], [0.0]]}, {**parts, "then": 1.0}, {**parts, "more": 1}):
+        with pytest.raises(StateError):
+            Auto.from_state({**state, "learned": {**state["learned"], "specialists": wrong}})
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("y", [0.0, 1.0])
+def test_what_was_issued_with_a_judgement_of_either_label_is_taken(delay, y):
+    """As an earlier version issued it; it is learned as what is issued now, where specialists speak and where not."""
+    cal = Auto(delay)
+    scores, labels, _ = repeating(LONG)
+    cal.learn_many(scores, labels)
+    for score, spoke in ((scores[0], True), (0.1234, False)):
+        x = cal.scale.coordinate(float(score))
+        said, own = cal._issue(x), cal._live.issued
+        assert len(said) == own + (11 if spoke else 1)
+        z, judged = cal._live.at(x), []
+        for label in (0.0, 1.0):
+            _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
+            judged += [*gains, *of_rows]
+        twin = Auto.from_state(cal.state_dict())
+        cal._learn_issued(x, y, 1.0, 0.0, said)
+        twin._learn_issued(x, y, 1.0, 0.0, [*said[:own], z, *judged])
+        assert plain(cal) == plain(twin)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +334,7 @@ def test_damaged_specialists_are_refused(field, value):
     cal.learn_many(*repeating(20)[:2])
     state = {**cal.state_dict(), "streamcal": 1}
     del state["check"]
-    state["learned"]["last"][field] = value
+    state["learned"]["specialists"]["now"][field] = value
     with pytest.raises(StateError):
         Auto.from_state(state)
 
@@ -309,7 +357,7 @@ def test_a_state_without_specialists_is_saved_and_read_again_with_a_delay(rows):
     cal = Auto(delay=5)
     cal.learn_many(np.linspace(0.1, 0.9, 30), np.arange(30) % 2 == 0)
     state = cal.state_dict()
-    learned = {name: value for name, value in state["learned"].items() if name not in ("last", "last_then", "judged")}
+    learned = {name: value for name, value in state["learned"].items() if name != "specialists"}
     earlier = Auto.from_state(signed({**state, "learned": learned}))
     earlier.learn_many(np.linspace(0.2, 0.8, rows), np.arange(rows) % 3 == 0)
     assert Auto.from_state(earlier.state_dict()).predict_one(0.3) == earlier.predict_one(0.3)

@@ -72,7 +72,7 @@ def assert_close(found: Any, expected: Any, within: float, where: str) -> None:
 
 
 #: What states of today may have and older ones lack; `test_a_recorded_state_is_read_and_goes_on` reads those.
-ADDED = {"low", "last", "last_then", "judged"}
+ADDED = {"low"}
 
 
 def assert_same_structure(found: Any, expected: Any, where: str = "state") -> None:

@@ -65,7 +65,9 @@ cdef class Ensemble:
     cpdef double at(self, double x) except? -1
     cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
-    cdef Assessment assess_issued(self, double x, double y, double w, said)
+    cdef Assessment assess_issued(
+        self, double x, double y, double w, const double[::1] said, Assessment spent=*
+    )
     cdef learn(self, double x, double y, double w, Assessment found)
     cdef record(self, Assessment found)
 
@@ -88,5 +90,6 @@ cdef class AutoSteps:
     cpdef double predict_fast(self, object score) except? -1
     cpdef bint learn_fast(self, object score, object y, object w) except -1
     cpdef step(self, double x, double y, double w, double t)
+    cpdef list issue(self, double x)
     cpdef step_issued(self, double x, double y, double w, said)
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

@@ -264,12 +264,12 @@ class Ensemble:
         share: cython.double = self._show_beside(x)
         return self._mixture.issue(share)
 
-    def assess_issued(self, x, y, w, said):
+    def assess_issued(self, x, y, w, said, spent=None):
         """`assess`, of the forecasts of `issue`."""
         steps: cython.double = (x + LARGEST) * self._unit
         knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, steps), self._last - 1)
         self._knot = -1
-        return self._mixture.assess_issued(said, knot, steps - knot, y, w)
+        return self._mixture.assess_issued(said, knot, steps - knot, y, w, spent)
 
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
@@ -345,30 +345,17 @@ class AutoSteps:
 
     def issue(self, x):
         """What all parts say at the log-odds x, as a list of floats, for `step_issued`."""
-        said = self._live.issue(x)
-        z: cython.double = self._live.at(x)
-        said.append(float(z))
-        for label in range(2):
-            judged = self._last.assess(z, x, label, nan)
-            said += [*np.asarray(judged.gains).tolist(), *np.asarray(judged.of_rows).tolist()]
-        return said
+        return self._live.issue(x) + self._last.issue(self._live.at(x), x)
 
     def step_issued(self, x, y, w, said):
         """`step` without a time, where `said` is what `issue` returned when the forecast was made.
 
-        Earlier versions issued what the ensemble says alone; then no specialist is judged.
+        `ValueError` for another number of them, before anything is learned.
         """
-        judged: Judgement = Judgement(self._last.size, self._last.rows)
-        found: Assessment = self._live.assess_issued(x, y, w, said[: self._issued])
-        own = list(said[self._issued :])
-        both: cython.Py_ssize_t = self._last.size + self._last.rows
-        if own:
-            if len(own) != 1 + 2 * both:
-                expected = self._issued + 1 + 2 * both
-                raise ValueError(f"expected {expected} numbers that were said, not {len(said)}")
-            start: cython.Py_ssize_t = 1 + both if y > 0.0 else 1
-            gains = own[start : start + self._last.size]
-            judged.load(own[0], None, gains, own[start + self._last.size : start + both])
+        numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
+        first: cython.Py_ssize_t = min(self._issued, numbers.shape[0])
+        found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], self._spent)
+        judged: Judgement = self._last.assess_issued(numbers[first:], y, self._spent_last)
         self._learn(x, y, w, found, judged)
 
     def _learn(self, x, y, w, found, judged):

@@ -13,16 +13,18 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import logit, sigmoid
 
     exp, expm1, log, log1p = math.exp, math.expm1, math.log, math.log1p
 else:
     from cython.cimports.libc.math import exp, expm1, log, log1p
-    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import logit, sigmoid
 
 import numpy as np
+
+from streamcal.kernels.implicit_regression import LINE_FEATURES
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
@@ -33,11 +35,7 @@ FIRST = cython.declare(cython.int, 10)
 NEAR = cython.declare(cython.double, 3.0)
 """Mean log-odds within ± this count as 0 (probabilities from .05 to .95): the prior is then left as it is."""
 
-# The indices of the features of a score in φ. Decaying means of labels follow them.
-X = cython.declare(cython.Py_ssize_t, 0)
-CONSTANT = cython.declare(cython.Py_ssize_t, 1)
-CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
-CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+# The indices of the features of a score in φ, after those of a line. Decaying means of labels follow them.
 SQUARE = cython.declare(cython.Py_ssize_t, 4)
 CUBE = cython.declare(cython.Py_ssize_t, 5)
 LINEAR = cython.declare(cython.Py_ssize_t, 6)
@@ -46,10 +44,7 @@ LOG_REST = cython.declare(cython.Py_ssize_t, 8)
 
 #: Name of a feature of a score → its index in φ.
 FEATURES = {
-    "x": X,  # 0 where the score is clamped
-    "1": CONSTANT,
-    "clamped below": CLAMPED_BELOW,  # 1 or 0
-    "clamped above": CLAMPED_ABOVE,
+    **LINE_FEATURES,
     "(x/4)²": SQUARE,  # 0 where the score is clamped
     "(x/4)³": CUBE,
     "2s − 1": LINEAR,
@@ -187,13 +182,9 @@ class Panel:
     def _fill(self, x, means):
         """Set φ to the features at the log-odds x, with these means of labels."""
         k: cython.Py_ssize_t
-        inside: cython.bint = -LARGEST < x < LARGEST
-        u: cython.double = 0.25 * x if inside else 0.0
+        u: cython.double = 0.25 * x if -LARGEST < x < LARGEST else 0.0
         rest: cython.double = log1p(exp(-abs(x)))
-        self._phi[X] = x if inside else 0.0
-        self._phi[CONSTANT] = 1.0
-        self._phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
-        self._phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
+        fill_line(self._phi, x)
         self._phi[SQUARE] = u * u
         self._phi[CUBE] = u * u * u
         self._phi[LINEAR] = 2.0 * sigmoid(x) - 1.0
@@ -279,7 +270,7 @@ class Panel:
         if abs(middle) > NEAR:
             self._fill(middle - NEAR * NEAR / middle, np.zeros(len(self._rates)))
             for regression in self.regressions:
-                regression.hold(self._phi, CONSTANT)
+                regression.hold(self._phi, FEATURES["1"])
 
     def _follow(self, means, y, w):
         """Update the means of labels; weight w is equivalent to w steps."""

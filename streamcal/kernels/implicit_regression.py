@@ -42,6 +42,20 @@ ROUNDING = cython.declare(cython.double, 1e-15)
 CURVED = cython.declare(cython.double, 0.05)
 """Half of the largest second derivative of σ, rounded up: .0963/2."""
 
+# The indices in φ of the features of a line in the log-odds of a score, for the kernels that show regressions a score.
+X = cython.declare(cython.Py_ssize_t, 0)
+CONSTANT = cython.declare(cython.Py_ssize_t, 1)
+CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
+CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+
+#: Name of such a feature → its index. Other features follow them.
+LINE_FEATURES = {
+    "x": X,  # 0 where the score is clamped
+    "1": CONSTANT,
+    "clamped below": CLAMPED_BELOW,  # 1 or 0
+    "clamped above": CLAMPED_ABOVE,
+}
+
 # The rows of the numbers of steps: z, v, and the log-odds m.
 Z = cython.declare(cython.Py_ssize_t, 0)
 V = cython.declare(cython.Py_ssize_t, 1)
@@ -60,6 +74,14 @@ TRENDS = cython.declare(cython.Py_ssize_t, 5)
 def clamped(z, limit):
     """z within ±limit."""
     return -limit if z < -limit else limit if z > limit else z
+
+
+def fill_line(phi, x):
+    """Set the first of φ to the features of a line at the log-odds x, which are clamped at ±16."""
+    phi[X] = x if -LARGEST < x < LARGEST else 0.0
+    phi[CONSTANT] = 1.0
+    phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
+    phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
 
 
 def implicit(z, c, y):

@@ -40,6 +40,7 @@ cdef class Mixture:
     cdef double[:, ::1] _third_odds
     cdef double[:, ::1] _features
     cdef Py_ssize_t _knot
+    cdef Assessment _spare  # of a label that is not known yet
 
     cpdef show(self, const double[::1] left, const double[::1] right, Py_ssize_t knot)
     cdef void _fill(self, Py_ssize_t side, const double[::1] z) noexcept
@@ -48,6 +49,8 @@ cdef class Mixture:
     cdef void _judge(self, Assessment found, double share, double y, double w) noexcept
     cdef void _set_features(self, Py_ssize_t side) noexcept
     cpdef list issue(self, double share)
-    cpdef Assessment assess_issued(self, said, Py_ssize_t knot, double share, double y, double w)
+    cpdef Assessment assess_issued(
+        self, const double[::1] said, Py_ssize_t knot, double share, double y, double w, Assessment spent=*
+    )
     cpdef learn(self, Assessment found)
     cpdef record(self, Assessment found)

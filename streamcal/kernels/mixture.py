@@ -127,6 +127,7 @@ class Mixture:
         self._first_odds, self._second_odds, self._third_odds = (np.ones((2, size)) for size in (experts.size, 2, 3))
         self._features = np.zeros((2, experts.size + 2))
         self._knot = 0
+        self._spare = Assessment(experts.size, experts.rows)
 
     def show(self, left, right, knot):
         """Take the log-odds of the experts at a knot and at the next, each of shape (K,), for `at` and `assess`.
@@ -215,7 +216,7 @@ class Mixture:
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
         rows: cython.Py_ssize_t = self._experts.rows
-        found: Assessment = Assessment(self._experts.size, rows)
+        found: Assessment = self._spare
         said: list = []
         for side in range(2):
             for k in range(self._experts.size):
@@ -234,7 +235,7 @@ class Mixture:
                 said.append(float(found.corrected_rows[k]))
         return said
 
-    def assess_issued(self, said, knot, share, y, w):
+    def assess_issued(self, said, knot, share, y, w, spent=None):
         """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
 
         The score is at the fraction `share` between this knot and the next. `show` is to be called again afterwards.
@@ -244,18 +245,17 @@ class Mixture:
         count: cython.Py_ssize_t = self._experts.size
         rows: cython.Py_ssize_t = self._experts.rows
         place: cython.Py_ssize_t = 0
-        found: Assessment = Assessment(count, rows)
-        numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
-        if numbers.shape[0] != 2 * (count + 5) + 6 * rows:
-            raise ValueError(f"expected {2 * (count + 5) + 6 * rows} numbers that were said, not {numbers.shape[0]}")
+        found: Assessment = Assessment(count, rows) if spent is None else spent
+        if said.shape[0] != 2 * (count + 5) + 6 * rows:
+            raise ValueError(f"expected {2 * (count + 5) + 6 * rows} numbers that were said, not {said.shape[0]}")
         self._knot = knot
         for side in range(2):
             for k in range(count):
-                self._first[side, k] = numbers[place + k]
+                self._first[side, k] = said[place + k]
             for k in range(2):
-                self._second[side, k] = numbers[place + count + k]
+                self._second[side, k] = said[place + count + k]
             for k in range(3):
-                self._third[side, k] = numbers[place + count + 2 + k]
+                self._third[side, k] = said[place + count + 2 + k]
             place += count + 5
             _odds(self._first[side], self._first_odds[side])
             _odds(self._second[side], self._second_odds[side])
@@ -264,9 +264,9 @@ class Mixture:
         self._judge(found, share, y, w)
         place += 3 * rows if y > 0.0 else 0
         for k in range(rows):
-            found.expert_rows[k] = numbers[place + k]
-            found.stacked_rows[k] = numbers[place + rows + k]
-            found.corrected_rows[k] = numbers[place + 2 * rows + k]
+            found.expert_rows[k] = said[place + k]
+            found.stacked_rows[k] = said[place + rows + k]
+            found.corrected_rows[k] = said[place + 2 * rows + k]
         return found
 
     def learn(self, found):

@@ -36,6 +36,7 @@ cdef class Specialists:
     cdef readonly ScoreCounts counts
     cdef readonly Py_ssize_t size  # forecasts
     cdef readonly Py_ssize_t rows
+    cdef readonly Py_ssize_t issued  # numbers that `issue` returns where a specialist speaks
     cdef readonly long long timed  # observations learned with a time
     cdef list _regressions
     cdef RegressionBank _bank  # of these
@@ -51,6 +52,7 @@ cdef class Specialists:
     cdef double[::1] _z  # of the forecasts asked last
     cdef int[::1] _speaks  # which of them do
     cdef double[::1] _phi
+    cdef Judgement _judged  # of a label that is not known yet
 
     cdef void _fill(self, double x, double z, double t) noexcept nogil
     cdef void _fill_waves(self, double turns, Py_ssize_t start, Py_ssize_t count) noexcept nogil
@@ -58,5 +60,9 @@ cdef class Specialists:
     cpdef double at(self, double z, double x, double t) noexcept nogil
     cdef double _speaking(self, Py_ssize_t row) noexcept nogil
     cpdef Judgement assess(self, double z, double x, double y, double t, Judgement spent=*)
+    cdef void _judge_forecasts(self, Judgement found, double y) noexcept nogil
+    cdef void _judge_rows(self, Judgement found) noexcept nogil
+    cpdef list issue(self, double z, double x)
+    cpdef Judgement assess_issued(self, const double[::1] said, double y, Judgement spent=*)
     cpdef learn(self, double x, double y, double w, Judgement found)
     cdef void _weigh(self, const double[::1] gains, const double[::1] of_rows, double w) noexcept nogil

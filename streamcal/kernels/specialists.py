@@ -18,7 +18,7 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
 
     cos, exp, floor, log, rint, sin = math.cos, math.exp, math.floor, math.log, round, math.sin
@@ -26,15 +26,19 @@ if not cython.compiled:
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
-    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
 
 import numpy as np
+
+from streamcal.kernels.implicit_regression import LINE_FEATURES
 
 LARGEST = cython.declare(cython.double, 16.0)
 """Log-odds of scores and forecasts are within ± this."""
 SILENT = cython.declare(cython.double, 1.0)
 """In the place of the log-probability that a specialist gave to a label, where it said nothing."""
+UNSAID = cython.declare(cython.double, 32.0)
+"""Likewise in the place of log-odds that are issued."""
 FINE = cython.declare(cython.double, 1073741824.0)
 """2³⁰: scores whose log-odds are the same in units of its inverse are one."""
 SPREAD = cython.declare(cython.double, 618033.98874989)
@@ -46,11 +50,7 @@ REPEATED = cython.declare(cython.double, 2.0)
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 
-# The indices of the features in φ; sine and cosine of the harmonics follow, of the day first.
-X = cython.declare(cython.Py_ssize_t, 0)
-CONSTANT = cython.declare(cython.Py_ssize_t, 1)
-CLAMPED_BELOW = cython.declare(cython.Py_ssize_t, 2)
-CLAMPED_ABOVE = cython.declare(cython.Py_ssize_t, 3)
+# The indices of the features in φ, after those of a line; sine and cosine of the harmonics follow, of the day first.
 FORECAST = cython.declare(cython.Py_ssize_t, 4)
 CYCLES = cython.declare(cython.Py_ssize_t, 5)
 DAILY = cython.declare(cython.Py_ssize_t, 4)
@@ -58,10 +58,7 @@ WEEKLY = cython.declare(cython.Py_ssize_t, 3)
 
 #: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day and the week.
 TIME_FEATURES = {
-    "x": X,  # 0 where the score is clamped
-    "1": CONSTANT,
-    "clamped below": CLAMPED_BELOW,  # 1 or 0
-    "clamped above": CLAMPED_ABOVE,
+    **LINE_FEATURES,
     "z": FORECAST,
     **{f"{wave} {k} day": CYCLES + 2 * k - 2 + (wave == "cos") for k in range(1, DAILY + 1) for wave in ("sin", "cos")},
     **{
@@ -238,14 +235,12 @@ class Specialists:
         self._z, self._speaks = np.zeros(self.size), np.zeros(self.size, dtype=np.intc)
         self._phi = np.zeros(len(TIME_FEATURES))
         self._places = np.arange(self._first_cycle, self.size)
+        self.issued = self.size + 2 * self.rows
+        self._judged = Judgement(self.size, self.rows)
 
     def _fill(self, x, z, t):
         """Set φ."""
-        inside: cython.bint = -LARGEST < x < LARGEST
-        self._phi[X] = x if inside else 0.0
-        self._phi[CONSTANT] = 1.0
-        self._phi[CLAMPED_BELOW] = 1.0 if x <= -LARGEST else 0.0
-        self._phi[CLAMPED_ABOVE] = 1.0 if x >= LARGEST else 0.0
+        fill_line(self._phi, x)
         self._phi[FORECAST] = z
         self._fill_waves(t / DAY, CYCLES, DAILY)
         self._fill_waves(t / (7.0 * DAY), CYCLES + 2 * DAILY, WEEKLY)
@@ -312,23 +307,77 @@ class Specialists:
 
     def assess(self, z, x, y, t, spent=None):
         """The judgement of a label y, to be passed to `learn`; one that was learned, `spent`, is written over."""
-        j: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        total: cython.double
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
         found.z, found.t, found.spoke = z, t, self._ask(z, x, t)
-        if not found.spoke:
-            return found
+        if found.spoke:
+            self._judge_forecasts(found, y)
+            self._judge_rows(found)
+        return found
+
+    def _judge_forecasts(self, found, y):
+        """Set the log-probabilities of y under the forecasts that were asked last."""
+        k: cython.Py_ssize_t
         for k in range(self.size):
             found.gains[k] = SILENT
             if self._speaks[k]:
                 found.gains[k] = log_sigmoid(self._z[k] if y > 0.0 else -self._z[k])
+
+    def _judge_rows(self, found):
+        """Set the log-probabilities under the rows to those that follow from the forecasts."""
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        total: cython.double
         for j in range(self.rows):
             total = 0.0
             for k in range(self.size):
                 if self._speaks[k]:
                     total += self._shares[j, k] * exp(found.gains[k])
             found.of_rows[j] = log(total / self._speaking(j))
+
+    def issue(self, z, x):
+        """What is said at the log-odds x without a time, for `assess_issued`: a list of floats.
+
+        z alone where no specialist speaks; else `issued` numbers: the log-odds of each forecast, `UNSAID` where it says
+        nothing, and the log-probabilities of the labels 0 and 1 under the rows.
+        """
+        k: cython.Py_ssize_t
+        label: cython.Py_ssize_t
+        if not self._ask(z, x, nan):
+            return [float(z)]
+        said: list = []
+        for k in range(self.size):
+            said.append(float(self._z[k]) if self._speaks[k] else float(UNSAID))
+        for label in range(2):
+            self._judge_forecasts(self._judged, label)
+            self._judge_rows(self._judged)
+            for k in range(self.rows):
+                said.append(float(self._judged.of_rows[k]))
+        return said
+
+    def assess_issued(self, said, y, spent=None):
+        """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
+
+        Earlier versions issued nothing here, and then no specialist is judged; or z, and for the label 0 and then the
+        label 1 the log-probabilities under each forecast and each row.
+        """
+        k: cython.Py_ssize_t
+        n: cython.Py_ssize_t = said.shape[0]
+        both: cython.Py_ssize_t = self.size + self.rows
+        found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
+        if not (n <= 1 or n == self.issued or n == 1 + 2 * both):
+            raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
+        found.z, found.t, found.spoke = said[0] if n > 0 else 0.0, nan, False
+        if n == 1 + 2 * both:
+            place = 1 + both if y > 0.0 else 1
+            gains = np.asarray(said)[place : place + self.size]
+            found.load(said[0], None, gains, np.asarray(said)[place + self.size : place + both])
+        elif n > 1:
+            found.spoke = True
+            for k in range(self.size):
+                self._z[k], self._speaks[k] = said[k], abs(said[k]) < UNSAID
+            self._judge_forecasts(found, y)
+            for k in range(self.rows):
+                found.of_rows[k] = said[self.size + k + (self.rows if y > 0.0 else 0)]
         return found
 
     def learn(self, x, y, w, found):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from streamcal.calibrators.auto.lateness import IssuedScores, with_delay
 from streamcal.calibrators.auto.mixture import Ensemble, slow_rate
 from streamcal.calibrators.auto.panel import KNOTS
 from streamcal.calibrators.auto.specialists import (
@@ -29,11 +30,15 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, Reader, ensure, listed, number, row, unread, whole
+from streamcal.states import HEAVIEST, Reader, ensure, listed, number, record, row, unread, whole
 
 LONGEST_DELAY = 100_000
+#: In place of a delay: it is found from the scores that are asked for.
+INFERRED = "inferred"
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
 PIECE = 512
+#: Fields of earlier states, and what they are in the record `specialists`.
+APART = {"last": "now", "last_then": "then", "judged": "judged"}
 
 
 class Auto(SequentialCalibrator):
@@ -63,18 +68,20 @@ class Auto(SequentialCalibrator):
 
     Parameters
     ----------
-    delay : int
+    delay : int or "inferred"
         Label delay: number of predictions made between a score and its label, 0 to 100,000; 0 if a label is known
         before the next prediction. It is a fact of your deployment, not a tuning parameter; if delays vary, give a
         typical one. The forecast issued then is scored, not today's, and means of recent labels leave out those that
         were not known then. Labels that come in a row often have one cause: the mixtures also run with learning rate
         (1 + delay)^−¾, at which their rows are weighted too. A delay that is not given makes forecasts overconfident
-        where labels persist.
+        where labels persist. With "inferred" it is found: the last 4,096 scores that were asked for are remembered, and
+        where the score of a label is one of them, the labels learned since are counted. After 64 such labels their
+        median is the delay, and again where it has grown by a fifth or halved. See `label_delay`.
 
     Raises
     ------
     InputError
-        If `delay` is no whole number from 0 to 100,000.
+        If `delay` is neither "inferred" nor a whole number from 0 to 100,000.
 
     Notes
     -----
@@ -95,6 +102,11 @@ class Auto(SequentialCalibrator):
     as much again with times; memory for 1,000 observations, 1,024 scores and, 5 KB each, late labels. `map()` is exact,
     for 257 forecasts and four for each score that has repeated; it is of forecasts without a time. `weights()` are
     those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
+
+    **An inferred delay.** Asking changes no forecast, and the scores that were asked for are no part of the state: a
+    copy, and what is loaded, have the delay found so far, and begin to remember anew. Scores that come again tell
+    nothing, nor do labels more than 4,096 scores late, or learned without a prediction; the delay then stays as it is,
+    0 at first. Where it changes, what was learned is kept, and late labels are judged by what is said at the change.
 
     References
     ----------
@@ -124,12 +136,20 @@ class Auto(SequentialCalibrator):
     monotone = False
     learns_time = True
 
-    def __init__(self, delay: int = 0) -> None:
-        if isinstance(delay, bool) or not isinstance(delay, int) or not 0 <= delay <= LONGEST_DELAY:
-            raise InputError(f"delay={delay!r} is not possible; give a whole number from 0 to {LONGEST_DELAY}")
+    def __init__(self, delay: int | Literal["inferred"] = 0) -> None:
+        whole_number = isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay <= LONGEST_DELAY
+        if not whole_number and delay != INFERRED:
+            expected = f"give a whole number from 0 to {LONGEST_DELAY}, or {INFERRED!r}"
+            raise InputError(f"delay={delay!r} is not possible; {expected}")
         super().__init__()
         self.delay = delay
         self.scale = Logit()
+        self._asked = IssuedScores() if isinstance(delay, str) else None
+        self._begin(0 if isinstance(delay, str) else delay)
+
+    def _begin(self, delay: int) -> None:
+        """Set up everything for a label delay, with nothing learned."""
+        self._delay = delay
         self._live = Ensemble(delay)
         # The ensemble as it was when the forecast for today's label was issued.
         self._then = self._live if delay == 0 else Ensemble(delay)
@@ -143,6 +163,26 @@ class Auto(SequentialCalibrator):
     def n(self) -> float:
         return float(self._steps.n)
 
+    @property
+    def label_delay(self) -> int:
+        """The label delay that is reckoned with: `delay`, or what has been inferred so far."""
+        return self._delay
+
+    def _infer(self, x: float) -> None:
+        """Go on with another delay if the label about to be learned at x shows that there is one."""
+        if self._asked is None:
+            return
+        delay = self._asked.delay_after(x, self._live.learned, self._delay)
+        if delay != self._delay:
+            n, live, last = self.n, with_delay(self._live.state(), self._delay, delay), self._last.state()
+            self._begin(delay)
+            self._live.restore(live)
+            restored(self._last, last)
+            if delay:
+                self._then.restore(live)
+                restored(self._last_then, last)
+            self._steps.n = n
+
     def weights(self) -> dict[str, float]:
         """The weight of each expert in the present forecast, by name; they sum to 1.
 
@@ -155,20 +195,31 @@ class Auto(SequentialCalibrator):
         return dict(zip(SPECIALISTS, self._last.weights().tolist()[1:], strict=True))
 
     def predict_one(self, score: float, t: Time | None = None) -> float:
-        if t is not None:
-            return self._at(self.scale.coordinate(check_score(score)), check_time(t))
+        if t is not None or self._asked is not None:
+            x, time = self.scale.coordinate(check_score(score)), self._time(t)
+            self._remember([x])
+            return self._at(x, time)
         p = self._steps.predict_fast(score)
         return p if p == p else super().predict_one(score)
 
     def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
+        if t is None and self._asked is None:
+            return super().predict_many(scores)
+        x, time = self.scale.coordinates(check_scores(scores)), self._time(t)
+        self._remember(x.tolist())
         if t is None:
             return super().predict_many(scores)
-        x, time = self.scale.coordinates(check_scores(scores)), check_time(t)
         return like(scores, np.array([self._at(one, time) for one in x.tolist()], dtype=np.float64))
 
     def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if t is not None or not self._steps.learn_fast(score, y, w):
+        if t is not None or self._asked is not None or not self._steps.learn_fast(score, y, w):
             super().learn_one(score, y, w, t)
+
+    def _remember(self, asked: list[float]) -> None:
+        """Remember the log-odds of scores that were asked for, where the delay is inferred."""
+        if self._asked is not None:
+            for x in asked:
+                self._asked.add(x, self._live.learned)
 
     def map(self) -> LogOddsMap:
         knots = spikes(self._last, KNOTS)
@@ -182,10 +233,12 @@ class Auto(SequentialCalibrator):
 
     def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
         if w > 0.0:
+            self._infer(x)
             self._steps.step(x, y, w, t)
             self._note(noted)
 
     def _step(self, x: float, y: float, w: float) -> None:
+        self._infer(x)
         self._steps.step(x, y, w, math.nan)
 
     def _time(self, t: Time | None) -> float:
@@ -223,11 +276,27 @@ class Auto(SequentialCalibrator):
         """Check all rows and learn them in order; the predictions before each, or an empty array."""
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         predictions = np.empty(len(x) if predicts else 0)
-        for start in range(0, len(x), PIECE):  # between two of them other threads may run
-            rows = slice(start, start + PIECE)
-            self._steps.stream(x[rows], labels[rows], weights[rows], times[rows], predictions[rows])
+        if self._asked is not None:
+            self._run_inferring(x, labels, weights, times, predictions)
+        else:
+            for start in range(0, len(x), PIECE):  # between two of them other threads may run
+                rows = slice(start, start + PIECE)
+                self._steps.stream(x[rows], labels[rows], weights[rows], times[rows], predictions[rows])
         self._note(clamped)
         return predictions
+
+    def _run_inferring(
+        self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray
+    ) -> None:
+        """The same row by row, since a label may change the delay."""
+        rows = zip(x.tolist(), y.tolist(), w.tolist(), t.tolist(), strict=True)
+        for i, (at, label, weight, time) in enumerate(rows):
+            if len(predictions):
+                self._remember([at])
+                predictions[i] = self._at(at, time)
+            if weight > 0.0:
+                self._infer(at)
+                self._steps.step(at, label, weight, time)
 
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
     # are the forecasts that were issued, without a second ensemble. Two things are then not as with a delay that is
@@ -247,46 +316,61 @@ class Auto(SequentialCalibrator):
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
         judged = [one.state() for *_, one in self._steps.late]
-        then, last_then = (None, None) if self.delay == 0 else (self._then.state(), self._last_then.state())
-        own = {"n": self.n, "live": self._live.state(), "then": then, "late": late}
-        last = {"last": self._last.state(), "last_then": last_then, "judged": judged}
-        return {**super()._state(), **own, **last}
+        then, last_then = (None, None) if self._delay == 0 else (self._then.state(), self._last_then.state())
+        specialists = {"now": self._last.state(), "then": last_then, "judged": judged}
+        own = {"n": self.n, "live": self._live.state(), "then": then, "late": late, "specialists": specialists}
+        found = {} if self._asked is None else {"delay": self._delay}
+        return {**super()._state(), **own, **found}
 
     def _state_fields(self) -> dict[str, Reader]:
         late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
-        own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self.delay)}
+        own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self._most())}
         return {**super()._state_fields(), **own}
 
-    def _optional_fields(self) -> dict[str, Reader]:
-        last = {"last": unread, "last_then": unread, "judged": listed(unread, most=self.delay)}
-        return {**super()._optional_fields(), **last}
+    def _most(self) -> int:
+        """The longest delay that a state can have."""
+        return LONGEST_DELAY if isinstance(self.delay, str) else self.delay
 
-    def _load(
-        self, *, n: float, live: Any, then: Any, late: list[Any], last: Any, last_then: Any, judged: Any, **fields: Any
-    ) -> None:
+    def _optional_fields(self) -> dict[str, Reader]:
+        """Of the first version there were no specialists; of the next, `APART` had what is one record now."""
+        return {
+            **super()._optional_fields(),
+            "specialists": unread,
+            "delay": whole(0, LONGEST_DELAY),
+            **dict.fromkeys(APART, unread),
+        }
+
+    def _load(self, *, n: float, live: Any, then: Any, late: list[Any], specialists: Any, **fields: Any) -> None:
+        apart = {now: fields.pop(before) for before, now in APART.items()}
+        delay = fields.pop("delay")
         super()._load(**fields)
-        ensure(self.delay or then is None, "there is a delayed ensemble and no delay")
+        ensure((delay is None) == (self._asked is None), "a delay was inferred and is given, or neither")
+        if delay is not None:
+            self._begin(delay)
+            ensure(len(late) <= delay, "more labels are late than the delay")
         self._live.restore(live)
-        if self.delay:
+        ensure(self._delay or then is None, "there is a delayed ensemble and no delay")
+        if self._delay:
             self._then.restore(then)
             ensure(self._live.learned == self._then.learned + len(late), "the numbers of observations differ")
-        if last is not None:
-            self._load_last(last, last_then, judged, len(late))
-        else:
-            ensure(last_then is None and judged is None, "there are judgements of specialists, and no specialists")
-        self._steps.n = n
-        silent = [Judgement(self._last.size, self._last.rows) for _ in late]
-        found = silent if last is None else [judgement_of(self._last, one) for one in judged]
-        for (x, y, w, of), one in zip(late, found, strict=True):
-            if last is None:  # these had been learned without specialists
+        if specialists is None and any(part is not None for part in apart.values()):
+            specialists = apart
+        if specialists is not None:
+            judged = self._load_specialists(specialists, len(late))
+        else:  # these had been learned without specialists
+            judged = [Judgement(self._last.size, self._last.rows) for _ in late]
+            for (x, y, w, _), one in zip(late, judged, strict=True):
                 self._last.learn(x, float(y), w, one)
+        self._steps.n = n
+        for (x, y, w, of), one in zip(late, judged, strict=True):
             self._steps.late.append((x, float(y), w, self._then.assessment(of), one))
 
-    def _load_last(self, last: Any, last_then: Any, judged: Any, late: int) -> None:
-        """Load the specialists, of which earlier versions had none."""
-        ensure(isinstance(judged, list) and len(judged) == late, "judgements and late labels differ in number")
-        ensure((last_then is None) == (self.delay == 0), "there is a delayed mixture and no delay, or none and a delay")
-        restored(self._last, last)
-        if self.delay:
-            restored(self._last_then, last_then)
+    def _load_specialists(self, state: Any, late: int) -> list[Judgement]:
+        """Load the specialists; what they said of the labels that are late."""
+        parts = record({"now": unread, "then": unread, "judged": listed(unread, length=late)})(state)
+        ensure(self._delay or parts["then"] is None, "there is a delayed mixture and no delay")
+        restored(self._last, parts["now"])
+        if self._delay:
+            restored(self._last_then, parts["then"])
             ensure(self._last.counts.learned == self._last_then.counts.learned + late, "numbers of counts differ")
+        return [judgement_of(self._last, one) for one in parts["judged"]]

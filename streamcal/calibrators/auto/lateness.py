@@ -1,0 +1,73 @@
+"""How late labels are, found from the scores that were asked for; and an ensemble that goes on with another delay."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+#: Scores that are remembered: labels that come later than this are not recognised.
+REMEMBERED = 4_096
+#: The delay is reconsidered after so many labels whose score was recognised: it becomes their median lateness,
+CHECKED = 64
+#: if that is so many times larger or smaller, and not before so many delays have passed since it last changed.
+GROWN, SHRUNK, PASSED = 1.2, 0.5, 2
+#: In place of a number of labels: the score was asked for at several times.
+SEVERAL = -1
+
+
+class IssuedScores:
+    """The last scores that were asked for, and how many labels had been learned then.
+
+    The lateness of a label is the number of labels that were learned since its score was asked for. A score that was
+    asked for at several times tells nothing. O(1) for a score; memory for `REMEMBERED` of them, half a megabyte.
+    """
+
+    def __init__(self) -> None:
+        self._learned_at: dict[float, int] = {}
+        self._lateness: deque[int] = deque(maxlen=CHECKED)
+        self._recognised = 0
+        self._changed = 0
+
+    def add(self, x: float, learned: int) -> None:
+        """Remember the log-odds x of a score, asked for when so many labels had been learned."""
+        before = self._learned_at.pop(x, learned)
+        self._learned_at[x] = learned if before == learned else SEVERAL
+        if len(self._learned_at) > REMEMBERED:
+            del self._learned_at[next(iter(self._learned_at))]
+
+    def delay_after(self, x: float, learned: int, delay: int) -> int:
+        """The delay that has been found once the label at x is learned as well, after so many; `delay` until now."""
+        asked = self._learned_at.get(x, SEVERAL)
+        if asked == SEVERAL:
+            return delay
+        self._lateness.append(learned - asked)
+        self._recognised += 1
+        if self._recognised % CHECKED or learned - self._changed < PASSED * delay:
+            return delay
+        median = sorted(self._lateness)[CHECKED // 2]
+        if SHRUNK * delay <= median <= GROWN * delay:
+            return delay
+        self._changed = learned
+        return median
+
+
+def with_delay(live: dict[str, Any], was: int, delay: int) -> dict[str, Any]:
+    """The state of an ensemble, as `Ensemble.state` wrote it with the delay `was`, for one with another delay.
+
+    Nothing is late then: what it knows now counts as what it knew when forecasts were issued.
+    """
+    own = live["panel"]["panel"]
+    panel = {**own, "then": own["means"], "waiting": [[0.0, 0.0]] * delay}
+    shares = [_rows(weights, log_wealth, was, delay) for weights, log_wealth in live["mixture"][:3]]
+    return {"panel": {**live["panel"], "panel": panel}, "mixture": [*shares, *live["mixture"][3:]]}
+
+
+def _rows(weights: list[list[float]], log_wealth: list[float], was: int, delay: int) -> list[list[Any]]:
+    """With a delay every row is there twice, first with the slow learning rate, and then with learning rate 1."""
+    if (was == 0) == (delay == 0):
+        return [weights, log_wealth]
+    if was == 0:
+        return [weights * 2, log_wealth * 2]
+    half = len(weights) // 2
+    best = max(log_wealth[half:])
+    return [weights[half:], [one - best for one in log_wealth[half:]]]

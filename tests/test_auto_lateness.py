@@ -1,0 +1,203 @@
+"""`Auto(delay="inferred")`: how late labels are is found from the scores that were asked for."""
+
+import copy
+import json
+from collections import deque
+
+import numpy as np
+import pytest
+
+from streamcal import Auto, InputError, StateError
+from streamcal.app.doctor import kernel_form
+from streamcal.calibrators.auto.lateness import CHECKED, REMEMBERED, IssuedScores, with_delay
+
+#: Labels until a delay is found, and as many again.
+LONG = 2 * CHECKED + 22
+COMPILED = pytest.mark.skipif(kernel_form() != "compiled", reason="thousands of observations")
+
+
+def stream(n, seed=1):
+    """Scores, some of them clamped or repeated, labels, and weights, some of them 0."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random(n)
+    scores[::17] = rng.choice([0.0, 1.0, 0.25], len(scores[::17]))
+    return scores, rng.random(n) < scores, rng.choice([0.0, 1.0, 1.0, 3.0], n)
+
+
+def plain(cal):
+    """The state as JSON: to the last bit."""
+    return json.dumps(cal.state_dict())
+
+
+def late(cal, scores, y, delay, w=None):
+    """What is said where each label is learned so many predictions later."""
+    w, waiting, said = np.ones(len(y)) if w is None else w, deque(), []
+    for row in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
+        said.append(cal.predict_one(row[0]))
+        waiting.append(row)
+        if len(waiting) > delay:
+            cal.learn_one(*waiting.popleft())
+    return np.array(said)
+
+
+@pytest.mark.parametrize("rows", ["in one call", "one by one", "never asked for"])
+def test_where_no_label_is_late_it_is_auto_to_the_last_bit(rows):
+    cal, told = Auto("inferred"), Auto()
+    scores, y, w = stream(LONG)
+    expected = told.predict_learn_many(scores, y, w)
+    if rows == "in one call":
+        assert cal.predict_learn_many(scores, y, w).tolist() == expected.tolist()
+    elif rows == "one by one":
+        assert late(cal, scores, y, 0, w).tolist() == expected.tolist()
+    else:
+        cal.learn_many(scores, y, w)
+    assert cal.label_delay == 0
+    found, learned = cal.state_dict()["learned"], told.state_dict()["learned"]
+    assert found.pop("delay") == 0
+    assert json.dumps(found) == json.dumps(learned)
+
+
+@pytest.mark.parametrize("delay", [1, 7, 30])
+def test_a_delay_is_found(delay):
+    """Exactly, as soon as 64 labels were recognised after the first ones, of which fewer were learned before."""
+    cal = Auto("inferred")
+    scores, y, _ = stream(3 * CHECKED + delay, seed=delay)
+    late(cal, scores, y, delay)
+    assert cal.label_delay == delay
+    assert cal.n == 3 * CHECKED
+
+
+def test_asking_changes_no_forecast_and_no_state():
+    """Also many times and for other scores; and forecasts that were asked for twice are recognised."""
+    cal, once = Auto("inferred"), Auto("inferred")
+    scores, y, _ = stream(LONG)
+    waiting = deque()
+    for score, label in zip(scores.tolist(), y.tolist(), strict=True):
+        before = plain(cal)
+        p = once.predict_one(score)
+        assert [cal.predict_one(score), cal.predict_one(score)] == [p, p]
+        # Rounding of the interpolation between knots.
+        assert [cal.predict_many([score, 0.123])[0], cal.map()(score)] == pytest.approx([p, p], abs=1e-12)
+        assert plain(cal) == before
+        waiting.append((score, label))
+        if len(waiting) > 5:
+            row = waiting.popleft()
+            cal.learn_one(*row)
+            once.learn_one(*row)
+    assert cal.label_delay == once.label_delay == 5
+    assert plain(cal) == plain(once)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_batches_are_the_loop(timed):
+    """Batches are predicted, and learned when the next one has been: about 1.5 batches late."""
+    batches, loop = Auto("inferred"), Auto("inferred")
+    scores, y, w = stream(LONG)
+    t = 1.7e9 + 3_600.0 * np.arange(LONG) if timed else None
+    size, waiting = 25, slice(0, 0)
+    for start in range(0, LONG, size):
+        now = slice(start, start + size)
+        time = None if t is None else float(t[start])
+        said = batches.predict_many(scores[now], time)
+        assert said.tolist() == pytest.approx([loop.predict_one(one, time) for one in scores[now].tolist()], abs=1e-12)
+        batches.learn_many(scores[waiting], y[waiting], w[waiting], None if t is None else t[waiting])
+        for k in range(waiting.start, waiting.stop):
+            loop.learn_one(float(scores[k]), bool(y[k]), float(w[k]), None if t is None else float(t[k]))
+        waiting = now
+    assert batches.label_delay == loop.label_delay > 0
+    assert plain(batches) == plain(loop)
+
+
+def test_what_is_saved_has_the_delay_and_not_the_scores():
+    cal = Auto("inferred")
+    scores, y, _ = stream(LONG)
+    late(cal, scores, y, 9)
+    for again in (Auto.from_state(json.loads(plain(cal))), Auto.from_bytes(cal.to_bytes()), copy.deepcopy(cal)):
+        assert again.label_delay == 9
+        assert again.delay == "inferred"
+        assert plain(again) == plain(cal)
+        assert again.predict_one(0.3) == cal.predict_one(0.3)
+        again.learn_one(0.9, True)  # it was asked for by nobody here
+        assert again.label_delay == 9
+    assert cal.clone().label_delay == 0
+    assert repr(cal) == "Auto(delay='inferred')"
+
+
+def test_states_that_cannot_be():
+    cal = Auto("inferred")
+    scores, y, _ = stream(LONG)
+    late(cal, scores, y, 9)
+    state = {**cal.state_dict(), "streamcal": 1}
+    del state["check"]
+    assert len(state["learned"]["late"]) == 9
+    assert Auto.from_state(state).label_delay == 9
+    for delay in (8, 10, 0, -1, 200_000, None, "inferred", 9.5):
+        with pytest.raises(StateError):
+            Auto.from_state({**state, "learned": {**state["learned"], "delay": delay}})
+    with pytest.raises(StateError, match="inferred"):
+        Auto.from_state({**state, "params": {"delay": 9}})
+    with pytest.raises(StateError):
+        Auto.from_state({**state, "learned": {k: v for k, v in state["learned"].items() if k != "delay"}})
+
+
+@pytest.mark.parametrize("delay", ["auto", "", True, -1, 2.0, None, [1]])
+def test_delays_that_are_none(delay):
+    with pytest.raises(InputError, match="inferred"):
+        Auto(delay)
+
+
+def test_what_is_remembered_is_bounded_and_scores_that_come_again_tell_nothing():
+    asked = IssuedScores()
+    for k in range(3 * REMEMBERED):
+        asked.add(float(k), k)
+    assert len(asked._learned_at) == REMEMBERED
+    asked = IssuedScores()
+    for learned in range(4 * CHECKED):  # two scores, in turn, 10 labels late: told apart by nobody
+        asked.add(float(learned % 2), learned)
+        assert asked.delay_after(float(learned % 2), learned + 10 if learned > 1 else learned, 0) == 0
+    found = []
+    for k in range(CHECKED):
+        asked.add(100.0 + k, 1_000)
+        asked.add(100.0 + k, 1_000)  # the same prediction, asked for twice
+        found.append(asked.delay_after(100.0 + k, 1_010, 0))
+    assert max(found) == 10
+
+
+def test_a_delay_may_grow_shrink_and_vanish():
+    cal = Auto("inferred")
+    scores, y, _ = stream(12 * CHECKED, seed=3)
+    delays, start = [], 0
+    for delay in (6, 20, 4, 0):
+        rows = slice(start, start + 3 * CHECKED)
+        late(cal, scores[rows] * 0.9, y[rows], delay)
+        delays.append(cal.label_delay)
+        start = rows.stop
+    assert delays == [6, 20, 4, 0]
+    assert Auto.from_state(cal.state_dict()).predict_one(0.4) == cal.predict_one(0.4)
+
+
+def test_the_state_for_another_delay_says_the_same():
+    """Rows of the mixtures are there twice, and then once again: what a weight is does not change."""
+    cal = Auto()
+    scores, y, _ = stream(LONG)
+    cal.learn_many(scores, y)
+    state = cal._live.state()
+    there = with_delay(state, 0, 4)
+    other = Auto(4)
+    other._live.restore(there)
+    # Equal rows are summed twice, and divided by twice their sum: rounding.
+    assert list(other.weights().values()) == pytest.approx(list(cal.weights().values()), abs=1e-15)
+    assert with_delay(there, 4, 0) == {**state, "panel": {**state["panel"], "panel": {
+        **state["panel"]["panel"], "then": state["panel"]["panel"]["means"]}}}  # fmt: skip
+
+
+@COMPILED
+def test_where_labels_persist_nobody_has_to_tell():
+    """Labels come in spells of about 200, 30 late, and scores know nothing: the last label looks right, and is not."""
+    rng = np.random.default_rng(8)
+    y = np.cumsum(rng.random(6_000) < 0.005) % 2 == 1
+    scores = rng.uniform(0.3, 0.7, 6_000)
+    told, untold, inferred = (late(cal, scores, y, 30) for cal in (Auto(30), Auto(), Auto("inferred")))
+    losses = [-np.log(np.where(y, p, 1.0 - p)).mean() for p in (told, untold, inferred)]
+    assert losses[1] > losses[0] + 0.1
+    assert losses[2] < losses[0] + 0.01  # of the first hundred labels or so, before the delay is known
