@@ -10,6 +10,7 @@ import pytest
 from streamcal import Auto, InputError, StateError
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.auto.lateness import CHECKED, REMEMBERED, IssuedScores, with_delay
+from streamcal.live import LabelJoin
 
 #: Labels until a delay is found, and as many again.
 LONG = 2 * CHECKED + 22
@@ -201,3 +202,16 @@ def test_where_labels_persist_nobody_has_to_tell():
     losses = [-np.log(np.where(y, p, 1.0 - p)).mean() for p in (told, untold, inferred)]
     assert losses[1] > losses[0] + 0.1
     assert losses[2] < losses[0] + 0.01  # of the first hundred labels or so, before the delay is known
+
+
+def test_a_join_judges_by_what_was_issued_and_infers_nothing():
+    """What `LabelJoin` says is as with `Auto()`, to the last bit, however late labels are."""
+    joins = [LabelJoin(Auto(delay), horizon=20.0) for delay in (0, "inferred")]
+    scores, y, _ = stream(LONG)
+    for k, (score, label) in enumerate(zip(scores.tolist(), y.tolist(), strict=True)):
+        said = [join.issue(id=k, score=score, t=float(k)).p for join in joins]
+        assert said[0] == said[1]
+        for join in joins:
+            join.resolve(id=k, y=label, t=float(k) + 0.5)
+    assert joins[1].calibrator.n > CHECKED
+    assert joins[1].calibrator.label_delay == 0
