@@ -213,3 +213,5 @@ def test_a_join_judges_by_what_was_issued_and_infers_nothing():
         assert said[0] == said[1]
         for join in joins:
             join.resolve(id=k, y=label, t=float(k) + 0.5)
+    assert joins[1].calibrator.n > CHECKED
+    assert joins[1].calibrator.label_delay == 0
