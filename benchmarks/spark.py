@@ -212,7 +212,11 @@ def main() -> None:
             "DuckDB, cells alone": partial(by_duckdb, paths),
         }
         for subject, make in subjects.items() if given.rows else ():
-            seconds = least(make, given.repeats)
+            try:
+                seconds = least(make, given.repeats)
+            except ModuleNotFoundError as error:
+                print(f"| {subject} | {error.name} is not installed | |", flush=True)
+                continue
             print(f"| {subject} | {seconds:.2f} | {given.rows / seconds / 1e6:.2f} |", flush=True)
         print("\n| stream, impressions in a batch | events a second | processor time an event | load |")
         print("|---|---:|---:|---:|", flush=True)
