@@ -164,6 +164,20 @@ def test_what_is_remembered_is_bounded_and_scores_that_come_again_tell_nothing()
     assert max(found) == 10
 
 
+def test_labels_without_a_prediction_of_their_own_tell_nothing():
+    """One prediction, and many labels at its score; scores that were asked for once, and learned again and again."""
+    cal = Auto("inferred")
+    cal.predict_one(0.8)
+    for k in range(LONG):
+        cal.learn_one(0.8, k % 5 > 0)
+    assert cal.label_delay == 0
+    cal, scores = Auto("inferred"), np.linspace(0.1, 0.9, 50)
+    cal.predict_many(scores)
+    for _ in range(10):
+        cal.learn_many(scores, scores > 0.5)
+    assert cal.label_delay == 0
+
+
 def test_a_delay_may_grow_shrink_and_vanish():
     cal = Auto("inferred")
     scores, y, _ = stream(12 * CHECKED, seed=3)

@@ -241,6 +241,18 @@ def test_a_function_below_the_narrowest_bandwidth_is_returned_there():
     assert fixed_point(lambda _: 1e-7, 0.5, np.array([0.0, 1.0]), 1e-6) == 1e-7
 
 
+@pytest.mark.parametrize("p", [[0.2] * 1_000, [0.2, 0.2 + 1e-9] * 500, [0.2, 0.2001] * 500, [0.3], [0.01] * 1_000])
+def test_the_floor_of_smooth_ece_in_one_place(p):
+    """There smECE_σ is |Σ residuals|/n for every σ that is narrow beside [0, 1]: its quantile for binomial labels."""
+    n, mean = len(p), float(np.mean(p))
+    deviations = np.abs(np.random.default_rng(0).binomial(n, mean, 100_000) - n * mean) / n
+    found = filled(SmoothECE(), p, [True] * n).floor
+    below, above = (float((deviations < found * factor).mean()) for factor in (1.0 - 1e-9, 1.0 + 1e-9))
+    # The quantile of 100 draws, that of some 90 to 99 % of all, which have few values.
+    assert below <= 0.99
+    assert above >= 0.90
+
+
 def test_the_floor_of_smooth_ece_is_what_calibrated_forecasts_exceed_once_in_twenty():
     rng, exceeded, streams = np.random.default_rng(7), 0, 200
     p = rng.choice(LEVELS, 400)

@@ -19,7 +19,9 @@ from streamcal import Auto, HistogramBinning, OnlinePlatt
 from streamcal.datasets import ad_clicks
 from streamcal.live import Journal, LabelJoin, Segmented
 from streamcal.live.judged import JudgedJoin
+from streamcal.stream import impressions as impressions_of
 from streamcal.stream import replay as replaying
+from streamcal.stream.records import RecordError
 from streamcal.stream.run import Run
 
 HORIZON = 60.0
@@ -172,6 +174,13 @@ def test_what_a_version_may_be(tmp_path: Path, versions: list[Any]) -> None:
         result = run(save(tmp_path / name, rows), *OPTIONS, "--version", "model", "--out", tmp_path / "out.jsonl")
         assert result.exit_code == 0, result.output
         assert served(tmp_path / "out.jsonl") == wanted
+
+
+def test_a_truth_value_is_no_version_beside_a_number_either() -> None:
+    assert impressions_of._versions([1, 1.0, None, "1"]) == [1, 1, None, "1"]
+    for values in ([1, True], [True, 1], [0, False]):
+        with pytest.raises(RecordError, match="version"):
+            impressions_of._versions(values)
 
 
 def test_a_new_version_starts_from_the_map_of_the_one_before_and_its_own_takes_over(tmp_path: Path) -> None:

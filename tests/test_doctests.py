@@ -15,6 +15,7 @@ OPTIONAL = {
     "streamcal.serving.app": "starlette",
     "streamcal.serving.metrics": "prometheus_client",
     "streamcal.serving.running": "uvicorn",
+    "streamcal.spark.audits": "pyspark",
     "streamcal.spark.frames": "pyspark",
     "streamcal.spark.streams": "pyspark",
 }

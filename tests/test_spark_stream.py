@@ -204,6 +204,17 @@ def test_forecasts_are_unpacked_with_their_key():
     assert found.to_pylist() == [{"key": 7, **first}, {"key": 7, **second}, {"key": None, **first}]
 
 
+def test_times_at_the_end_of_their_type_fail_no_task():
+    """In seconds as a float, the last microsecond of 64 bits is one beyond it."""
+    told = packing.forecasts_schema(pa.string())
+    given = [Forecast("x", 0.5, sign * 2.0**63 / 1e6, None, "far") for sign in (-1.0, 1.0)]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([7]), pa.array([packing.packed_forecasts(given, told)])], names=["key", "forecasts"]
+    )
+    (found,) = packing.unpack([batch], told)
+    assert [abs(one["micros"]) for one in found.to_pylist()] == [packing.LATEST] * 2
+
+
 # -- the processor, without a JVM --------------------------------------------------------------------------------------
 
 

@@ -487,7 +487,7 @@ class LabelJoin(Holding, Journaled):
             return
         try:
             learner.learn(one, y)
-        except (StreamcalError, ValueError) as error:  # the latter where a state held numbers that no mixture says
+        except (StreamcalError, ValueError, TypeError, IndexError) as error:  # not ours: a state held what no part says
             counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
             return

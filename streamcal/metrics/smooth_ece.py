@@ -109,9 +109,12 @@ def usual(columns: CellColumns) -> float:
     """About what a calibrated model has: the fixed point of the expected smECE_σ for normal residuals."""
     variance, total = columns.squared * columns.p * (1.0 - columns.p), float(columns.weight.sum())
     smoothed = Smoothed(columns.p, variance[np.newaxis], COARSE)
-    # By the inequality of Cauchy and Schwarz ∫ √f ≤ √(R ∫ f), for a range R that is much wider than the bandwidth.
-    most = np.cbrt(float(variance.sum()) * float(np.ptp(columns.p)) / total**2)
-    return fixed_point(lambda sigma: smoothed.noise(sigma) / total, float(most), columns.p, GUESS_TOLERANCE)
+    # By the inequality of Cauchy and Schwarz ∫ √f ≤ √(R ∫ f), for a range R that is much wider than the bandwidth. In a
+    # range that is much narrower, all residuals are in one place.
+    wide = np.cbrt(float(variance.sum()) * float(np.ptp(columns.p)) / total**2)
+    narrow = math.sqrt(float(variance.sum())) / total
+    start = max(float(wide), narrow)
+    return fixed_point(lambda sigma: smoothed.noise(sigma) / total, start, columns.p, GUESS_TOLERANCE)
 
 
 def joined(columns: CellColumns, width: float) -> CellColumns:

@@ -32,7 +32,9 @@ def audit(spark: SparkSession, checkpoint: str) -> DataFrame:
     Notes
     -----
     Each label was learned once where these are the sums of `checksums` over the impressions, and nothing waits. Those
-    refused or given up, which `LabelJoin.tally` counts, are in no sum. The stream may run meanwhile.
+    refused or given up, which `LabelJoin.tally` counts, and events that came after the watermark are in no sum. A label
+    is positive here if it was when it was learned: clicks that corrected it within `late` are not counted. The stream
+    may run meanwhile.
     """
     read = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", STATE).load()
     return read.select(F.col("key.key").alias("key"), *(F.col(f"value.{name}").alias(name) for name in TOLD))

@@ -23,6 +23,8 @@ pyarrow = arrow.pyarrow
 
 #: A time of no event.
 NEVER = np.iinfo(np.int64).min
+#: The last time, in microseconds.
+LATEST = int(np.iinfo(np.int64).max)
 
 
 def events_schema(id: Any) -> Any:
@@ -107,7 +109,7 @@ def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) ->
 def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:
     """Forecasts as bytes for `unpack`."""
     ids, scores, times, calibrated, errors = zip(*forecasts, strict=True)
-    micros = [None if math.isnan(t) else round(t * 1e6) for t in times]
+    micros = [None if math.isnan(t) else min(max(round(t * 1e6), -LATEST), LATEST) for t in times]
     columns = (ids, micros, scores, calibrated, errors)
     arrays = [pyarrow.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return bytes(pyarrow.RecordBatch.from_arrays(arrays, schema=schema).serialize())

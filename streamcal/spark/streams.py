@@ -61,7 +61,7 @@ def calibrate_stream(
     calibrator : Calibrator
         The method, which has learned nothing. Each key gets a clone.
     watermark : str
-        How late an event may come; Spark drops later ones.
+        How late an event may come; later ones are dropped, by the watermark as it is when the batch is processed.
     initial : DataFrame, optional
         What `fit` returned: the calibrators that keys begin with.
 

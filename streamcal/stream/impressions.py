@@ -112,8 +112,9 @@ def _label_times(column: Any) -> FloatArray:
 
 def _versions(values: list[Any]) -> list[Id | None]:
     """The versions in a column; each distinct value is read once."""
-    known = {value: version_of(value) for value in set(values)}  # a list is no key: a TypeError, one of `ERRORS`
-    return [known[value] for value in values]
+    typed = [(value.__class__, value) for value in values]  # True is equal to 1, which is a version
+    known = {one: version_of(one[1]) for one in set(typed)}  # a list is no key: a TypeError, one of `ERRORS`
+    return [known[one] for one in typed]
 
 
 def version_of(value: Any) -> Id | None:

@@ -19,7 +19,8 @@ class IssuedScores:
     """The last scores that were asked for, and how many labels had been learned then.
 
     The lateness of a label is the number of labels that were learned since its score was asked for. A score that was
-    asked for at several times tells nothing. O(1) for a score; memory for `REMEMBERED` of them, half a megabyte.
+    asked for at several times tells nothing, and where a score has several labels, the first of them alone does. O(1)
+    for a score; memory for `REMEMBERED` of them, half a megabyte.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class IssuedScores:
         asked = self._learned_at.get(x, SEVERAL)
         if asked == SEVERAL:
             return delay
+        self._learned_at[x] = SEVERAL  # a further label at this score has no prediction of its own
         self._lateness.append(learned - asked)
         self._recognised += 1
         if self._recognised % CHECKED or learned - self._changed < PASSED * delay:
