@@ -80,7 +80,8 @@ class LabelJoin(Holding, Journaled):
     calibrator : Calibrator, Segmented or Shadow
         The method. Of a `Shadow` the champion's probability is issued, and all learn, each judged by what it said then.
         Promotions, rollbacks and challengers that come and go are events of the journal too. No copy is made of it:
-        `join.calibrator` is this object, until the version of the model changes or a journal is resumed from.
+        `join.calibrator` is this object, until the version of the model changes or a journal is resumed from. Give it
+        to one join alone: the journal of another would not have what this one learns.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
