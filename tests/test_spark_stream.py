@@ -296,7 +296,10 @@ def test_a_key_has_one_timer_at_the_time_of_what_is_due_next(tester):
     from streamcal.spark.streams import Kept
 
     made = tester()
-    timers = lambda: [*made.handle._timers.listTimers("a")]  # noqa: E731
+
+    def timers():
+        return [*made.handle._timers.listTimers("a")]
+
     made.test("a", as_rows([Event("x", 0.5, None, 1000.0)]))
     assert timers() == [4_600_000]
     made.test("a", as_rows([Event("y", 0.5, None, 4700.0)]))

@@ -9,7 +9,7 @@ from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
-from streamcal.errors import ClockError, InputError, StreamcalError
+from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.holding import Holding
@@ -19,7 +19,6 @@ from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.states import ensure
 
 logger = logging.getLogger(__name__)
 
@@ -588,8 +587,8 @@ class LabelJoin(Holding, Journaled):
     def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
         """Change the shadow of a version as it was changed before."""
         learner = self._versions.get(version)
-        ensure(learner is not None, f"the journal holds a change of version {version!r}, which is not there")
-        assert learner is not None
+        if learner is None:
+            raise StateError(f"the journal holds a change of version {version!r}, which is not there")
         learner.change(what, name, calibrator)
 
     def _plain_params(self) -> dict[str, Any]:
