@@ -165,7 +165,7 @@ def test_pickled_models_go_on():
     [
         pytest.param(n, marks=[pytest.mark.full] * (n == "gaussian-process-cdf"))
         for n in METHODS
-        if n not in ("scale-recalibration", "adaptive-conformal")
+        if n not in ("scale-recalibration", "adaptive-scale", "adaptive-conformal")
     ],
 )
 def test_every_method_improves_what_a_wrong_shape_says(name):

@@ -8,6 +8,7 @@ from streamcal.lazy import Methods, attributes
 
 if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.regression.adaptive_conformal import AdaptiveConformal
+    from streamcal.regression.adaptive_scale import AdaptiveScale
     from streamcal.regression.base import DistributionCalibrator, DistributionMap
     from streamcal.regression.composition import Composition
     from streamcal.regression.conformal_predictive import ConformalPredictive
@@ -35,6 +36,7 @@ METHODS: Methods[type[DistributionCalibrator]] = Methods(
         "empirical-density": "streamcal.regression.empirical_density.EmpiricalDensity",
         "quantile-recalibration": "streamcal.regression.quantile_recalibration.QuantileRecalibration",
         "scale-recalibration": "streamcal.regression.scale_recalibration.ScaleRecalibration",
+        "adaptive-scale": "streamcal.regression.adaptive_scale.AdaptiveScale",
         "composition": "streamcal.regression.composition.Composition",
         "conformal-predictive": "streamcal.regression.conformal_predictive.ConformalPredictive",
         "mondrian-conformal": "streamcal.regression.mondrian_conformal.MondrianConformal",
@@ -67,6 +69,7 @@ __all__ = [
     "METHODS",
     "RBF",
     "AdaptiveConformal",
+    "AdaptiveScale",
     "CalibratedDistribution",
     "Composition",
     "ConformalPredictive",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 from sortedcontainers import SortedList
 
@@ -20,7 +21,7 @@ from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.pit_calibrator import RecalibrationMap
 from streamcal.regression.ramps import ScoreRamp
-from streamcal.regression.reading import check_distributions, pit_interval, pit_intervals
+from streamcal.regression.reading import check_distributions, counted, pit_interval, pit_intervals
 from streamcal.states import HEAVIEST, Reader, ensure, number, numbers, row, unread, whole
 from streamcal.statistics.pits import FURTHEST
 from streamcal.statistics.totals import Totals
@@ -34,7 +35,7 @@ LARGEST_ANGLE = math.atan(FURTHEST)
 
 
 class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
-    """The central interval of a level, whose ends move after every outcome so that its long-run coverage is the level.
+    """Central intervals whose ends move after every outcome, so that the long-run coverage of each is its level.
 
     Each end is a quantile of the forecast, F⁻¹(Φ(q)), and is corrected on its own: the upper one for the level
     τ = (1 + level)/2, the lower one for (1 − level)/2. With the normal score z of an outcome:
@@ -45,30 +46,39 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
       q = q₁ + s·(rate·x + tan(x·ln(t + 1)/(t·C))). The proportional part is online gradient descent on the pinball
       loss; the integral part grows without bound if errors pile up. s ≥ 1 is the recent mean of |z|, relative to that
       of a standard normal variable, so that steps are of the size of the errors.
+    - ``"tracking"`` (the same paper's quantile tracking): ``"pid"`` without the integral part. Its ends are finite,
+      also after the first outcomes, of which the integral part makes much.
 
     Parameters
     ----------
-    level : float
-        Of the interval, above 0 and below 1, default 0.9.
-    method : {"pid", "aci"}
+    level : float or tuple of float
+        Of the interval, above 0 and below 1, default 0.9; or of several, such as ``(0.5, 0.8, 0.95)``.
+    method : {"pid", "aci", "tracking"}
         See above.
     rate : float
         > 0, default 0.05: of τ, or of q in normal scores. Higher follows drift faster, and varies more.
     window : int
         Of ``"aci"``, default 500: how many scores are kept.
+    slack : float
+        ≥ 0, default 0. An end stays where it is while the number of outcomes below it is off by at most this: x is
+        replaced by sign(x)·max(|x| − slack, 0), for ``"aci"`` too. Forecasts that are right are then hardly changed.
 
     Notes
     -----
     The guarantee holds for every sequence of forecasts and outcomes, adversarial ones among them: after T outcomes of
     weight 1, the share below each end differs from its level by at most (1 + rate)/(rate·T) for ``"aci"``, and by
-    ((B + |q₁|)/rate + 1)/T for ``"pid"``, where all normal scores are within ±B. It is one of averages over time, not
-    of each interval; what it costs is that the interval may be infinite now and then (``"aci"``), or late (``"pid"``).
-    Should the ends cross, the interval is a point.
+    ((B + |q₁|)/rate + 1)/T for the others, where all normal scores are within ±B, and by slack/T more with a slack. It
+    is one of averages over time, not of each interval; what it costs is that the interval may be infinite now and then
+    (``"aci"``), or late (``"pid"``). It holds for the ends as tracked, each on its own. Where they are not in order,
+    the predicted ones are their isotonic regression: of one level both are then the mean, and the interval is a point.
 
-    The calibrated distribution has this interval as its `interval(level)`, and elsewhere the shape of the forecast.
+    An outcome to which the forecast gave no mass counts as one at a normal score of ±8.25. No interval of levels
+    contains it, and the guarantee is not for such forecasts.
+
+    The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
 
     An observation of weight w is one step of w times the size; the bounds are of weight 1. It neither merges nor
-    unlearns. Cost: O(1) for ``"pid"``, O(log window) for ``"aci"``.
+    unlearns. Cost: O(k) for k levels, O(k log window) for ``"aci"``.
 
     References
     ----------
@@ -87,26 +97,35 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
     """
 
     name = "adaptive-conformal"
-    summary = "an interval whose ends are corrected online: long-run coverage under any drift (ACI, PID)"
+    summary = "intervals whose ends are corrected online: long-run coverage under any drift (ACI, PID)"
 
     def __init__(
-        self, level: float = 0.9, method: Literal["pid", "aci"] = "pid", rate: float = 0.05, window: int = 500
+        self,
+        level: float | tuple[float, ...] = 0.9,
+        method: Literal["pid", "aci", "tracking"] = "pid",
+        rate: float = 0.05,
+        window: int = 500,
+        slack: float = 0.0,
     ) -> None:
-        if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-            raise InputError(f"level={level!r} is not possible; give a number above 0 and below 1, such as 0.9")
-        if method not in ("pid", "aci"):
-            raise InputError(f"method={method!r} is not possible; give 'pid' or 'aci'")
+        if method not in tuple(TRACKED):
+            raise InputError(f"method={method!r} is not possible; give 'pid', 'aci' or 'tracking'")
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 < rate < math.inf:
             raise InputError(f"rate={rate!r} is not possible; give a finite number above 0")
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise InputError(f"window={window!r} is not possible; give a whole number of at least 1")
-        self.level = level
+        if isinstance(slack, bool) or not isinstance(slack, (int, float)) or not 0.0 <= slack < math.inf:
+            raise InputError(f"slack={slack!r} is not possible; give a finite number of outcomes, 0 or more")
+        levels = _levels(level)
+        self.level = level if isinstance(level, (int, float)) else levels
         self.method = method
         self.rate = rate
         self.window = window
+        self.slack = slack
         self._scores = Scores(window if method == "aci" else 0)
-        make = TrackedLevel if method == "aci" else TrackedScore
-        self._lower, self._upper = make(0.5 - 0.5 * level, rate), make(0.5 + 0.5 * level, rate)
+        make = TRACKED[method]
+        # of all ends the levels ascend: the widest interval first, and last
+        self._lower = [make(0.5 - 0.5 * one, rate, slack) for one in reversed(levels)]
+        self._upper = [make(0.5 + 0.5 * one, rate, slack) for one in levels]
         #: The mean of |z|, with weights that decay.
         self._size = MEAN_SIZE
         self._totals = Totals()
@@ -122,20 +141,24 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
 
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, float], float, bool]:
         low, high = pit_interval(distribution, y)
-        return (low, high), 0.0, low == high and abs(high) == FURTHEST
+        outside = low == high and abs(high) == FURTHEST
+        return (counted(low, distribution), counted(high, distribution)), 0.0, outside
 
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
         low, high = pit_intervals(distributions, y)
-        return np.column_stack((low, high)), np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)
+        ends = [[counted(z, one) for one, z in zip(distributions, side.tolist(), strict=True)] for side in (low, high)]
+        return np.array(ends).T, np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)
 
     def _step(self, x: tuple[float, float], y: float, w: float) -> None:
         """Learn the normal scores of F(y−) and F(y)."""
         low, high = x
-        upper = self._upper.score(self._scores, self._size)
-        self._lower.step(high < self._lower.score(self._scores, self._size), w)
-        self._upper.step(low < upper if low < high else high <= upper, w)
+        for end in self._lower:
+            end.step(high < end.score(self._scores, self._size), w)
+        for end in self._upper:
+            score = end.score(self._scores, self._size)
+            end.step(low < score if low < high else high <= score, w)
         self._scores.add(high)
         self._size += SIZE_RATE * (abs(high) - self._size)
         self._totals.update(None, 1.0, w)
@@ -151,31 +174,37 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
         return self.map().predict_many(check_distributions(distributions))
 
     def map(self) -> DistributionMap:
-        ends = [
-            min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in (self._lower, self._upper)
-        ]
-        if ends[0] > ends[1]:
-            ends = [0.5 * (ends[0] + ends[1])] * 2
-        levels = np.array([self._lower.level, self._upper.level])
-        return RecalibrationMap(ScoreRamp(np.array(ends), levels, 1.0 - levels, True))
+        ends = [*self._lower, *self._upper]
+        scores = np.array([min(max(end.score(self._scores, self._size), -FURTHEST), FURTHEST) for end in ends])
+        if (scores[1:] < scores[:-1]).any():
+            scores = isotonic_regression(scores).x
+        levels = np.array([end.level for end in ends])
+        return RecalibrationMap(ScoreRamp(scores, levels, 1.0 - levels, True))
 
     def _state(self) -> dict[str, Any]:
-        ends = {"lower": self._lower.state(), "upper": self._upper.state()}
-        kept = {"scores": self._scores.state(), "size": self._size, "totals": self._totals.state()}
-        return {**super()._state(), **ends, **kept}
+        sides = {"lower": self._lower, "upper": self._upper}
+        counts = {name: [*(end.excess for end in ends), ends[0].steps] for name, ends in sides.items()}
+        return {
+            **super()._state(),
+            **counts,
+            "scores": self._scores.state(),
+            "size": self._size,
+            "totals": self._totals.state(),
+        }
 
     def _state_fields(self) -> dict[str, Reader]:
-        end = row(number(-HEAVIEST, HEAVIEST), whole())
+        side = row(*[number(-HEAVIEST, HEAVIEST)] * len(self._lower), whole())
         scores = numbers(None, least=-FURTHEST, most=FURTHEST)
-        own = {"lower": end, "upper": end, "scores": scores, "size": number(0.0, FURTHEST), "totals": unread}
+        own = {"lower": side, "upper": side, "scores": scores, "size": number(0.0, FURTHEST), "totals": unread}
         return {**super()._state_fields(), **own}
 
     def _load(self, *, lower: Any, upper: Any, scores: FloatArray, size: float, totals: Any, **fields: Any) -> None:
         ensure(len(scores) <= (self.window if self.method == "aci" else 0), "there are more scores than are kept")
         super()._load(**fields)
         self._totals.restore(totals)
-        self._lower.load(*lower)
-        self._upper.load(*upper)
+        for ends, (*excesses, steps) in ((self._lower, lower), (self._upper, upper)):
+            for end, excess in zip(ends, excesses, strict=True):
+                end.excess, end.steps = excess, steps
         self._scores.load(scores.tolist())
         self._size = size
 
@@ -218,9 +247,10 @@ class Scores:
 class Tracked(ABC):
     """One end: a normal score below which a share `level` of outcomes is to be."""
 
-    def __init__(self, level: float, rate: float) -> None:
+    def __init__(self, level: float, rate: float, slack: float) -> None:
         self.level = level
         self.rate = rate
+        self.slack = slack
         #: Σ w·(level − 1[below]).
         self.excess = 0.0
         self.steps = 0
@@ -234,26 +264,48 @@ class Tracked(ABC):
         self.excess += w * (self.level - below)
         self.steps += 1
 
-    def state(self) -> list[float]:
-        """Plain data."""
-        return [self.excess, self.steps]
-
-    def load(self, excess: float, steps: int) -> None:
-        """Load what `state` gave."""
-        self.excess, self.steps = excess, steps
+    def beyond_slack(self) -> float:
+        """The excess, without its first outcomes."""
+        return math.copysign(max(abs(self.excess) - self.slack, 0.0), self.excess)
 
 
 class TrackedLevel(Tracked):
     """ACI: the quantile of past scores at level + rate·excess."""
 
     def score(self, scores: Scores, size: float) -> float:
-        return scores.quantile(self.level + self.rate * self.excess)
+        return scores.quantile(self.level + self.rate * self.beyond_slack())
 
 
 class TrackedScore(Tracked):
-    """PID: the quantile of a standard normal variable, plus rate·excess and the integral part in units of errors."""
+    """Quantile tracking: the quantile of a standard normal variable, plus rate·excess in units of errors."""
 
     def score(self, scores: Scores, size: float) -> float:
-        angle = self.excess * math.log(self.steps + 1.0) / (max(self.steps, 1) * SATURATION)
+        return float(ndtri(self.level)) + max(size / MEAN_SIZE, 1.0) * self.correction(self.beyond_slack())
+
+    def correction(self, excess: float) -> float:
+        """Of the quantile, in units of errors."""
+        return self.rate * excess
+
+
+class IntegratedScore(TrackedScore):
+    """PID: quantile tracking, and the integral part."""
+
+    def correction(self, excess: float) -> float:
+        angle = excess * math.log(self.steps + 1.0) / (max(self.steps, 1) * SATURATION)
         integral = math.tan(angle) if abs(angle) < LARGEST_ANGLE else math.copysign(FURTHEST, angle)
-        return float(ndtri(self.level)) + max(size / MEAN_SIZE, 1.0) * (self.rate * self.excess + integral)
+        return self.rate * excess + integral
+
+
+#: method → its ends.
+TRACKED: dict[str, type[Tracked]] = {"pid": IntegratedScore, "aci": TrackedLevel, "tracking": TrackedScore}
+
+
+def _levels(level: Any) -> tuple[float, ...]:
+    """The levels, ascending; `InputError` for what is none."""
+    given = tuple(level) if isinstance(level, (tuple, list)) else (level,)
+    for one in given:
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0.0 < one < 1.0:
+            raise InputError(f"level={level!r} is not possible; give a number above 0 and below 1, such as 0.9")
+    if not given or len(set(given)) < len(given):
+        raise InputError(f"level={level!r} is not possible; give one level or several different ones")
+    return tuple(sorted(given))

@@ -16,18 +16,19 @@ from streamcal.parameters.forgetting import Decay
 from streamcal.parameters.inputs import check_time, check_times
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression import METHODS
+from streamcal.regression.adaptive_conformal import AdaptiveConformal
+from streamcal.regression.adaptive_scale import AdaptiveScale
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
-from streamcal.regression.scale_recalibration import ScaleRecalibration
 from streamcal.states import Reader, listed, unread
 from streamcal.statistics.totals import Totals
 
-#: The half-lives of the default, in observations. The scale of a model that learns changes faster than its shape.
-SCALE_HALF_LIFE, SHAPE_HALF_LIFE = 20, 300
-#: Cells of the default.
-CELLS = 64
+#: Of the default: the half-life of the shape, in observations, and its cells.
+HALF_LIFE, CELLS = 300, 64
+#: Of the default: levels whose intervals are corrected last, by which rate, and by how many outcomes they may be off.
+LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
 
 
 class Composition(SequentialLearner, DistributionCalibrator):
@@ -41,11 +42,11 @@ class Composition(SequentialLearner, DistributionCalibrator):
     ----------
     calibrators : tuple of DistributionCalibrator or str, or None
         The stages, two or more, or their names, such as ``("scale-recalibration", "conformal-predictive")``. None
-        (default): `ScaleRecalibration` under ``Decay(20)``, and `QuantileRecalibration` with 64 cells and a
-        pseudo-weight of 1 under ``Decay(300)``: a scale that follows drift, then the shape that is left, in fixed
-        memory. It repairs forecasts that are 20 times too narrow, or 5 times too wide. Where nothing drifts, longer
-        half-lives have a likelihood that is higher by 0.03 nats. Where errors of one sign follow one another, take
-        ``Composition((Composition(), AdaptiveConformal(0.9, rate=0.1)))`` for the level that matters: see Notes.
+        (default): `AdaptiveScale`; `QuantileRecalibration` with 64 cells and a pseudo-weight of 1 under ``Decay(300)``;
+        and `AdaptiveConformal` by tracking of the levels .5, .8, .9 and .95, with a rate of .1 and a slack of 2. A
+        location and a scale that follow drift, then the shape that is left, then intervals whose coverage no drift can
+        break, in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without
+        forgetting are sharper: `docs/regression.md` says by how much.
 
     Raises
     ------
@@ -58,9 +59,10 @@ class Composition(SequentialLearner, DistributionCalibrator):
     as issued, which were functions of all that had been learned until then. So it neither merges nor unlearns. A stage
     that does can be taken out of it and merged on its own.
 
-    With `AdaptiveConformal` as the last stage its guarantee holds for the composition: the share of outcomes in the
-    interval of its level tends to that level, whatever the base, the drift and the stages before it do, since it holds
-    for every sequence of forecasts. `docs/regression.md` has the coverage on streams that drift.
+    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition: the share of
+    outcomes in the interval of each of its levels tends to that level, whatever the base, the drift and the stages
+    before it do, since it holds for every sequence of forecasts. `docs/regression.md` has the coverage on streams that
+    drift.
 
     Cost: the sum of those of the stages, each of which solves at every observation.
 
@@ -75,7 +77,9 @@ class Composition(SequentialLearner, DistributionCalibrator):
     """
 
     name = "composition"
-    summary = "calibrators in a row, each learning from the forecasts of the one before; by default scale, then shape"
+    summary = (
+        "calibrators in a row, each learning from the forecasts of the one before; by default scale, shape, coverage"
+    )
 
     def __init__(self, calibrators: tuple[DistributionCalibrator | str, ...] | None = None) -> None:
         self.calibrators = None if calibrators is None else stages_of(calibrators)
@@ -192,10 +196,11 @@ class ComposedMap(DistributionMap):
 
 
 def default_stages() -> tuple[DistributionCalibrator, ...]:
-    """Scale, then shape."""
+    """Scale, then shape, then the coverage of intervals."""
     return (
-        ScaleRecalibration(forgetting=Decay(SCALE_HALF_LIFE)),
-        QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(SHAPE_HALF_LIFE)),
+        AdaptiveScale(),
+        QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
+        AdaptiveConformal(LEVELS, "tracking", RATE, slack=SLACK),
     )
 
 

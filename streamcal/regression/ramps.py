@@ -127,18 +127,33 @@ class ScoreRamp(Ramp):
         self._centre = below[left][-1] if left.any() and knots[left][-1] == 0.0 else middle[0]
 
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower = z < 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            low = self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left")
-            high = self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right")
-            lower = z < 0.0
+            low = high = np.zeros(np.shape(z))
+            if lower.any():  # each half costs as much as both, and a step asks for one or two levels
+                low = self._log_below(z)
+            if not lower.all():
+                high = self._log_above(z)
             return np.where(lower, low, np.log(-np.expm1(high))), np.where(lower, np.log(-np.expm1(low)), high)
 
     def level_at(self, z: FloatArray) -> FloatArray:
         # Each half from its own tail, and on its side of the middle, so that R is nondecreasing to the last bit.
+        lower = z < 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            low = np.exp(self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left"))
-            high = -np.expm1(self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right"))
-        return np.where(z < 0.0, np.minimum(low, self._centre), np.maximum(high, self._centre))
+            low = high = np.zeros(np.shape(z))
+            if lower.any():
+                low = np.minimum(np.exp(self._log_below(z)), self._centre)
+            if not lower.all():
+                high = np.maximum(-np.expm1(self._log_above(z)), self._centre)
+        return np.where(lower, low, high)
+
+    def _log_below(self, z: FloatArray) -> FloatArray:
+        """log R, of scores in the lower half."""
+        return self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left")
+
+    def _log_above(self, z: FloatArray) -> FloatArray:
+        """log(1 − R), of scores in the upper half."""
+        return self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right")
 
     def log_slope(self, z: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -187,14 +202,14 @@ class Tail:
         self.mass = np.minimum.accumulate(np.concatenate(([middle], mass)))
         with np.errstate(divide="ignore", invalid="ignore"):
             self._log = np.log(self.mass)
-            width = np.diff(self.depth)
+            self._width = self.depth[1:] - self.depth[:-1]
             #: Of geometric pieces the decrease of log S per unit of depth; NaN for linear ones.
-            self._rate = np.where(self.mass[1:] > 0.0, -np.diff(self._log) / width, np.nan)
+            self._rate = np.where(self.mass[1:] > 0.0, (self._log[:-1] - self._log[1:]) / self._width, np.nan)
             if not geometric:
                 self._rate[:] = np.nan
             #: 1 − m₁/m₀ of the two ends of a piece.
-            self._span = -np.expm1(-width)
-            self._drop = -np.diff(self.mass)
+            self._span = -np.expm1(-self._width)
+            self._drop = self.mass[:-1] - self.mass[1:]
 
     def _place(self, d: FloatArray, side: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """The piece of each depth, and whether it is the last one, without an end."""
@@ -209,14 +224,13 @@ class Tail:
         if len(self.depth) == 1:
             return beyond
         into, rate = d - self.depth[place], self._rate[place]
-        left = np.minimum(into - np.diff(self.depth)[place], 0.0)
+        left = np.minimum(into - self._width[place], 0.0)
         linear = np.log(
             self.mass[place + 1] + self._drop[place] * (np.exp(-into) * -np.expm1(left) / self._span[place])
         )
         linear = np.where(left == 0.0, self._log[place + 1], linear)  # at a jump as well
-        inside = np.clip(
-            np.where(np.isnan(rate), linear, self._log[place] - rate * into), self._log[place + 1], self._log[place]
-        )
+        inside = np.where(np.isnan(rate), linear, self._log[place] - rate * into)
+        inside = np.minimum(np.maximum(inside, self._log[place + 1]), self._log[place])
         return np.where(last, beyond, inside)
 
     def log_slope(self, d: FloatArray) -> FloatArray:

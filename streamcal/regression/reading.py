@@ -24,6 +24,8 @@ LIGHT_TAIL = 1e-6
 #: An outcome is an atom of its distribution if its normal score jumps by more than this there. Between two neighbouring
 #: floats, continuous distributions move by less, unless their width is below 1e-10 of the outcome.
 JUMP = 1e-6
+#: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
+OUTSIDE = 8.25
 #: Limit of doublings of the bracket in the search for a quantile: from ±1 to the largest float.
 DOUBLINGS = 1023
 
@@ -265,3 +267,10 @@ def _as_cdf(values: FloatArray, distribution: Distribution) -> FloatArray:
 
 def _parameters(normals: list[Any]) -> tuple[FloatArray, FloatArray]:
     return np.array([one.mean for one in normals]), np.array([one.sd for one in normals])
+
+
+def counted(score: float, distribution: Distribution) -> float:
+    """The normal score as which an outcome counts: itself, but ±8.25 for one to which no mass was predicted."""
+    if abs(score) < FURTHEST or type(distribution) is Normal:
+        return score
+    return math.copysign(OUTSIDE, score)

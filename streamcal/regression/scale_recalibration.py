@@ -19,6 +19,7 @@ from streamcal.regression.ramps import NormalRamp
 from streamcal.regression.reading import (
     check_distribution,
     check_distributions,
+    counted,
     pit_interval,
     pit_intervals,
     spread,
@@ -27,8 +28,6 @@ from streamcal.regression.recalibrated import recalibrated
 from streamcal.statistics.pits import FURTHEST
 from streamcal.statistics.scale_moments import ScaleMoments
 
-#: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
-OUTSIDE = 8.25
 #: The corrected standard deviation is within these multiples of the stated one.
 SCALES = (1e-6, 1e6)
 
@@ -107,10 +106,8 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, ...], float, bool]:
         low, high = pit_interval(distribution, y)
         unit = spread(distribution) if self.fit == "moments" else 1.0
-        centre, deviation = (high, 0.0) if low == high else moments_between(low, high)
+        centre, deviation = (counted(high, distribution), 0.0) if low == high else moments_between(low, high)
         outside = low == high and abs(high) == FURTHEST
-        if outside and type(distribution) is not Normal:
-            centre = math.copysign(OUTSIDE, high)
         return (centre * unit, deviation * unit, unit), 0.0, outside
 
     def _read_many(

@@ -33,8 +33,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         The base model. It is not cloned, and continues to learn, as in all River wrappers.
     calibrator : str, DistributionCalibrator or None
         The calibrator to clone, or its name such as "conformal-predictive"; the clone is the attribute `calibrator`.
-        None stands for `Composition()`: the scale of the forecasts is corrected, then the shape that is left. It has
-        fixed memory, forgets, and needs no support.
+        None stands for `Composition()`: the scale of the forecasts is corrected, then the shape that is left, then the
+        coverage of intervals. It has fixed memory, forgets, and needs no support.
     half_life : float or None
         Half-life, in observations, of squared residuals in the mean squared error; None (default) weights all alike.
         Recommended if the base starts with large errors, or the stream drifts. Not used with `with_dist`.

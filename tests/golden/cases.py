@@ -48,6 +48,7 @@ from streamcal.multiclass import (
 from streamcal.regression import (
     RBF,
     AdaptiveConformal,
+    AdaptiveScale,
     Composition,
     ConformalPredictive,
     EmpiricalDensity,
@@ -337,6 +338,8 @@ def of_distributions() -> list[Case]:
         *under("composition", lambda _: Composition(), (None,), SUCCESSIVE),
         *under("mondrian-conformal", lambda p: MondrianConformal([0.75], forgetting=p), every, CLOSED),
         *under("adaptive-conformal", lambda _: AdaptiveConformal(), (None,), SUCCESSIVE),
+        *under("adaptive-conformal levels", lambda _: AdaptiveConformal((0.5, 0.9), slack=1.0), (None,), SUCCESSIVE),
+        *under("adaptive-scale", lambda _: AdaptiveScale(), (None,), SUCCESSIVE),
         *under("adaptive-conformal aci", lambda _: AdaptiveConformal(0.5, "aci", 0.05, 20), (None,), SUCCESSIVE),
         *under("empirical-density logistic", density(lambda p: Logistic(forgetting=p), 4), some, DENSITY_LEFT_OPEN),
         *under("conformal-predictive", lambda p: ConformalPredictive(forgetting=p), every, CLOSED),

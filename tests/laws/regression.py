@@ -17,6 +17,7 @@ from streamcal import Beta, Decay, Forever, HistogramBinning, Isotonic, OnlinePl
 from streamcal.regression import (
     RBF,
     AdaptiveConformal,
+    AdaptiveScale,
     Composition,
     ConformalPredictive,
     EmpiricalDensity,
@@ -88,7 +89,12 @@ SEQUENTIAL = (
     lambda: EmpiricalDensity("ops", 4, support=SUPPORT),
     lambda: EmpiricalDensity(OnlinePlatt(discount=0.875), [0.0], support=SUPPORT),
 )
-ADAPTIVE = (lambda: AdaptiveConformal(), lambda: AdaptiveConformal(0.5, "aci", 0.1, 8))
+ADAPTIVE = (
+    lambda: AdaptiveConformal(),
+    lambda: AdaptiveConformal(0.5, "aci", 0.1, 8),
+    lambda: AdaptiveConformal((0.5, 0.9, 0.95), rate=0.2, slack=1.0),
+)
+SCALES = (lambda: AdaptiveScale(), lambda: AdaptiveScale((2.0, 16.0), 0.0))
 COMPOSED = (
     lambda: Composition(),
     lambda: Composition((ScaleRecalibration("moments", forgetting=Decay(4)), ConformalPredictive(), "composition")),
@@ -260,4 +266,5 @@ def case_of(name: str, policy: str) -> DistributionCase:
 CASES = [case_of(name, policy) for name in VARIANTS for policy in POLICIES]
 CASES.append(DistributionCase("empirical-density ops", None, SEQUENTIAL))
 CASES.append(DistributionCase("adaptive-conformal", None, ADAPTIVE))
+CASES.append(DistributionCase("adaptive-scale", None, SCALES))
 CASES.append(DistributionCase("composition", None, COMPOSED))

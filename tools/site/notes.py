@@ -238,8 +238,13 @@ REGRESSION = {
         "Where the shape is wrong too, which it leaves; where a few gross errors are held for ever: give a window.",
         f"{ADDED_UP}, to the last bit: its five sums are exact.",
     ),
+    "adaptive-scale": Note(
+        "For forecasts of a model that learns, or whose errors stay of one sign for a while: no half-life to choose.",
+        "Where streams are to be merged or observations taken back: `scale-recalibration` is additive.",
+        "The mixture of its memories loses at most ln(k)/T + ln(1/(1 − share)) nats an observation to the best of k.",
+    ),
     "composition": Note(
-        "By default: first the scale, then the shape, so that forecasts up to 20 times too narrow are repaired.",
+        "By default: first the scale, then the shape, then the coverage of four intervals, under any drift.",
         "Where streams are to be merged or observations taken back: take one of its stages alone.",
         "That of its last stage: with `adaptive-conformal` there, long-run coverage whatever happens.",
     ),
@@ -254,8 +259,8 @@ REGRESSION = {
         "That of `conformal-predictive` within each category.",
     ),
     "adaptive-conformal": Note(
-        "Where data drift in ways that nothing can foresee, and one interval matters.",
-        "Where the whole distribution matters, or every single interval: the promise is one of averages over time.",
+        "Where data drift in ways that nothing can foresee, and the coverage of some intervals matters.",
+        "Where every single interval matters: the promise is one of averages over time.",
         "Coverage tends to the level for every sequence of forecasts and outcomes, with the bound that stands below.",
     ),
     "isotonic-distributional": Note(

@@ -1,0 +1,233 @@
+"""`AdaptiveScale`: a location and a scale for all forecasts, from memories of several lengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamcal.errors import InputError
+from streamcal.learners.sequential import SequentialLearner
+from streamcal.parameters.types import FloatArray, Time
+from streamcal.regression.base import DistributionCalibrator, DistributionMap
+from streamcal.regression.distributions import CalibratedDistribution, Distribution
+from streamcal.regression.reading import check_distributions, counted, pit_interval, pit_intervals
+from streamcal.regression.scale_recalibration import SCALES, ScaleMap, moments_between
+from streamcal.states import HEAVIEST, Reader, ensure, numbers, unread
+from streamcal.statistics.pits import FURTHEST
+from streamcal.statistics.totals import Totals
+
+#: Half-lives of the default, in observations: from a few errors of one sign to what changes slowly.
+HALF_LIVES = (2.5, 5.0, 10.0, 20.0, 80.0, 320.0)
+#: Each step of the mixture gives this share of the weight to all memories alike.
+SHARE = 0.01
+#: The weight of the next longer memory in each memory, in observations.
+PRIOR = 1.0
+#: Added to the weight of a memory for the degrees of freedom with which it is judged, so that it has a variance.
+FREEDOM = 2.0
+#: At more degrees of freedom Student's t is normal to 1e-6.
+MOST_FREEDOM = 1e6
+
+
+class AdaptiveScale(SequentialLearner, DistributionCalibrator):
+    """A location and a scale for all forecasts, from memories of several lengths, weighed by their likelihood.
+
+    Of Normal(m, s) it predicts Normal(m + a·s, b·s), as `ScaleRecalibration` does. Each memory keeps the mean and the
+    variance of the normal scores z of the outcomes, with weights that halve in its half-life; one observation's worth
+    of the next longer memory is added to each, and of what was forecast (mean 0, variance 1) to the longest. a and
+    log b are the averages over the memories, with the weights of a mixture under fixed share (Herbster and Warmuth
+    1998): the weight of a memory is multiplied by the density that it gave to each outcome, Student's t with its
+    location, its scale and as many degrees of freedom as it holds observations, plus 2.
+
+    So it follows errors that stay of one sign for a few outcomes, or a model that learns, and is nearly as sharp as
+    the mean of the whole past where nothing changes: no half-life has to be chosen.
+
+    Parameters
+    ----------
+    half_lives : tuple of float
+        In observations, ascending and above 0. Default: six, from 2.5 to 320. A memory that never forgets is added.
+    share : float
+        From 0 to 1, default 0.01: the share of the weight that each observation divides among all memories, so that
+        another memory can take over after a change.
+
+    Raises
+    ------
+    InputError
+        For half-lives that are not ascending, none, or a share outside of [0, 1].
+
+    Notes
+    -----
+    Approximate where `ScaleRecalibration` is exact: it depends on the order of the observations, and neither merges
+    nor unlearns. Against the best single memory in hindsight, the mixture of the densities loses at most
+    ln(k)/T + ln(1/(1 − share)) nats an observation over T observations of weight 1 with k memories; what is predicted
+    is not that mixture but one scale, the average above.
+
+    Atoms and outcomes without predicted mass are read as by `ScaleRecalibration`. An observation of weight w counts w
+    times, and time is not read. Cost: O(k), some 15 µs.
+
+    References
+    ----------
+    Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998.
+
+    Examples
+    --------
+    >>> from streamcal.regression import Normal
+    >>> cal = AdaptiveScale()
+    >>> cal.learn_many([Normal(0.0, 1.0)] * 99, [-3.0, 0.0, 3.0] * 33)
+    >>> round(cal.predict_one(Normal(5.0, 2.0)).sd, 1)
+    4.9
+    >>> cal.learn_many([Normal(0.0, 1.0)] * 9, [8.0, 9.0, 10.0] * 3)  # a jump
+    >>> round(cal.predict_one(Normal(5.0, 2.0)).mean)
+    21
+    """
+
+    name = "adaptive-scale"
+    summary = "a stated mean and standard deviation, corrected by memories of several lengths"
+
+    def __init__(self, half_lives: tuple[float, ...] = HALF_LIVES, share: float = SHARE) -> None:
+        self.half_lives = _ascending(half_lives)
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0.0 <= share <= 1.0:
+            raise InputError(f"share={share!r} is not possible; give a number from 0 to 1")
+        self.share = share
+        self._memories = [Memory(0.5 ** (1.0 / one)) for one in (*self.half_lives, math.inf)]
+        self._weights = [1.0 / len(self._memories)] * len(self._memories)
+        self._totals = Totals()
+
+    bounded_memory = True
+
+    @property
+    def n(self) -> float:
+        """The total weight learned, whatever has been forgotten of it."""
+        return self._totals.n
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def _read(self, distribution: Distribution, y: float) -> tuple[tuple[float, float], float, bool]:
+        """The mean and the standard deviation of the normal scores of an outcome: of an atom they are many."""
+        low, high = pit_interval(distribution, y)
+        return _moments(low, high, distribution), 0.0, low == high and abs(high) == FURTHEST
+
+    def _read_many(
+        self, distributions: Sequence[Distribution], y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
+        low, high = pit_intervals(distributions, y)
+        x = [_moments(*row) for row in zip(low.tolist(), high.tolist(), distributions, strict=True)]
+        return np.array(x).reshape(-1, 2), np.zeros(len(y)), (low == high) & (np.abs(high) == FURTHEST)
+
+    def _step(self, x: tuple[float, float], y: float, w: float) -> None:
+        centre, deviation = x
+        logs = [
+            math.log(max(weight, 1e-300)) + w * memory.log_density(centre, *estimate)
+            for weight, memory, estimate in zip(self._weights, self._memories, self._estimates(), strict=True)
+        ]
+        largest = max(logs)
+        likely = [math.exp(one - largest) for one in logs]
+        total, equal = sum(likely), self.share / len(likely)
+        self._weights = [equal + (1.0 - self.share) * one / total for one in likely]
+        for memory in self._memories:
+            memory.add(centre, deviation, w)
+        self._totals.update(None, 1.0, w)
+
+    def _estimates(self) -> list[tuple[float, float]]:
+        """The location and the variance of each memory, with one observation's worth of the next longer one."""
+        found, location, variance = [], 0.0, 1.0
+        for memory in reversed(self._memories):
+            location, variance = memory.shrunk(location, variance)
+            found.append((location, variance))
+        return found[::-1]
+
+    # -- predicting ----------------------------------------------------------------------------------------------
+
+    def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:
+        return self.map().predict_one(distribution)
+
+    def predict_many(
+        self, distributions: Sequence[Distribution], t: Time | None = None
+    ) -> list[CalibratedDistribution]:
+        return self.map().predict_many(check_distributions(distributions))
+
+    def map(self) -> DistributionMap:
+        location = log_scale = 0.0
+        for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
+            location += weight * own
+            log_scale += 0.5 * weight * math.log(max(variance, SCALES[0] ** 2))
+        return ScaleMap(location, min(max(math.exp(log_scale), SCALES[0]), SCALES[1]), False)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        memories = [memory.state() for memory in self._memories]
+        return {**super()._state(), "memories": memories, "weights": self._weights, "totals": self._totals.state()}
+
+    def _state_fields(self) -> dict[str, Reader]:
+        k = len(self._memories)
+        memories = numbers(k, 3, least=-HEAVIEST, most=HEAVIEST)
+        own = {"memories": memories, "weights": numbers(k, least=0.0, most=1.0), "totals": unread}
+        return {**super()._state_fields(), **own}
+
+    def _load(self, *, memories: FloatArray, weights: FloatArray, totals: Any, **fields: Any) -> None:
+        ensure((memories[:, [0, 2]] >= 0.0).all(), "a memory has a weight or a variance below 0")
+        ensure((np.abs(memories[:, 1]) <= FURTHEST).all(), f"a memory has a mean beyond {FURTHEST:g}")
+        ensure(abs(float(weights.sum()) - 1.0) <= 1e-9, "the weights of the memories do not add up to 1")
+        super()._load(**fields)
+        self._totals.restore(totals)
+        self._weights = weights.tolist()
+        for memory, row in zip(self._memories, memories.tolist(), strict=True):
+            memory.weight, memory.mean, memory.variance = row
+
+
+class Memory:
+    """The mean and the variance of numbers whose weights shrink by a factor with each one that follows."""
+
+    __slots__ = ("_kept", "mean", "variance", "weight")
+
+    def __init__(self, kept: float) -> None:
+        self._kept = kept
+        self.weight = 0.0
+        self.mean = 0.0
+        self.variance = 0.0
+
+    def add(self, centre: float, deviation: float, w: float) -> None:
+        """A number of weight w, known up to a standard deviation (West 1979)."""
+        old = self._kept * self.weight
+        self.weight = min(old + w, HEAVIEST)
+        part, step = w / (old + w), centre - self.mean
+        self.mean += part * step
+        self.variance = (1.0 - part) * (self.variance + part * step * step) + part * deviation * deviation
+
+    def shrunk(self, location: float, variance: float) -> tuple[float, float]:
+        """The mean and the variance after `PRIOR` observations of this location and variance were added."""
+        own, step = self.weight / (self.weight + PRIOR), self.mean - location
+        between = own * step * step
+        return location + own * step, own * self.variance + (1.0 - own) * (variance + between)
+
+    def log_density(self, z: float, location: float, variance: float) -> float:
+        """Of Student's t with this location and squared scale; the degrees of freedom are weight + `FREEDOM`."""
+        freedom = min(self.weight + FREEDOM, MOST_FREEDOM)
+        variance = max(variance, SCALES[0] ** 2)
+        constant = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(freedom * variance)
+        return constant - 0.5 * (freedom + 1.0) * math.log1p((z - location) ** 2 / (freedom * variance))
+
+    def state(self) -> list[float]:
+        """Plain data."""
+        return [self.weight, self.mean, self.variance]
+
+
+def _moments(low: float, high: float, distribution: Distribution) -> tuple[float, float]:
+    """The mean and the standard deviation of a normal score between two values."""
+    return moments_between(low, high) if low < high else (counted(high, distribution), 0.0)
+
+
+def _ascending(half_lives: Any) -> tuple[float, ...]:
+    """The half-lives as floats; `InputError` for others."""
+    given = tuple(half_lives) if isinstance(half_lives, (tuple, list)) else ()
+    numbers_only = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in given)
+    if not (given and numbers_only and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, math.inf)))):
+        raise InputError(
+            f"half_lives={half_lives!r} are not possible; give ascending numbers above 0, such as (20, 320)"
+        )
+    return tuple(float(one) for one in given)
