@@ -57,9 +57,6 @@ Support = tuple[float, float]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "regression_004.md"
 #: As in the paper.
 ROUNDS, FOLDS, INNER_FOLDS = 10, 5, 3
-#: The Gaussian process classifiers take part in the first of them: a round of theirs takes 15 minutes of a processor,
-#: and one of all the other methods together three.
-GPC_ROUNDS = 1
 THRESHOLDS = (8, 16, 32, 48, 64)
 #: Target values of the pictures, and where methods that have no K are compared with the others.
 TOY_THRESHOLDS, COMPARED = 16, 32
@@ -286,7 +283,7 @@ def run(task: Task) -> Results:
         results.setdefault(("base, averaged", 0), []).append(
             assessed([part.asked for part in parts], test.y, support, 0.0)
         )
-        jobs = [(name, k, make) for name, make in METHODS.items() for k in task.thresholds if tried(name, task.round)]
+        jobs = [(name, k, make) for name, make in METHODS.items() for k in task.thresholds]
         jobs += [(name, COMPARED, make) for name, make in OTHERS.items()]
         for name, k, make in jobs:
             start = time.process_time()
@@ -294,11 +291,6 @@ def run(task: Task) -> Results:
             seconds = time.process_time() - start
             results.setdefault((name, k), []).append(assessed(forecasts, test.y, support, seconds))
     return results
-
-
-def tried(method: str, number: int) -> bool:
-    """Whether a method takes part in a round; the classifiers take most of the time."""
-    return number < GPC_ROUNDS or not method.startswith("GPC")
 
 
 def calibrated(calibrator: DistributionCalibrator, part: Calibrated) -> list[Any]:
@@ -449,7 +441,7 @@ def comparison(results: AllResults, k: int) -> str:
         gains, ratios, floored, seconds = [], [], 0, []
         for found in results.values():
             ours = found[name, 0 if name == "base, averaged" else k]
-            base = found["base", 0][: len(ours)]  # of the rounds in which the method takes part
+            base = found["base", 0]
             gains.append(mean_of(ours, "log_likelihood") - mean_of(base, "log_likelihood"))
             ratios.append(mean_of(ours, "crps") / mean_of(base, "crps"))
             floored += sum(one.floored for one in ours)
@@ -486,16 +478,9 @@ def statements(results: AllResults) -> str:
         },
     }
     for text, holds in rows.items():
-        compared = [first_rounds(found) if "GPC" in text else found for found in results.values()]
-        counts = [sum(holds(found, k) for found in compared) for k in THRESHOLDS]
+        counts = [sum(holds(found, k) for found in results.values()) for k in THRESHOLDS]
         lines.append(f"| {text} | " + " | ".join(map(str, counts)) + " |")
     return "\n".join(lines)
-
-
-def first_rounds(found: Results) -> Results:
-    """The results of the rounds in which all methods take part; folds are in order of the rounds."""
-    size = min(map(len, found.values()))
-    return {key: values[:size] for key, values in found.items()}
 
 
 def distances_table(distances: dict[tuple[str, str], float]) -> str:
@@ -540,17 +525,14 @@ Half of {toy_rows} outcomes lie on an ascending line, half on a flat one, with n
 
 ## Figure 6: log-likelihood against the number of thresholds
 
-{rounds} round{plural} of 5-fold cross-validation (the paper: ten), the same splits for all; the two Gaussian process
-classifiers take part in the first alone (their number of rounds: {gpc_rounds}). Means over test outcomes. Densities are
-floored at 1e-6 divided by the width of the support, also those of the base models.
+{rounds} round{plural} of 5-fold cross-validation (the paper: ten), the same splits for all. Means over test outcomes.
+Densities are floored at 1e-6 divided by the width of the support, also those of the base models.
 
 ![Log-likelihood against K](regression_004_figure_6.png)
 
 {tables}
 
 ### Statements of the paper, counted
-
-Those with a GPC in the rounds in which the GPC take part, the others in all.
 
 {statements}
 
@@ -600,8 +582,8 @@ READING = """\
   sufficient, and its cells are narrow at the zeros of Forest Fires. This accounts for its mean gain.
 - **Isotonic distributional and Venn-Abers regression** use the median alone. The former is not a density: outcomes
   are floored where it has no mass.
-- **Limits**: ten rounds, but one of the GPC, whose rows are means over fewer splits than the others. Where two methods
-  differ by little another split may reverse their order. Forest Fires dominates every mean of log-likelihoods."""
+- **Limits**: where two methods differ by little another split may reverse their order. Forest Fires dominates every
+  mean of log-likelihoods."""
 
 
 def page(results: AllResults, distances: dict[tuple[str, str], float], rounds: int) -> str:
@@ -611,7 +593,6 @@ def page(results: AllResults, distances: dict[tuple[str, str], float], rounds: i
         toy_k=TOY_THRESHOLDS,
         distances=distances_table(distances),
         rounds=rounds,
-        gpc_rounds=min(GPC_ROUNDS, rounds),
         plural="" if rounds == 1 else "s",
         tables="\n\n".join(table_6(results, base) for base in BASES),
         statements=statements(results),
