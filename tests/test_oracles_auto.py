@@ -408,7 +408,7 @@ def test_a_switch_hands_weight_to_the_second_and_none_back(most):
         z, y, w = rng.normal(0.0, 1.5, 2), rng.random() < 0.4, float(rng.choice([0.3, 1.0, 2.0]))
         assert switch.weight() == pytest.approx(by_hand.weights[0], rel=1e-8)
         assert switch.mean_of(*np.exp(-z)) == pytest.approx(by_hand.mean(z), abs=SOLVED)
-        gains = -log_loss(z, y) if i < 200 else -log_loss(z + (0.0, 1.0), y)
+        gains = -log_loss(z, y) if i < 200 else -log_loss(z + np.array([0.0, 1.0]), y)
         switch.learn(*gains, w)
         by_hand.learn(gains, w)
 

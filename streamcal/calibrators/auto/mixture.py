@@ -27,7 +27,7 @@ STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
 #: The prior weight of the score itself, before all else, and how much of it leaves at every step for good: a score that
 #: needs nothing may lose ln 4 = 1.4 nats and 1e-5 a step, and any other ln 4/3 = .3 nats.
 SCORE_PRIOR, LEAVING = 0.25, 1e-5
-#: The largest weight of the score if labels are late. Where they persist, it may look right for long before it is wrong.
+#: Its largest weight where labels are late: if they persist, it may look right for long before it is wrong.
 MOST_SCORE = 0.85
 #: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
 FAR = 1e3
