@@ -89,7 +89,7 @@ def test_at_a_fixed_lateness_the_hooks_are_the_delay(lateness):
 def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
     before, said = plain(cal), cal._issue(0.5)
-    for wrong in ([], said[:-2], [*said, 1.0], [*said, *[0.5] * 12], np.array([said])):
+    for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], np.array([said])):
         with pytest.raises(ValueError, match=r"numbers that were said|dimensions"):
             cal._learn_issued(0.5, 1.0, 1.0, 0.0, wrong)
     assert plain(cal) == before
@@ -268,7 +268,7 @@ def test_what_an_earlier_version_saved_or_issued_is_taken():
     earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
     assert earlier.weights() == cal.weights()
     earlier.learn_one(0.5, True)
-    earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued])
+    earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued - 2])
     assert earlier.n == 22.0
 
 
@@ -312,8 +312,12 @@ def test_what_was_issued_with_a_judgement_of_either_label_is_taken(delay, y):
             judged += [*gains, *of_rows]
         twin = Auto.from_state(cal.state_dict())
         cal._learn_issued(x, y, 1.0, 0.0, said)
-        twin._learn_issued(x, y, 1.0, 0.0, [*said[:own], z, *judged])
-        assert plain(cal) == plain(twin)
+        twin._learn_issued(x, y, 1.0, 0.0, [*said[: own - 2], z, *judged])  # nothing of the switch either
+        learned = [one.state_dict()["learned"] for one in (cal, twin)]
+        for one in learned:
+            del one["live"]["mixture"][-1]
+            one["late"] = [[*row[:3], row[3][:-2]] for row in one["late"]]
+        assert json.dumps(learned[0]) == json.dumps(learned[1])
 
 
 @pytest.mark.parametrize(

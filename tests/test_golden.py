@@ -255,3 +255,16 @@ def test_a_state_of_auto_from_before_its_specialists_goes_on() -> None:
     assert_answers(answers("binary", case, cal), content["case"]["answers"], case.within)
     cal.learn_one(0.5, True)
     assert Auto.from_state(cal.state_dict()).predict_one(0.5) == cal.predict_one(0.5)
+
+
+def test_a_state_of_auto_from_before_its_switch_goes_on() -> None:
+    """It has switched: what it predicts, and what it predicts after it has learned more, is what was recorded then."""
+    path = Path(__file__).parent / "golden" / "auto_without_switch.json.gz"
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    case = next(case for case in ROOMS["binary"][1] if case.name == content["name"])
+    earlier, stream = content["case"], golden("binary")["streams"][case.stream]
+    cal = Auto.from_state(earlier["state"])
+    assert_answers(answers("binary", case, cal), earlier["answers"], case.within)
+    cal = CALLS["binary"].apply_all(Auto.from_state(earlier["state"]), stream["then"], case.timed)
+    assert_answers(answers("binary", case, cal), earlier["then"]["answers"], case.within)
+    assert Auto.from_state(cal.state_dict()).predict_one(0.5) == cal.predict_one(0.5)

@@ -353,7 +353,9 @@ class AutoSteps:
         `ValueError` for another number of them, before anything is learned.
         """
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
-        first: cython.Py_ssize_t = min(self._issued, numbers.shape[0])
+        # An earlier version issued two numbers less, of which there was no switch.
+        now: cython.bint = numbers.shape[0] - self._issued in (1, self._last.issued)
+        first: cython.Py_ssize_t = min(self._issued if now else self._issued - 2, numbers.shape[0])
         found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], self._spent)
         judged: Judgement = self._last.assess_issued(numbers[first:], y, self._spent_last)
         self._learn(x, y, w, found, judged)

@@ -16,10 +16,21 @@ cdef class Assessment:
     cdef double[::1] stacked_rows
     cdef double[::1] corrected
     cdef double[::1] corrected_rows
+    cdef double[::1] switched
     cdef double[::1] _arrays  # all of them
     cdef public bint recorded
     cdef public double[::1] steps
     cdef public double[::1] panel_steps
+
+@cython.final
+cdef class Switch:
+    cdef double _odds  # the log-odds of the weight of the first forecast
+    cdef double _rate
+    cdef double _most  # log-odds
+
+    cpdef double weight(self) noexcept
+    cpdef double mean_of(self, double first, double second) noexcept
+    cpdef learn(self, double first, double second, double w)
 
 @cython.final
 cdef class Mixture:
@@ -30,6 +41,7 @@ cdef class Mixture:
     cdef Correction _by_score
     cdef Correction _by_forecast
     cdef FixedShare _corrected
+    cdef Switch _switch
     cdef double _unit
     # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
     cdef double[:, ::1] _first
@@ -38,6 +50,9 @@ cdef class Mixture:
     cdef double[:, ::1] _first_odds
     cdef double[:, ::1] _second_odds
     cdef double[:, ::1] _third_odds
+    cdef double[:, ::1] _either
+    cdef double[:, ::1] _either_odds
+    cdef double[::1] _forecast  # log-odds
     cdef double[:, ::1] _features
     cdef Py_ssize_t _knot
     cdef Assessment _spare  # of a label that is not known yet
@@ -47,6 +62,7 @@ cdef class Mixture:
     cpdef double at(self, double share) noexcept
     cpdef Assessment assess(self, double share, double y, double w, Assessment spent=*)
     cdef void _judge(self, Assessment found, double share, double y, double w) noexcept
+    cdef void _choose(self, Py_ssize_t side, double third) noexcept
     cdef void _set_features(self, Py_ssize_t side) noexcept
     cpdef list issue(self, double share)
     cpdef Assessment assess_issued(

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Three successive mixtures, each of the previous one and of corrections learned from its errors; their assessment.
 
+A switch from the score to the third of them follows.
+
 Symbols:
 
     ζ                        log-odds of the first mixture, z₁ … z_K being those of its K experts
@@ -31,6 +33,64 @@ STACK = cython.declare(cython.Py_ssize_t, 1)
 SECOND_MIXTURE = cython.declare(cython.Py_ssize_t, 0)
 BY_SCORE = cython.declare(cython.Py_ssize_t, 1)
 BY_FORECAST = cython.declare(cython.Py_ssize_t, 2)
+# What is left at a switch, and what is taken up.
+SCORE = cython.declare(cython.Py_ssize_t, 0)
+THIRD_MIXTURE = cython.declare(cython.Py_ssize_t, 1)
+LEFT = cython.declare(cython.double, -1000.0)
+"""Log-odds of the weight of the score, at which it is 0 in double precision: none are further from 0."""
+
+
+@cython.final
+@cython.cclass
+class Switch:
+    """From one forecast to another, at most once: the mixture of all times at which that may happen.
+
+    The first forecast has the weight `prior` and the second the rest; either is multiplied by the probability that it
+    gave to an outcome; then the first hands the fraction `rate` of its weight to the second, and what it has above
+    `most`. The loss is at most that of the second and ln 1/(1 − `prior`). If `most` is 1, it is also at most that of
+    the first and ln 1/`prior` + n ln 1/(1 − `rate`) after n outcomes. This is fixed share without a way back (Herbster
+    and Warmuth 1998), or the switch distribution of van Erven, Grünwald and de Rooij (2012).
+
+    Parameters
+    ----------
+    prior, rate, most : float
+    """
+
+    def __init__(self, prior: cython.double, rate: cython.double, most: cython.double):
+        self._odds = log(prior / (1.0 - prior))
+        self._rate = rate
+        self._most = log(most / (1.0 - most)) if most < 1.0 else -LEFT
+
+    def weight(self):
+        """The weight of the first forecast."""
+        e: cython.double = exp(-abs(self._odds))
+        return (1.0 if self._odds >= 0.0 else e) / (1.0 + e)
+
+    def mean_of(self, first, second):
+        """The log-odds of the mixture of two forecasts, of the odds against each of them."""
+        v: cython.double = self.weight()
+        p: cython.double = v / (1.0 + first)
+        q: cython.double = (1.0 - v) / (1.0 + second)
+        return log((p + q) / (first * p + second * q))
+
+    def learn(self, first, second, w):
+        """One step on an outcome of weight w, with its log-probabilities under both forecasts."""
+        odds: cython.double = self._odds + w * (first - second)
+        odds = min(max(odds, LEFT), self._most)
+        # v ← (1 − rate) v, of odds o: (1 − rate) o / (1 + rate o)
+        if odds > 0.0:
+            odds = log((1.0 - self._rate) / (self._rate + exp(-odds)))
+        else:
+            odds += log((1.0 - self._rate) / (1.0 + self._rate * exp(odds)))
+        self._odds = max(odds, LEFT)
+
+    def state(self):
+        """[log-odds of the weight of the first forecast], for `load`."""
+        return [float(self._odds)]
+
+    def load(self, odds: cython.double):
+        """Load an earlier `state`."""
+        self._odds = odds
 
 
 @cython.final
@@ -40,12 +100,13 @@ class Assessment:
 
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
-    components, and under its rows, shape (rows,). If `recorded`, it was learned, and `steps` and `panel_steps` are what
-    the stack and the regressions of the panel did then; a state does without.
+    components, and under its rows, shape (rows,); those under the score and the third mixture. If `recorded`, it was
+    learned, and `steps` and `panel_steps` are what the stack and the regressions of the panel did then; a state does
+    without.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
-        arrays: cython.double[::1] = np.empty(2 * count + 7 + 3 * rows)
+        arrays: cython.double[::1] = np.empty(2 * count + 9 + 3 * rows)
         start: cython.Py_ssize_t = count + 2
         self._arrays = arrays
         self.features = arrays[:start]
@@ -60,6 +121,7 @@ class Assessment:
         self.corrected = arrays[start : start + 3]
         start += 3
         self.corrected_rows = arrays[start : start + rows]
+        self.switched = arrays[start + rows :]
         self.recorded = False
         self.steps = self.panel_steps = arrays[:0]
 
@@ -68,7 +130,12 @@ class Assessment:
         return [float(self.y), float(self.w), float(self.place), float(self.second), *np.asarray(self._arrays).tolist()]
 
     def load(self, numbers):
-        """Load an earlier `state`; `ValueError` if it is of another size."""
+        """Load an earlier `state`; `ValueError` if it is of another size.
+
+        Versions without a switch wrote two numbers less, and nothing is then said for or against it.
+        """
+        if np.shape(numbers) == (2 + len(self._arrays),):
+            numbers = [*numbers, 0.0, 0.0]
         if np.shape(numbers) != (4 + len(self._arrays),):
             raise ValueError(f"expected an assessment of {4 + len(self._arrays)} numbers, not {np.shape(numbers)}")
         self.y, self.w, self.place, self.second = numbers[:4]
@@ -78,11 +145,13 @@ class Assessment:
 @cython.final
 @cython.cclass
 class Mixture:
-    """Three successive mixtures over equidistant knots in log-odds.
+    """Three successive mixtures over equidistant knots in log-odds, and a switch to the third.
 
     The first is of K experts; ζ are its log-odds. The second is of the first and of the stack, an online logistic
     regression with forgetting on (ζ, z₁ − ζ, …, z_K − ζ, 1). The third is of the second and of its corrections: one
     as a function of the score, and one as a function of the second mixture.
+
+    The forecast is the score until the switch, and then the third mixture.
 
     The state that issued a forecast assesses it; a later state may `learn` from the assessment.
 
@@ -93,6 +162,7 @@ class Mixture:
     stack : ForgettingRegression
         On K + 2 features.
     by_score, by_forecast : Correction
+    switch : Switch
     knots_a_unit : float
         Knots in a unit of log-odds.
 
@@ -110,6 +180,7 @@ class Mixture:
         by_score: Correction,
         by_forecast: Correction,
         corrected: FixedShare,
+        switch: Switch,
         knots_a_unit,
     ):
         self._experts = experts
@@ -118,6 +189,7 @@ class Mixture:
         self._by_score = by_score
         self._by_forecast = by_forecast
         self._corrected = corrected
+        self._switch = switch
         self._unit = knots_a_unit
         if not experts.rows == stacked.rows == corrected.rows or (stacked.size, corrected.size) != (2, 3):
             raise ValueError("the mixtures are of two and of three forecasts upon the first, and of as many rows")
@@ -125,6 +197,8 @@ class Mixture:
             raise ValueError(f"expected a stack on {experts.size + 2} features, not {stack.size}")
         self._first, self._second, self._third = (np.zeros((2, size)) for size in (experts.size, 2, 3))
         self._first_odds, self._second_odds, self._third_odds = (np.ones((2, size)) for size in (experts.size, 2, 3))
+        self._either, self._either_odds = np.zeros((2, 2)), np.ones((2, 2))
+        self._forecast = np.zeros(2)
         self._features = np.zeros((2, experts.size + 2))
         self._knot = 0
         self._spare = Assessment(experts.size, experts.rows)
@@ -158,6 +232,18 @@ class Mixture:
         )
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle), LARGEST)
         _odds(self._third[side], self._third_odds[side])
+        self._choose(side, self._corrected.mean_of(self._third_odds[side]))
+
+    def _choose(self, side, third):
+        """Set the forecast at a knot, where the third mixture says `third`."""
+        self._either[side, SCORE] = (self._knot + side) / self._unit - LARGEST
+        self._either[side, THIRD_MIXTURE] = third
+        _odds(self._either[side], self._either_odds[side])
+        self._forecast[side] = (
+            self._switch.mean_of(self._either_odds[side, SCORE], self._either_odds[side, THIRD_MIXTURE])
+            if self._switch.weight() > 0.0
+            else third
+        )
 
     def _set_features(self, side):
         """Set the features of the stack: the first mixture, each expert beside it, and 1."""
@@ -170,11 +256,8 @@ class Mixture:
         self._features[side, count + 1] = 1.0
 
     def at(self, share):
-        """The log-odds of the third mixture at the fraction `share` between the two knots."""
-        left: cython.double = self._corrected.mean_of(self._third_odds[0])
-        if share == 0.0:
-            return left
-        return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
+        """The log-odds of the forecast at the fraction `share` between the two knots."""
+        return self._forecast[0] + share * (self._forecast[1] - self._forecast[0])
 
     def assess(self, share, y, w, spent=None):
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
@@ -206,12 +289,13 @@ class Mixture:
         _gain(self._first, self._first_odds, share, y, found.experts)
         _gain(self._second, self._second_odds, share, y, found.stacked)
         _gain(self._third, self._third_odds, share, y, found.corrected)
+        _gain(self._either, self._either_odds, share, y, found.switched)
 
     def issue(self, share):
         """What all parts say at the fraction `share` between the two knots, for `assess_issued`: a list of floats.
 
-        The log-odds of the components of each mixture at both knots, and the log-probabilities of the labels 0 and 1
-        under its rows.
+        The log-odds of the components of each mixture at both knots, the log-probabilities of the labels 0 and 1 under
+        its rows, and the log-odds of the third mixture at both knots.
         """
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
@@ -233,12 +317,15 @@ class Mixture:
                 said.append(float(found.stacked_rows[k]))
             for k in range(rows):
                 said.append(float(found.corrected_rows[k]))
+        for side in range(2):
+            said.append(float(self._either[side, THIRD_MIXTURE]))
         return said
 
     def assess_issued(self, said, knot, share, y, w, spent=None):
         """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
 
         The score is at the fraction `share` between this knot and the next. `show` is to be called again afterwards.
+        Earlier versions issued no third mixture, and nothing is then said for or against the switch.
         """
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
@@ -246,8 +333,9 @@ class Mixture:
         rows: cython.Py_ssize_t = self._experts.rows
         place: cython.Py_ssize_t = 0
         found: Assessment = Assessment(count, rows) if spent is None else spent
-        if said.shape[0] != 2 * (count + 5) + 6 * rows:
-            raise ValueError(f"expected {2 * (count + 5) + 6 * rows} numbers that were said, not {said.shape[0]}")
+        known: cython.Py_ssize_t = 2 * (count + 5) + 6 * rows
+        if said.shape[0] != known + 2 and said.shape[0] != known:
+            raise ValueError(f"expected {known + 2} numbers that were said, not {said.shape[0]}")
         self._knot = knot
         for side in range(2):
             for k in range(count):
@@ -261,6 +349,7 @@ class Mixture:
             _odds(self._second[side], self._second_odds[side])
             _odds(self._third[side], self._third_odds[side])
             self._set_features(side)
+            self._choose(side, said[known + side] if said.shape[0] > known else (knot + side) / self._unit - LARGEST)
         self._judge(found, share, y, w)
         place += 3 * rows if y > 0.0 else 0
         for k in range(rows):
@@ -279,6 +368,7 @@ class Mixture:
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)
+        self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w)
         if not found.recorded:
             self._bank.learn(found.features, found.y, found.w)
         else:
@@ -302,11 +392,12 @@ class Mixture:
         return found
 
     def weights(self):
-        """Weights in the forecast, which sum to 1: (of the experts, shape (K,), stack, by score, by forecast)."""
-        second, third = self._stacked.weights(), self._corrected.weights()
+        """Weights in the forecast, which sum to 1: (experts, shape (K,), stack, by score, by forecast, score)."""
+        score: cython.double = self._switch.weight()
+        second, third = self._stacked.weights(), (1.0 - score) * self._corrected.weights()
         experts = third[SECOND_MIXTURE] * second[FIRST_MIXTURE] * self._experts.weights()
         stack = third[SECOND_MIXTURE] * second[STACK]
-        return experts, float(stack), float(third[BY_SCORE]), float(third[BY_FORECAST])
+        return experts, float(stack), float(third[BY_SCORE]), float(third[BY_FORECAST]), float(score)
 
     def state(self):
         """Everything learned, as plain data, for `load`."""
@@ -320,7 +411,7 @@ class Mixture:
     def _parts(self):
         """The parts, in the order of a state."""
         shares = (self._experts, self._stacked, self._corrected)
-        return (*shares, self._stack, self._by_score, self._by_forecast)
+        return (*shares, self._stack, self._by_score, self._by_forecast, self._switch)
 
 
 @cython.cfunc

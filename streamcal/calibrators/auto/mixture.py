@@ -12,16 +12,25 @@ from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.ensemble import Ensemble as Step
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
-from streamcal.kernels.mixture import Assessment, Mixture
+from streamcal.kernels.mixture import Assessment, Mixture, Switch
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, record, row, unread
 
 STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
+#: The expert that is the score, which has a weight of its own beside.
+SCORE = "identity"
 #: All that a forecast is made of, as `Ensemble.weights` counts it.
 PARTS = (*NAMES, STACK, BY_SCORE, BY_FORECAST)
 #: Prior weights: of the mixture of the experts and the stack; of what these give, and its two corrections.
 STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
+#: The prior weight of the score itself, before all else, and how much of it leaves at every step for good: a score that
+#: needs nothing may lose ln 4 = 1.4 nats and 1e-5 a step, and any other ln 4/3 = .3 nats.
+SCORE_PRIOR, LEAVING = 0.25, 1e-5
+#: Its largest weight where labels are late: if they persist, it may look right for long before it is wrong.
+MOST_SCORE = 0.85
+#: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
+FAR = 1e3
 #: Share rates: calm spells of 100,000 observations, and of 1,000.
 RATES = (1e-5, 1e-3)
 #: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
@@ -55,6 +64,7 @@ class Ensemble:
             by_score=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             by_forecast=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             corrected=_fixed_share(CORRECTION_PRIOR, slow),
+            switch=Switch(SCORE_PRIOR, LEAVING, MOST_SCORE if delay else 1.0),
             knots_a_unit=KNOTS_A_UNIT,
         )
         self._panel = ExpertPanel(delay)
@@ -72,8 +82,9 @@ class Ensemble:
 
     def weights(self) -> dict[str, float]:
         """The weight in the forecast of each of `PARTS`; they sum to 1."""
-        experts, stack, by_score, by_forecast = self._mixture.weights()
+        experts, stack, by_score, by_forecast, score = self._mixture.weights()
         named = dict(zip(NAMES, experts.tolist(), strict=True))
+        named[SCORE] += score
         return {**named, STACK: stack, BY_SCORE: by_score, BY_FORECAST: by_forecast}
 
     def state(self) -> dict[str, Any]:
@@ -82,7 +93,8 @@ class Ensemble:
 
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
-        read = record({"panel": unread, "mixture": row(*self._mixture_state())})(state)
+        mixture = row(*self._mixture_state())
+        read = record({"panel": unread, "mixture": lambda value: mixture(_with_switch(value))})(state)
         self._panel.restore(read["panel"])
         self._mixture.load(read["mixture"])
         self.kernel.forget()
@@ -90,7 +102,8 @@ class Ensemble:
     def _mixture_state(self) -> tuple[Reader, ...]:
         """What reads the parts of the mixture, in the order of `Mixture.state`."""
         shares = [_wealths(size, self._rows) for size in (len(NAMES), 2, 3)]
-        return (*shares, regression_state(len(NAMES) + 2), _correction_state, _correction_state)
+        corrections = (_correction_state, _correction_state)
+        return (*shares, regression_state(len(NAMES) + 2), *corrections, row(number(-FAR, FAR)))
 
     @property
     def learned(self) -> int:
@@ -100,7 +113,7 @@ class Ensemble:
     @property
     def issued(self) -> int:
         """How many numbers `kernel.issue` returns."""
-        return 2 * (len(NAMES) + 5) + 6 * self._rows
+        return 2 * (len(NAMES) + 6) + 6 * self._rows
 
     def assessment(self, saved: Any) -> Assessment:
         """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
@@ -113,6 +126,11 @@ class Ensemble:
         gains = len(NAMES) + 2  # features come before them, whose signs are any
         ensure(max(rest[gains:], default=0.0) <= ROUNDING, "a log-probability is above 0")
         return self._mixture.assessment(found)
+
+
+def _with_switch(saved: Any) -> Any:
+    """The state of a mixture, also where it is of a version without a switch: then it has switched."""
+    return [*saved, [-FAR]] if isinstance(saved, (list, tuple)) and len(saved) == 6 else saved
 
 
 def slow_rate(delay: int) -> float:
