@@ -12,9 +12,10 @@ cdef class FixedShare:
     cdef double[::1] _log_wealth  # of each row
     cdef double[::1] _weights  # of the forecasts, over all rows: what a prediction needs
     cdef double[::1] _gains  # of the step being made
+    cdef double[:, ::1] _odds  # of `mean`
 
     cpdef double mean(self, const double[::1] z) noexcept
-    cpdef double mean_of(self, const double[::1] e) noexcept
+    cpdef double mean_of(self, const double[:, ::1] e, Py_ssize_t row) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
     cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)

@@ -59,7 +59,7 @@ class FixedShare:
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
-        self._gains = np.zeros(self.size)
+        self._gains, self._odds = np.zeros(self.size), np.zeros((1, self.size))
         self._shares = np.array([prior] * self.rows, dtype=np.float64)
         self._log_wealth = np.zeros(self.rows)
         self._weigh()
@@ -70,21 +70,21 @@ class FixedShare:
         if z.shape[0] != self.size:
             return nan
         for k in range(self.size):
-            self._gains[k] = exp(-z[k])
-        return self.mean_of(self._gains)
+            self._odds[0, k] = exp(-z[k])
+        return self.mean_of(self._odds, 0)
 
-    def mean_of(self, e):
-        """The same, of the odds against each forecast, exp(−z)."""
+    def mean_of(self, e, row):
+        """The same, of the odds against each forecast, exp(−z), in a row of `e`."""
         k: cython.Py_ssize_t
-        if e.shape[0] != self.size:
+        if e.shape[1] != self.size:
             return nan
         p: cython.double
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            p = self._weights[k] / (1.0 + e[k])
+            p = self._weights[k] / (1.0 + e[row, k])
             positive += p
-            negative += e[k] * p
+            negative += e[row, k] * p
         return log(positive / negative)
 
     def assess(self, gains, of_rows):

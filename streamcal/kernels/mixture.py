@@ -146,18 +146,18 @@ class Mixture:
         middle: cython.double
         for k in range(z.shape[0]):
             self._first[side, k] = z[k]
-        _odds(self._first[side], self._first_odds[side])
-        self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds[side])
+        _odds(self._first, self._first_odds, side)
+        self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds, side)
         self._set_features(side)
         self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0), LARGEST)
-        _odds(self._second[side], self._second_odds[side])
-        middle = clamped(self._stacked.mean_of(self._second_odds[side]), LARGEST)
+        _odds(self._second, self._second_odds, side)
+        middle = clamped(self._stacked.mean_of(self._second_odds, side), LARGEST)
         self._third[side, SECOND_MIXTURE] = middle
         self._third[side, BY_SCORE] = clamped(
             middle + self._by_score.at((self._knot + side) / self._unit - LARGEST), LARGEST
         )
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle), LARGEST)
-        _odds(self._third[side], self._third_odds[side])
+        _odds(self._third, self._third_odds, side)
 
     def _set_features(self, side):
         """Set the features of the stack: the first mixture, each expert beside it, and 1."""
@@ -171,10 +171,10 @@ class Mixture:
 
     def at(self, share):
         """The log-odds of the third mixture at the fraction `share` between the two knots."""
-        left: cython.double = self._corrected.mean_of(self._third_odds[0])
+        left: cython.double = self._corrected.mean_of(self._third_odds, 0)
         if share == 0.0:
             return left
-        return left + share * (self._corrected.mean_of(self._third_odds[1]) - left)
+        return left + share * (self._corrected.mean_of(self._third_odds, 1) - left)
 
     def assess(self, share, y, w, spent=None):
         """The assessment of the forecasts for a label y of weight w, to be passed to `learn`.
@@ -257,9 +257,9 @@ class Mixture:
             for k in range(3):
                 self._third[side, k] = said[place + count + 2 + k]
             place += count + 5
-            _odds(self._first[side], self._first_odds[side])
-            _odds(self._second[side], self._second_odds[side])
-            _odds(self._third[side], self._third_odds[side])
+            _odds(self._first, self._first_odds, side)
+            _odds(self._second, self._second_odds, side)
+            _odds(self._third, self._third_odds, side)
             self._set_features(side)
         self._judge(found, share, y, w)
         place += 3 * rows if y > 0.0 else 0
@@ -325,11 +325,11 @@ class Mixture:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _odds(z: cython.const[cython.double][::1], out: cython.double[::1]) -> cython.void:
-    """Set `out` to exp(−z)."""
+def _odds(z: cython.const[cython.double][:, ::1], out: cython.double[:, ::1], side: cython.Py_ssize_t) -> cython.void:
+    """Set a row of `out` to exp(−z)."""
     k: cython.Py_ssize_t
-    for k in range(z.shape[0]):
-        out[k] = exp(-z[k])
+    for k in range(z.shape[1]):
+        out[side, k] = exp(-z[side, k])
 
 
 @cython.cfunc
