@@ -15,13 +15,20 @@ import cython
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.fast_path import fast_observation, fast_score
+    from streamcal.kernels.online_newton import log_odds
+
     exp, log, log1p, nan = math.exp, math.log, math.log1p, math.nan
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.online_newton import log_odds
 
 import numpy as np
 
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of scores are clamped to ± this."""
 NOTHING = cython.declare(cython.double, -746.0)
 """The exponential of this is 0, after long in libm: it looks for errors there."""
 
@@ -299,6 +306,21 @@ class Jumper(FixedShare):
         """Σ weightₖ fₖ(x)."""
         self._look(x)
         return self._mean()
+
+    def predict_fast(self, score: object) -> cython.double:
+        """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        return self.predict(log_odds(score, LARGEST)) if fast_score(score, 0.0, 1.0) else nan
+
+    def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` for a float in [0, 1] that is not clamped, a bool and a float weight; whether it was."""
+        x: cython.double
+        if not fast_observation(score, y, w, 0.0, 1.0):
+            return False
+        x = log_odds(score, LARGEST)
+        if not -LARGEST < x < LARGEST:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, w)
+        return True
 
     def tabulate(self, x):
         """Prepare `predict_at` for an array of log-odds."""
