@@ -42,6 +42,10 @@ MSVC_FLAGS = ["/O2", "/fp:precise"]
 # -z noseparate-code: code and constants share pages; apart, each kernel has some pages that are mostly empty.
 LINK_FLAGS = ["-Wl,-s", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
 
+# The library that has exp and log: a kernel that is linked to none is given the oldest versions of both, which check
+# for errors besides what the present ones do.
+LIBRARIES = [] if sys.platform == "win32" else ["m"]
+
 # Functions without the attributes of Python functions, which Python calls sooner.
 DIRECTIVES = {"binding": False}
 
@@ -111,7 +115,10 @@ def extensions() -> list[Extension]:
     in_c = {name: f"{TRANSLATED.as_posix()}/{name.replace('.', '/')}.c" for name in (SHARED, *sources)}
     translate(sources, in_c)
     # Optional: setuptools copies those that were compiled in place, and goes on where one is missing.
-    return [Extension(name, [file], depends=[str(SETTINGS)], optional=True) for name, file in in_c.items()]
+    return [
+        Extension(name, [file], depends=[str(SETTINGS)], libraries=LIBRARIES, optional=True)
+        for name, file in in_c.items()
+    ]
 
 
 def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
@@ -138,7 +145,7 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
 def write_settings() -> None:
     """Everything but their sources that the compiled kernels depend on; a file that says the same is left as it is."""
     variables = {name: os.environ.get(name) for name in VARIABLES}
-    settings = repr((Cython.__version__, DIRECTIVES, FLAGS, LINK_FLAGS, MSVC_FLAGS, variables))
+    settings = repr((Cython.__version__, DIRECTIVES, FLAGS, LIBRARIES, LINK_FLAGS, MSVC_FLAGS, variables))
     if not SETTINGS.exists() or SETTINGS.read_text(encoding="utf-8") != settings:
         SETTINGS.parent.mkdir(parents=True, exist_ok=True)
         SETTINGS.write_text(settings, encoding="utf-8")

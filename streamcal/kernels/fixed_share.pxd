@@ -12,9 +12,10 @@ cdef class FixedShare:
     cdef double[::1] _log_wealth  # of each row
     cdef double[::1] _weights  # of the forecasts, over all rows: what a prediction needs
     cdef double[::1] _gains  # of the step being made
+    cdef double[:, ::1] _odds  # of `mean`
 
     cpdef double mean(self, const double[::1] z) noexcept
-    cpdef double mean_of(self, const double[::1] e) noexcept
+    cpdef double mean_of(self, const double[:, ::1] e, Py_ssize_t row) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
     cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
@@ -24,17 +25,21 @@ cdef class FixedShare:
 @cython.final
 cdef class Jumper(FixedShare):
     cdef readonly double weight  # learned
-    cdef const double[::1] _slopes
-    cdef const double[::1] _offsets
-    cdef double[::1] _z  # of the calibrators where it has looked last
-    cdef double[::1] _e
+    cdef const double[::1] _slopes  # without repetition
+    cdef const Py_ssize_t[::1] _of_slope  # of each calibrator
+    cdef const double[::1] _factors  # exp(−offset)
+    cdef double[::1] _against  # exp(−slope·x) where it has looked last
+    cdef double[::1] _odds_of  # the odds against 1 of the calibrators there, and the probabilities of 1 and of 0
+    cdef double[::1] _p
+    cdef double[::1] _q
     cdef double[:, ::1] _table  # their probabilities where it was told to be quick
 
     cpdef double predict_at(self, Py_ssize_t i) noexcept nogil
-    cdef double _probability(self, Py_ssize_t k) noexcept nogil
     cpdef double predict(self, double x) noexcept nogil
     cpdef void step(self, double x, double y, double w) noexcept nogil
     cdef void _look(self, double x) noexcept nogil
     cdef double _mean(self) noexcept nogil
     cdef double _log_of(self, Py_ssize_t k, double y) noexcept nogil
     cdef void _learn(self, double y, double w) noexcept nogil
+    cdef double _set_gains(self, double y) noexcept nogil
+    cdef double _set_weighted_gains(self, double y, double w) noexcept nogil

@@ -15,12 +15,106 @@ import cython
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.fast_path import fast_observation, fast_score
+    from streamcal.kernels.online_newton import log_odds
+
     exp, log, log1p, nan = math.exp, math.log, math.log1p, math.nan
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import exp, log, log1p
+    from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
+    from cython.cimports.streamcal.kernels.online_newton import log_odds
 
 import numpy as np
+
+LARGEST = cython.declare(cython.double, 16.0)
+"""Log-odds of scores are clamped to ± this."""
+NOTHING = cython.declare(cython.double, -746.0)
+"""The exponential of this is 0, after long in libm: it looks for errors there."""
+
+# The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
+# does not know that what is written to one leaves the others where they are.
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _redistribute(
+    shares: cython.double[:, ::1],
+    row: cython.Py_ssize_t,
+    gains: cython.const[cython.double][::1],
+    prior: cython.const[cython.double][::1],
+    rate: cython.double,
+) -> cython.double:
+    """Multiply a row, normalise and redistribute it; returns the mean factor."""
+    k: cython.Py_ssize_t
+    total: cython.double = 0.0
+    left: cython.double
+    for k in range(gains.shape[0]):
+        shares[row, k] *= gains[k]
+    for k in range(gains.shape[0]):
+        total += shares[row, k]
+    left = (1.0 - rate) / total
+    for k in range(gains.shape[0]):
+        shares[row, k] = left * shares[row, k] + rate * prior[k]
+    return total
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _add_row(
+    sums: cython.double[::1], by: cython.double, rows: cython.double[:, ::1], row: cython.Py_ssize_t
+) -> cython.void:
+    """Add a multiple of a row."""
+    k: cython.Py_ssize_t
+    for k in range(sums.shape[0]):
+        sums[k] += by * rows[row, k]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _multiply(out: cython.double[::1], by: cython.double) -> cython.void:
+    """Multiply all entries."""
+    k: cython.Py_ssize_t
+    for k in range(out.shape[0]):
+        out[k] *= by
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _set_multiples(out: cython.double[::1], by: cython.double, of: cython.const[cython.double][::1]) -> cython.void:
+    """Set `out` to multiples of `of`."""
+    k: cython.Py_ssize_t
+    for k in range(out.shape[0]):
+        out[k] = by * of[k]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _set_chances(
+    odds: cython.double[::1],
+    p: cython.double[::1],
+    q: cython.double[::1],
+    against: cython.const[cython.double][::1],
+    of_slope: cython.const[cython.Py_ssize_t][::1],
+    factors: cython.const[cython.double][::1],
+) -> cython.void:
+    """Set the odds against 1, and the probabilities p of 1 and q of 0."""
+    k: cython.Py_ssize_t
+    for k in range(odds.shape[0]):
+        odds[k] = against[of_slope[k]] * factors[k]
+    for k in range(odds.shape[0]):
+        p[k] = 1.0 / (1.0 + odds[k])
+        q[k] = odds[k] * p[k]
 
 
 @cython.cclass
@@ -59,7 +153,7 @@ class FixedShare:
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
-        self._gains = np.zeros(self.size)
+        self._gains, self._odds = np.zeros(self.size), np.zeros((1, self.size))
         self._shares = np.array([prior] * self.rows, dtype=np.float64)
         self._log_wealth = np.zeros(self.rows)
         self._weigh()
@@ -70,21 +164,21 @@ class FixedShare:
         if z.shape[0] != self.size:
             return nan
         for k in range(self.size):
-            self._gains[k] = exp(-z[k])
-        return self.mean_of(self._gains)
+            self._odds[0, k] = exp(-z[k])
+        return self.mean_of(self._odds, 0)
 
-    def mean_of(self, e):
-        """The same, of the odds against each forecast, exp(−z)."""
+    def mean_of(self, e, row):
+        """The same, of the odds against each forecast, exp(−z), in a row of `e`."""
         k: cython.Py_ssize_t
-        if e.shape[0] != self.size:
+        if e.shape[1] != self.size:
             return nan
         p: cython.double
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for k in range(self.size):
-            p = self._weights[k] / (1.0 + e[k])
+            p = self._weights[k] / (1.0 + e[row, k])
             positive += p
-            negative += e[k] * p
+            negative += e[row, k] * p
         return log(positive / negative)
 
     def assess(self, gains, of_rows):
@@ -134,36 +228,28 @@ class FixedShare:
 
     def _pay(self, row):
         """Multiply a row by `_gains`, normalise and redistribute it; returns the mean factor."""
-        k: cython.Py_ssize_t
-        rate: cython.double = self._rates[row]
-        total: cython.double = 0.0
-        for k in range(self.size):
-            self._shares[row, k] *= self._gains[k]
-            total += self._shares[row, k]
-        for k in range(self.size):
-            self._shares[row, k] = (1.0 - rate) * (self._shares[row, k] / total) + rate * self._prior[k]
-        return total
+        return _redistribute(self._shares, row, self._gains, self._prior, self._rates[row])
 
     def _weigh(self):
         """Set the weights: the fraction of each forecast in the total wealth."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         part: cython.double
+        each: cython.double = (1.0 - self._passive) / self.rows
         largest: cython.double = 0.0
         total: cython.double
         for j in range(self.rows):
             largest = max(largest, self._log_wealth[j])
-        total = self._passive * exp(-largest)
+        total = self._passive * exp(-largest) if -largest > NOTHING else 0.0
         for k in range(self.size):
             self._weights[k] = 0.0
         self._weights[0] = total
         for j in range(self.rows):
-            part = (1.0 - self._passive) / self.rows * exp(self._log_wealth[j] - largest)
-            total += part
-            for k in range(self.size):
-                self._weights[k] += part * self._shares[j, k]
-        for k in range(self.size):
-            self._weights[k] /= total
+            if self._log_wealth[j] - largest > NOTHING:
+                part = each * exp(self._log_wealth[j] - largest)
+                total += part
+                _add_row(self._weights, part, self._shares, j)
+        _multiply(self._weights, 1.0 / total)
 
     def weights(self):
         """The weight of each forecast, a new array; they sum to 1."""
@@ -205,9 +291,12 @@ class Jumper(FixedShare):
 
     def __init__(self, slopes, offsets, rates, passive: cython.double):
         FixedShare.__init__(self, rates, np.ones(len(rates)), np.full(len(slopes), 1.0 / len(slopes)), 1.0, passive)
-        self._slopes = np.array(slopes, dtype=np.float64)
-        self._offsets = np.array(offsets, dtype=np.float64)
-        self._z, self._e = np.zeros(self.size), np.zeros(self.size)
+        different, of_slope = np.unique(slopes, return_inverse=True)
+        self._slopes = np.array(different, dtype=np.float64)
+        self._of_slope = np.array(of_slope, dtype=np.intp)
+        self._factors = np.exp(-np.array(offsets, dtype=np.float64))
+        self._against = np.zeros(len(different))
+        self._odds_of, self._p, self._q = np.zeros((3, self.size))
         self._table = np.zeros((0, self.size))
         start = np.zeros((self.rows, self.size))
         start[:, 0] = 1.0
@@ -218,13 +307,28 @@ class Jumper(FixedShare):
         self._look(x)
         return self._mean()
 
+    def predict_fast(self, score: object) -> cython.double:
+        """The prediction at `score`, a float in [0, 1]; NaN for anything else."""
+        return self.predict(log_odds(score, LARGEST)) if fast_score(score, 0.0, 1.0) else nan
+
+    def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
+        """`step` for a float in [0, 1] that is not clamped, a bool and a float weight; whether it was."""
+        x: cython.double
+        if not fast_observation(score, y, w, 0.0, 1.0):
+            return False
+        x = log_odds(score, LARGEST)
+        if not -LARGEST < x < LARGEST:
+            return False
+        self.step(x, 1.0 if y is True else 0.0, w)
+        return True
+
     def tabulate(self, x):
         """Prepare `predict_at` for an array of log-odds."""
         self._table = np.zeros((len(x), self.size))
         for i in range(len(x)):
             self._look(x[i])
             for k in range(self.size):
-                self._table[i, k] = self._probability(k)
+                self._table[i, k] = self._p[k]
 
     def predict_at(self, i):
         """`predict` at the log-odds at index i of those that were tabulated."""
@@ -234,29 +338,24 @@ class Jumper(FixedShare):
             p += self._weights[k] * self._table[i, k]
         return p if p < 1.0 else 1.0
 
-    def _probability(self, k):
-        """That of a calibrator where `_look` has looked."""
-        return (1.0 if self._z[k] >= 0.0 else self._e[k]) / (1.0 + self._e[k])
-
     def _look(self, x):
-        """Set the log-odds of each calibrator at x, and exp of minus their size: the one exponential of each."""
+        """Set the odds exp(−z) against 1 of each calibrator at x, and its probabilities; one exponential a slope."""
         k: cython.Py_ssize_t
-        for k in range(self.size):
-            self._z[k] = self._slopes[k] * x + self._offsets[k]
-            self._e[k] = exp(-abs(self._z[k]))
+        for k in range(self._slopes.shape[0]):
+            self._against[k] = exp(-self._slopes[k] * x)
+        _set_chances(self._odds_of, self._p, self._q, self._against, self._of_slope, self._factors)
 
     def _mean(self):
         """The prediction where `_look` has looked."""
         k: cython.Py_ssize_t
         p: cython.double = 0.0
         for k in range(self.size):
-            p += self._weights[k] * self._probability(k)
+            p += self._weights[k] * self._p[k]
         return p if p < 1.0 else 1.0
 
     def _log_of(self, k, y):
         """The log-probability of the label y under a calibrator where `_look` has looked."""
-        z: cython.double = self._z[k] if y > 0.0 else -self._z[k]
-        return (0.0 if z >= 0.0 else z) - log1p(self._e[k])
+        return -log1p(self._odds_of[k] if y > 0.0 else 1.0 / self._odds_of[k])
 
     def step(self, x, y, w):
         """One step on the label y at x, with weight w; then the jump."""
@@ -266,6 +365,26 @@ class Jumper(FixedShare):
     def _learn(self, y, w):
         """The step where `_look` has looked."""
         j: cython.Py_ssize_t
+        best: cython.double = self._set_gains(y) if w == 1.0 else self._set_weighted_gains(y, w)
+        for j in range(self.rows):
+            self._log_wealth[j] += best + log(self._pay(j))
+        self.weight += w
+        self._weigh()
+
+    def _set_gains(self, y):
+        """Set `_gains` to the probabilities of y relative to that under the score; returns 0.
+
+        They are within exp(±33), as scores are within log-odds ±16.
+        """
+        if y > 0.0:
+            _set_multiples(self._gains, 1.0 + self._odds_of[0], self._p)
+        else:
+            _set_multiples(self._gains, 1.0 + 1.0 / self._odds_of[0], self._q)
+        self._gains[0] = 1.0
+        return 0.0
+
+    def _set_weighted_gains(self, y, w):
+        """The same to the power w, divided by the largest; returns the logarithm of that."""
         k: cython.Py_ssize_t
         score: cython.double = self._log_of(0, y)
         best: cython.double = 0.0  # the log gain of the score relative to itself
@@ -275,10 +394,7 @@ class Jumper(FixedShare):
                 best = self._gains[k]
         for k in range(self.size):
             self._gains[k] = exp(min(self._gains[k] - best, 0.0))
-        for j in range(self.rows):
-            self._log_wealth[j] += best + log(self._pay(j))
-        self.weight += w
-        self._weigh()
+        return best
 
     def stream(
         self,

@@ -119,7 +119,9 @@ def curvature(z):
     return e / ((1.0 + e) * (1.0 + e))
 
 
-# Arrays are passed to these functions rather than read from fields: the compiler then knows that they do not move.
+# Arrays are passed to these functions rather than read from fields: the compiler then knows that they do not move. They
+# are passed whole, beside an index, since each slice of one is counted by an atomic instruction when it is made and
+# another when it is left, which take as long as the arithmetic of a small regression.
 
 
 @cython.cfunc
@@ -130,21 +132,22 @@ def _move(
     a: cython.double[::1],
     kept: cython.const[cython.double][::1],
     renewed: cython.const[cython.double][::1],
-    one: cython.const[cython.Py_ssize_t][::1],
+    table: cython.const[cython.Py_ssize_t][:, ::1],
+    one: cython.Py_ssize_t,
     pace: cython.double,
 ) -> cython.void:
     """A ← ΛAΛ + SA₀S; move the first coordinates by their velocities, which come after d others, and A with them."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    d: cython.Py_ssize_t = one[FEATURES]
-    at: cython.Py_ssize_t = one[AT]
+    d: cython.Py_ssize_t = table[one, FEATURES]
+    at: cython.Py_ssize_t = table[one, AT]
     to: cython.Py_ssize_t = at + d  # the columns of the velocities
-    width: cython.Py_ssize_t = one[WIDTH]
-    trends: cython.Py_ssize_t = one[TRENDS]
-    for k in range(at, at + one[SIZE] * width):
+    width: cython.Py_ssize_t = table[one, WIDTH]
+    trends: cython.Py_ssize_t = table[one, TRENDS]
+    for k in range(at, at + table[one, SIZE] * width):
         a[k] = kept[k] * a[k] + renewed[k]
     for k in range(trends):
-        theta[one[START] + k] += pace * theta[one[START] + d + k]
+        theta[table[one, START] + k] += pace * theta[table[one, START] + d + k]
     for k in range(trends):
         for j in range(k, trends):
             a[to + (d + k) * width + j] -= pace * a[to + j * width + k]
@@ -223,7 +226,8 @@ def _eliminate(
     renewed: cython.const[cython.double][::1],
     g: cython.const[cython.double][::1],
     l: cython.double[::1],  # noqa: E741
-    one: cython.const[cython.Py_ssize_t][::1],
+    table: cython.const[cython.Py_ssize_t][:, ::1],
+    one: cython.Py_ssize_t,
 ) -> cython.void:
     """ΛAΛ + SA₀S = L D Lᵀ: the rows of Lᵀ to `l`, each after its D, twice, and before its D⁻¹L⁻¹g. O(n³/6).
 
@@ -236,16 +240,16 @@ def _eliminate(
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
     p: cython.double
-    width: cython.Py_ssize_t = one[WIDTH]
+    width: cython.Py_ssize_t = table[one, WIDTH]
     size: cython.Py_ssize_t = width + 4
-    at: cython.Py_ssize_t = one[AT] - 2
+    at: cython.Py_ssize_t = table[one, AT] - 2
     to: cython.Py_ssize_t = 0
     row = cython.declare(cython.double[68])  # `LARGEST_SIZE`, and what stands beside it
     other = cython.declare(cython.double[68])
-    for i in range(0, one[SIZE], 2):
-        both: cython.bint = i + 1 < one[SIZE]
+    for i in range(0, table[one, SIZE], 2):
+        both: cython.bint = i + 1 < table[one, SIZE]
         next_at: cython.Py_ssize_t = at + width if both else at
-        if one[TRENDS] > 0:
+        if table[one, TRENDS] > 0:
             for j in range(i + 2, width + 2):
                 row[j], other[j] = a[at + j], a[next_at + j]
         else:
@@ -254,8 +258,8 @@ def _eliminate(
                 other[j] = kept[next_at + j] * a[next_at + j] + renewed[next_at + j]
         least: cython.double = PIVOT * row[i + 2]
         other_least: cython.double = PIVOT * other[i + 3]
-        row[width + 2], row[width + 3] = g[one[START] + i], 0.0
-        other[width + 2], other[width + 3] = g[one[START] + i + 1] if both else 0.0, 0.0
+        row[width + 2], row[width + 3] = g[table[one, START] + i], 0.0
+        other[width + 2], other[width + 3] = g[table[one, START] + i + 1] if both else 0.0, 0.0
         for k in range(0, i - 3, 4):
             _take_four(row, other, l, k * size, i, size)
         if i % 4 == 2:
@@ -281,27 +285,102 @@ def _eliminate(
 def _substitute(
     g: cython.double[::1],
     l: cython.const[cython.double][::1],  # noqa: E741
-    one: cython.const[cython.Py_ssize_t][::1],
+    table: cython.const[cython.Py_ssize_t][:, ::1],
+    one: cython.Py_ssize_t,
 ) -> cython.void:
-    """g ← A⁻¹g, after `_eliminate`."""
+    """g ← A⁻¹g, after `_eliminate`.
+
+    The three entries found last are not read from `g`: a processor that loads two together waits until both are stored.
+    """
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     row: cython.Py_ssize_t
     begin: cython.Py_ssize_t
-    start: cython.Py_ssize_t = one[START]
-    width: cython.Py_ssize_t = one[WIDTH]
+    start: cython.Py_ssize_t = table[one, START]
+    width: cython.Py_ssize_t = table[one, WIDTH]
     even: cython.double
     odd: cython.double
-    for i in range(one[SIZE] - 1, -1, -1):
+    first: cython.double = 0.0  # entries i + 1, i + 2 and i + 3, where there are any
+    second: cython.double = 0.0
+    third: cython.double = 0.0
+    for i in range(table[one, SIZE] - 1, -1, -1):
         row, begin = i * (width + 4) + 2, i + 1
         even, odd = l[row + width], 0.0
-        if begin % 2 == 1:
-            odd = -l[row + begin] * g[start + begin] if begin < width else 0.0
-            begin += 1
+        if begin % 2 == 1 and begin < width:
+            odd = -l[row + begin] * first
+            if begin + 1 < width:
+                even -= l[row + begin + 1] * second
+                odd -= l[row + begin + 2] * third
+            begin += 3
+        elif begin < width:
+            even -= l[row + begin] * first
+            odd -= l[row + begin + 1] * second
+            begin += 2
         for j in range(begin, width, 2):
             even -= l[row + j] * g[start + j]
             odd -= l[row + j + 1] * g[start + j + 1]
-        g[start + i] = even + odd
+        first, second, third = even + odd, first, second
+        g[start + i] = first
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _solve_four(
+    a: cython.const[cython.double][::1],
+    kept: cython.const[cython.double][::1],
+    renewed: cython.const[cython.double][::1],
+    g: cython.double[::1],
+    at: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+) -> cython.void:
+    """`_eliminate` and `_substitute` of four coordinates of which none moves: the same operations, without loops.
+
+    Entry j, k of what is decomposed is `a` with both indices, that of Lᵀ `l`, that of D `d`.
+    """
+    a00: cython.double = kept[at] * a[at] + renewed[at]
+    a01: cython.double = kept[at + 1] * a[at + 1] + renewed[at + 1]
+    a02: cython.double = kept[at + 2] * a[at + 2] + renewed[at + 2]
+    a03: cython.double = kept[at + 3] * a[at + 3] + renewed[at + 3]
+    a11: cython.double = kept[at + 5] * a[at + 5] + renewed[at + 5]
+    a12: cython.double = kept[at + 6] * a[at + 6] + renewed[at + 6]
+    a13: cython.double = kept[at + 7] * a[at + 7] + renewed[at + 7]
+    a22: cython.double = kept[at + 10] * a[at + 10] + renewed[at + 10]
+    a23: cython.double = kept[at + 11] * a[at + 11] + renewed[at + 11]
+    a33: cython.double = kept[at + 15] * a[at + 15] + renewed[at + 15]
+    least1: cython.double = PIVOT * a11
+    least2: cython.double = PIVOT * a22
+    least3: cython.double = PIVOT * a33
+    q: cython.double
+    g0: cython.double = g[start]
+    g1: cython.double = g[start + 1]
+    g2: cython.double = g[start + 2]
+    g3: cython.double = g[start + 3]
+    d0: cython.double = max(a00, PIVOT * a00)
+    p: cython.double = 1.0 / d0
+    l01: cython.double = a01 * p
+    l02: cython.double = a02 * p
+    l03: cython.double = a03 * p
+    a11, a12, a13, g1 = a11 - l01 * a01, a12 - l01 * a02, a13 - l01 * a03, g1 - l01 * g0
+    g0 *= p
+    d1: cython.double = max(a11, least1)
+    p = 1.0 / d1
+    l12: cython.double = a12 * p
+    l13: cython.double = a13 * p
+    g1 *= p
+    p, q = l02 * d0, l12 * d1
+    a22, a23, g2 = a22 - p * l02 - q * l12, a23 - p * l03 - q * l13, g2 - p * g0 - q * g1
+    p, q = l03 * d0, l13 * d1
+    a33, g3 = a33 - p * l03 - q * l13, g3 - p * g0 - q * g1
+    p = 1.0 / max(a22, least2)
+    l23: cython.double = a23 * p
+    a33, g3 = a33 - l23 * a23, g3 - l23 * g2
+    g2 *= p
+    g3 *= 1.0 / max(a33, least3)
+    g2 -= l23 * g3
+    g1 = g1 - l12 * g2 - l13 * g3
+    g[start] = (g0 - l02 * g2) - (l01 * g1 + l03 * g3)
+    g[start + 1], g[start + 2], g[start + 3] = g1, g2, g3
 
 
 @cython.cfunc
@@ -313,18 +392,19 @@ def _curve(
     renewed: cython.const[cython.double][::1],
     f: cython.const[cython.double][::1],
     h: cython.double,
-    one: cython.const[cython.Py_ssize_t][::1],
+    table: cython.const[cython.Py_ssize_t][:, ::1],
+    one: cython.Py_ssize_t,
 ) -> cython.void:
     """A ← ΛAΛ + SA₀S + h·φφᵀ, from the diagonal on; of the first two terms `_move` took care, where it was called."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
     part: cython.double
-    start: cython.Py_ssize_t = one[START]
-    row: cython.Py_ssize_t = one[AT]
-    width: cython.Py_ssize_t = one[WIDTH]
-    for j in range(one[FEATURES]):
+    start: cython.Py_ssize_t = table[one, START]
+    row: cython.Py_ssize_t = table[one, AT]
+    width: cython.Py_ssize_t = table[one, WIDTH]
+    for j in range(table[one, FEATURES]):
         part = h * f[start + j]
-        if one[TRENDS] > 0:
+        if table[one, TRENDS] > 0:
             for k in range(j - j % 2, width):
                 a[row + k] += part * f[start + k]
         else:
@@ -432,7 +512,7 @@ class RegressionBank:
         start: cython.Py_ssize_t = self._table[i, START]
         for k in range(start, start + self._table[i, WIDTH]):
             self._theta[k] += self._g[k] * step
-        _curve(self._a, self._kept, self._renewed, self._f, self._h[i], self._table[i])
+        _curve(self._a, self._kept, self._renewed, self._f, self._h[i], self._table, i)
 
     def _show(self, phi):
         """Set φ of each."""
@@ -460,7 +540,7 @@ class RegressionBank:
         self._show(phi)
         for i in range(self.size):
             if self._table[i, TRENDS] > 0:
-                _move(self._theta, self._a, self._kept, self._renewed, self._table[i], self._paces[i])
+                _move(self._theta, self._a, self._kept, self._renewed, self._table, i, self._paces[i])
             self._h[i] = recorded[self._theta.shape[0] + i]
             self._finish(i, 0.0)
         for i in range(self._theta.shape[0]):
@@ -472,10 +552,13 @@ class RegressionBank:
         start: cython.Py_ssize_t = self._table[i, START]
         z: cython.double = 0.0
         v: cython.double = 0.0
-        if self._table[i, TRENDS] > 0:
-            _move(self._theta, self._a, self._kept, self._renewed, self._table[i], self._paces[i])
-        _eliminate(self._a, self._kept, self._renewed, self._g, self._l, self._table[i])
-        _substitute(self._g, self._l, self._table[i])
+        if self._table[i, SIZE] == 4 and self._table[i, TRENDS] == 0:
+            _solve_four(self._a, self._kept, self._renewed, self._g, self._table[i, AT], start)
+        else:
+            if self._table[i, TRENDS] > 0:
+                _move(self._theta, self._a, self._kept, self._renewed, self._table, i, self._paces[i])
+            _eliminate(self._a, self._kept, self._renewed, self._g, self._l, self._table, i)
+            _substitute(self._g, self._l, self._table, i)
         for k in range(start, start + self._table[i, FEATURES]):
             z += self._theta[k] * self._f[k]
             v += self._f[k] * self._g[k]

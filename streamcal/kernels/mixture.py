@@ -220,25 +220,25 @@ class Mixture:
         middle: cython.double
         for k in range(z.shape[0]):
             self._first[side, k] = z[k]
-        _odds(self._first[side], self._first_odds[side])
-        self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds[side])
+        _odds(self._first, self._first_odds, side)
+        self._second[side, FIRST_MIXTURE] = self._experts.mean_of(self._first_odds, side)
         self._set_features(side)
         self._second[side, STACK] = clamped(self._stack.predict(self._features[side], 0.0), LARGEST)
-        _odds(self._second[side], self._second_odds[side])
-        middle = clamped(self._stacked.mean_of(self._second_odds[side]), LARGEST)
+        _odds(self._second, self._second_odds, side)
+        middle = clamped(self._stacked.mean_of(self._second_odds, side), LARGEST)
         self._third[side, SECOND_MIXTURE] = middle
         self._third[side, BY_SCORE] = clamped(
             middle + self._by_score.at((self._knot + side) / self._unit - LARGEST), LARGEST
         )
         self._third[side, BY_FORECAST] = clamped(middle + self._by_forecast.at(middle), LARGEST)
-        _odds(self._third[side], self._third_odds[side])
-        self._choose(side, self._corrected.mean_of(self._third_odds[side]))
+        _odds(self._third, self._third_odds, side)
+        self._choose(side, self._corrected.mean_of(self._third_odds, side))
 
     def _choose(self, side, third):
         """Set the forecast at a knot, where the third mixture says `third`."""
         self._either[side, SCORE] = (self._knot + side) / self._unit - LARGEST
         self._either[side, THIRD_MIXTURE] = third
-        _odds(self._either[side], self._either_odds[side])
+        _odds(self._either, self._either_odds, side)
         self._forecast[side] = (
             self._switch.mean_of(self._either_odds[side, SCORE], self._either_odds[side, THIRD_MIXTURE])
             if self._switch.weight() > 0.0
@@ -345,9 +345,9 @@ class Mixture:
             for k in range(3):
                 self._third[side, k] = said[place + count + 2 + k]
             place += count + 5
-            _odds(self._first[side], self._first_odds[side])
-            _odds(self._second[side], self._second_odds[side])
-            _odds(self._third[side], self._third_odds[side])
+            _odds(self._first, self._first_odds, side)
+            _odds(self._second, self._second_odds, side)
+            _odds(self._third, self._third_odds, side)
             self._set_features(side)
             self._choose(side, said[known + side] if said.shape[0] > known else (knot + side) / self._unit - LARGEST)
         self._judge(found, share, y, w)
@@ -416,11 +416,11 @@ class Mixture:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _odds(z: cython.const[cython.double][::1], out: cython.double[::1]) -> cython.void:
-    """Set `out` to exp(−z)."""
+def _odds(z: cython.const[cython.double][:, ::1], out: cython.double[:, ::1], side: cython.Py_ssize_t) -> cython.void:
+    """Set a row of `out` to exp(−z)."""
     k: cython.Py_ssize_t
-    for k in range(z.shape[0]):
-        out[k] = exp(-z[k])
+    for k in range(z.shape[1]):
+        out[side, k] = exp(-z[side, k])
 
 
 @cython.cfunc
