@@ -2,6 +2,7 @@
 
     PYSPARK_PYTHON=... python tests/spark_kills.py --kills 24                # some minutes
     python tests/spark_kills.py --master 'local-cluster[2,1,1500]'           # with executors of their own
+    python tests/spark_kills.py --master standalone                          # a master and two workers, started here
 
 A process runs the stream over files that come while it runs. At random moments one of its processes is ended by
 SIGKILL: the driver's JVM, the driver's Python, an executor (in a cluster), a Python worker, or the daemon that forks
@@ -16,6 +17,7 @@ import argparse
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +38,7 @@ HORIZON = 1800.0
 SPAN = 3600.0
 SCHEMA = "key long, id long, score double, label double, micros long"
 DRIVER, PYTHON, EXECUTOR, WORKER, DAEMON = "driver's JVM", "driver's Python", "executor", "Python worker", "daemon"
+CLUSTER = "worker of a cluster"
 #: Seconds that the processes of a stream may take to end after one of them was killed.
 PATIENCE = 60.0
 
@@ -86,6 +89,46 @@ def new_join():
     return LabelJoin(OnlinePlatt(), horizon=HORIZON, late=0.0, max_held=100_000, max_jump=ANY_JUMP)
 
 
+# -- a cluster on this machine -----------------------------------------------------------------------------------------
+
+
+class Standalone:
+    """A standalone master of Spark and two workers with a core each, on the loopback interface."""
+
+    def __init__(self, folder):
+        import pyspark
+
+        self.home = Path(pyspark.__file__).parent
+        self.folder, self.address = folder, f"spark://127.0.0.1:{free_port()}"
+        host, port = "127.0.0.1", self.address.rpartition(":")[2]
+        self.processes = [self.started("master.Master", "--host", host, "--port", port, "--webui-port", "0")]
+        for _ in range(2):
+            own = ("--host", host, "--cores", "1", "--memory", "1500m", "--webui-port", "0")
+            self.processes.append(self.started("worker.Worker", *own, "-d", str(folder / "work"), self.address))
+
+    def started(self, what, *arguments):
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(self.home),
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        command = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments]
+        with open(self.folder / "log", "ab") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def stop(self):
+        for one in self.processes:
+            one.terminate()
+            one.wait()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 # -- the process that is killed ----------------------------------------------------------------------------------------
 
 
@@ -101,6 +144,7 @@ def session(master, partitions):
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(partitions),
+        "spark.task.maxFailures": "8",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         STORE: ROCKSDB,
     }
@@ -159,8 +203,8 @@ def started(folder, what, *arguments):
 # -- killing -----------------------------------------------------------------------------------------------------------
 
 
-def processes(root):
-    """What descends from a process: kind → process ids."""
+def processes(root, *workers):
+    """What descends from a process, and from the workers of a cluster: kind → process ids."""
     children, commands = defaultdict(list), {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -170,13 +214,18 @@ def processes(root):
             continue
         if fields[0] != "Z":
             children[int(fields[1])].append(int(name))
-    found, todo = defaultdict(list), [(root, PYTHON)]
+    found, todo = defaultdict(list), [(root, PYTHON), *((one, CLUSTER) for one in workers)]
     while todo:
         one, kind = todo.pop()
         if one in commands:
             found[kind].append(one)
             todo += [(child, kind_of(commands.get(child, ""), kind)) for child in children[one]]
     return found
+
+
+def own(found):
+    """The processes that a stream has started: not the workers of a cluster."""
+    return [one for kind, some in found.items() for one in some if kind != CLUSTER]
 
 
 def kind_of(command, parent):
@@ -209,10 +258,10 @@ def kill(one):
 class Killed:
     """A stream that is killed, and started again where that ended it."""
 
-    def __init__(self, folder, master, rng):
-        self.folder, self.master, self.rng = folder, master, rng
+    def __init__(self, folder, master, workers, rng):
+        self.folder, self.master, self.workers, self.rng = folder, master, workers, rng
         self.done, self.starts = Counter(), 0
-        self.kinds = [WORKER, DAEMON] * 3 + [DRIVER, PYTHON] + [EXECUTOR] * 3 * ("cluster" in master)
+        self.kinds = [WORKER, DAEMON] * 3 + [DRIVER, PYTHON] + [EXECUTOR] * 3 * (not master.startswith("local["))
         self.start()
 
     def start(self):
@@ -229,7 +278,7 @@ class Killed:
                 return  # all files are done, and the daemon was the last that was killed
             if self.process.poll() is not None:  # its tasks failed too often, as without kills they never do
                 self.start()
-            found = processes(self.process.pid)
+            found = processes(self.process.pid, *self.workers)
             if found[kind] and found[DAEMON]:  # there is work
                 break
             time.sleep(0.02)
@@ -237,12 +286,12 @@ class Killed:
             return
         self.done[kind] += 1
         if kind in (DRIVER, PYTHON):
-            end(self.process, [one for some in found.values() for one in some])
+            end(self.process, own(found))
             self.start()
 
     def finish(self):
         """Stop it, and run it to the end."""
-        known = [one for some in processes(self.process.pid).values() for one in some]
+        known = own(processes(self.process.pid, *self.workers))
         self.process.kill()
         end(self.process, known)
         process = started(self.folder, "stream", "--master", self.master, "--partitions", 7, "--last", 1)
@@ -252,13 +301,13 @@ class Killed:
 # -- the whole ---------------------------------------------------------------------------------------------------------
 
 
-def run(folder, given):
+def run(folder, given, master, workers):
     """Kill a stream so many times, and say what was found at its end."""
     rng = random.Random(given.seed)
     made = [*files(given.impressions, given.keys, 2 * given.kills, np.random.default_rng(given.seed))]
     for name in ("in", "new"):
         (folder / name).mkdir()
-    killed = Killed(folder, given.master, rng)
+    killed = Killed(folder, master, workers, rng)
     begun = time.time()
     for part, table in enumerate(made):
         new = folder / "new" / f"{part}.parquet"
@@ -298,7 +347,7 @@ def main():
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--impressions", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=300)
-    parser.add_argument("--master", default="local[2,8]", help="of Spark; a task may fail eight times")
+    parser.add_argument("--master", default="local[2,8]", help="of Spark, or standalone; a task may fail eight times")
     parser.add_argument("--seed", type=int, default=1)
     for name, kind in (("folder", Path), ("do", str), ("partitions", int), ("last", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
@@ -310,7 +359,15 @@ def main():
     else:
         with tempfile.TemporaryDirectory() as place:
             begun = time.perf_counter()
-            killed, issued, clicks, labels = run(Path(place), given)
+            cluster = Standalone(Path(place)) if given.master == "standalone" else None
+            try:
+                workers = [] if cluster is None else [one.pid for one in cluster.processes[1:]]
+                killed, issued, clicks, labels = run(
+                    Path(place), given, given.master if cluster is None else cluster.address, workers
+                )
+            finally:
+                if cluster is not None:
+                    cluster.stop()
             kinds = ", ".join(f"{number} {kind}" for kind, number in killed.done.items())
             print(
                 f"{given.master}: {sum(killed.done.values())} kills ({kinds}), {killed.starts} starts; {issued:,} "

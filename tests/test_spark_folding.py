@@ -211,5 +211,5 @@ def test_keys_of_other_types():
 
 def test_numbers_of_any_type_are_read_as_doubles():
     column = pa.array([decimal.Decimal("0.25"), decimal.Decimal("1.00")])
-    assert folding._numbers(column).tolist() == [0.25, 1.0]
-    assert folding._numbers(pa.array([0, 1], pa.int8())).tolist() == [0.0, 1.0]
+    assert folding.numbers(column).tolist() == [0.25, 1.0]
+    assert folding.numbers(pa.array([0, 1], pa.int8())).tolist() == [0.0, 1.0]

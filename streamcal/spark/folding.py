@@ -94,8 +94,8 @@ def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_orde
             done = {key: held.pop(key) for key in [*held][:-1]}
         else:
             done, held = (held, {}) if len(held) > MOST_HELD else ({}, held)
-        yield from _written(_states_of(done), kind)
-    yield from _written(_states_of(held), kind)
+        yield from written(_states_of(done), kind)
+    yield from written(_states_of(held), kind)
 
 
 def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iterator[Batch]:
@@ -125,8 +125,8 @@ def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iter
         for key, state in zip(batch.column("key").to_pylist(), batch.column("state").to_pylist(), strict=True):
             held.setdefault(key, []).append(state)
         done = {key: held.pop(key) for key in [*held][:-1]}  # of the last one there may be more
-        yield from _written(((key, *_merged(states, read)) for key, states in done.items()), kind)
-    yield from _written(((key, *_merged(states, read)) for key, states in held.items()), kind)
+        yield from written(((key, *_merged(states, read)) for key, states in done.items()), kind)
+    yield from written(((key, *_merged(states, read)) for key, states in held.items()), kind)
 
 
 class Applied:
@@ -162,7 +162,7 @@ class Applied:
             For a score that the method does not take, and a state whose method has intervals where none are wanted, or
             the other way round.
         """
-        values, given = _numbers(scores), ~nulls(scores)
+        values, given = numbers(scores), ~nulls(scores)
         ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]
         known = np.zeros(len(values), dtype=np.bool_)
         order, runs = runs_of(keys)
@@ -199,7 +199,7 @@ class Applied:
             if self._interval:
                 found += calibrator.predict_interval_many(scores)  # type: ignore[attr-defined]
         except InputError as error:
-            raise _named(error, self._names, key if isinstance(key, (str, int)) else None) from None
+            raise named(error, self._names, key if isinstance(key, (str, int)) else None) from None
         return found
 
 
@@ -221,27 +221,32 @@ def together(batches: Iterable[Batch]) -> Iterator[Any]:
 
 def _by_key(table: Any, names: Names) -> Iterator[tuple[Any, Rows]]:
     """(key, its observations in their order), keys in the order of their first observation."""
-    columns = {name: one_array(table.column(name)) for name in table.schema.names}
+    rows = rows_of(table, names)
+    if "key" not in table.schema.names:
+        yield None, rows
+        return
+    order, runs = runs_of(one_array(table.column("key")))
+    rows = rows.at(order)
+    for key, run in runs:
+        yield key, rows.at(run)
+
+
+def rows_of(table: Any, names: Names) -> Rows:
+    """The observations of a table; `InputError` for null."""
+    columns = {name: one_array(table.column(name)) for name in ARGUMENTS.values() if name in table.schema.names}
     for name, column in columns.items():
-        if name != "key" and column.null_count:
+        if column.null_count:
             raise InputError(
                 f"column {names[name]!r} has {column.null_count} null{'s' * (column.null_count > 1)} in "
                 f"{len(column)} rows; drop those rows, or fill them"
             )
     w, t = columns.get("weight"), columns.get("time")
-    rows = Rows(
-        _numbers(columns["score"]),
-        _numbers(columns["label"]),
-        None if w is None else _numbers(w),
+    return Rows(
+        numbers(columns["score"]),
+        numbers(columns["label"]),
+        None if w is None else numbers(w),
         None if t is None else _seconds(t),
     )
-    if "key" not in columns:
-        yield None, rows
-        return
-    order, runs = runs_of(columns["key"])
-    rows = rows.at(order)
-    for key, run in runs:
-        yield key, rows.at(run)
 
 
 def runs_of(keys: Array) -> tuple[npt.NDArray[np.intp], list[tuple[Any, slice]]]:
@@ -264,10 +269,10 @@ def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
         for row in zip(rows.scores.tolist(), rows.y.tolist(), w, t, strict=False):
             calibrator.learn_one(*row)
     except InputError as error:
-        raise _named(error, names, key) from None
+        raise named(error, names, key) from None
 
 
-def _named(error: InputError, names: Names, key: Any) -> InputError:
+def named(error: InputError, names: Names, key: Any) -> InputError:
     """The error with the user's name of the column in place of the argument's."""
 
     def column(found: re.Match[str]) -> str:
@@ -287,7 +292,7 @@ def nulls(column: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(column.is_null(), dtype=np.bool_)
 
 
-def _numbers(column: Array) -> FloatArray:
+def numbers(column: Array) -> FloatArray:
     """A column of doubles; anything where it is null."""
     return arrow.as_array(arrow.cast(column, pyarrow.float64()), np.float64)
 
@@ -299,7 +304,7 @@ def _seconds(column: Array) -> FloatArray:
         return arrow.as_array(arrow.cast(column, pyarrow.timestamp("us", kind.tz)), np.int64) / 1e6
     if pyarrow.types.is_date(kind):
         return arrow.as_array(arrow.cast(column, pyarrow.date32()), np.int32) * 86_400.0
-    return _numbers(column)
+    return numbers(column)
 
 
 # -- states ------------------------------------------------------------------------------------------------------------
@@ -317,7 +322,7 @@ def _merged(states: list[bytes], read: Callable[[bytes], Calibrator]) -> tuple[b
     return (first.to_bytes() if len(states) > 1 else states[0]), first.n
 
 
-def _written(states: Iterable[tuple[Any, bytes, float]], kind: Any) -> Iterator[Batch]:
+def written(states: Iterable[tuple[Any, bytes, float]], kind: Any) -> Iterator[Batch]:
     """Batches of states, none of which is large."""
     rows: list[tuple[Any, bytes, float]] = []
     size = 0

@@ -1,0 +1,146 @@
+"""`Segmented` in micro-batches: what is lost where the parts of a batch are learned side by side and added up.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments_parts    # some minutes; prints a table of docs/spark.md
+    python -m benchmarks.segments_parts --cost    # what a row costs the task that learns, and those that forecast
+
+On the streams of `benchmarks/segments.py` (one seed of the simulator), over the forecasts of one `Auto()` for all. A
+micro-batch is forecast by what was learned of those before it. It is learned in order, as `streamcal.spark` does; or in
+parts, each of which goes on from the state before the batch, and what each has changed is added up: sums of natural
+parameters (H, E), the logarithms of the weights of members, and τ² is computed anew. Recent memory, which has a cap, is
+the mean of the parts by information where it is full. Log loss in nats in sum over the stream, minus that of `Auto`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.segments import SEEDS, Stream, nats, segmented, streams
+from benchmarks.streams.tables import Array
+from streamcal import Auto, OnlinePlatt
+from streamcal.kernels.segment_chain import RECENT_INFORMATION, SHARE, WIDTH
+from streamcal.live import Segmented
+from streamcal.spark import chaining
+
+SIZES, PARTS = (1_000, 5_000), (2, 4, 16)
+#: Columns of the numbers of a level that are recent memory, and what they say of τ².
+RECENT, TERMS = slice(3, 5), slice(7, 9)
+#: Of the prior of τ²: levels, their variance, and the largest mean squared.
+FIRST_LEVELS, FIRST_VARIANCE, LARGEST = 4.0, 0.02, 16.0
+
+
+def in_batches(stream: Stream, base: Array, size: int, parts: int) -> Array:
+    """Forecasts by the state before each batch; `parts` = 1 learns it in order."""
+    cal = Segmented("identity", [*stream.fields])
+    found, rng = np.empty(len(base)), np.random.default_rng(0)
+    columns = {name: np.array(levels, dtype=object) for name, levels in stream.fields.items()}
+    for begin in range(0, len(base), size):
+        rows = np.arange(begin, min(begin + size, len(base)))
+        found[rows] = cal.predict_many(base[rows], {name: levels[rows] for name, levels in columns.items()})
+        of = rng.integers(0, parts, len(rows))
+        learned = []
+        for part in range(parts):
+            one, chosen = Segmented.from_bytes(cal.to_bytes()), rows[of == part]
+            one.learn_many(base[chosen], {name: levels[chosen] for name, levels in columns.items()}, stream.y[chosen])
+            learned.append(one)
+        cal = learned[0] if parts == 1 else added(cal, learned)
+    return found
+
+
+def added(before: Segmented, learned: list[Segmented]) -> Segmented:
+    """The state before a batch, with all that its parts have changed."""
+    states = [one.state_dict()["learned"] for one in (before, *learned)]
+    fields = [field(*rows) for rows in zip(*(state["fields"] for state in states), strict=True)]
+    state = {**states[0], "fields": fields, "learned": sum(one["learned"] for one in states[1:])}
+    state["learned"] -= (len(learned) - 1) * states[0]["learned"]
+    state["overall"] = states[1]["overall"]
+    found = Segmented(before.calibrator, before.by)
+    found._load(**state)
+    return found
+
+
+def field(before: list[Any], *learned: list[Any]) -> list[Any]:
+    """Weights, sums, levels and their numbers."""
+    old = {key(level): np.array(row) for level, row in zip(before[2], before[3], strict=True)}
+    new: dict[Any, Any] = {}
+    names = {}
+    for _, _, levels, rows in learned:
+        for level, row in zip(levels, rows, strict=True):
+            names[key(level)] = level
+            new.setdefault(key(level), []).append(np.array(row))
+    numbers = np.array([sums(old.get(level, np.zeros(WIDTH)), np.array(rows)) for level, rows in new.items()])
+    weights = np.log(before[0]) + np.sum([np.log(one[0]) - np.log(before[0]) for one in learned], axis=0)
+    weights = np.maximum(np.exp(weights - np.logaddexp.reduce(weights)), SHARE / 8.0)
+    precision = (FIRST_LEVELS + len(before[2])) / (FIRST_LEVELS * FIRST_VARIANCE + np.array(before[1]))
+    for _ in range(5 if len(numbers) else 0):
+        variance = 1.0 / (numbers[:, 1:5:2] + precision)
+        numbers[:, TERMS] = np.minimum((numbers[:, 2:5:2] * variance) ** 2, LARGEST) + variance
+        total = numbers[:, TERMS].sum(axis=0)
+        precision = (FIRST_LEVELS + len(numbers)) / (FIRST_LEVELS * FIRST_VARIANCE + total)
+    total = numbers[:, TERMS].sum(axis=0) if len(numbers) else np.zeros(2)
+    return [(weights / weights.sum()).tolist(), total.tolist(), [names[level] for level in new], numbers.tolist()]
+
+
+def key(level: Any) -> Any:
+    return tuple(level) if isinstance(level, list) else level
+
+
+def sums(before: Array, learned: Array) -> Array:
+    """The numbers of a level, with what each part has added."""
+    found: Array = before + (learned - before).sum(axis=0)
+    if max(found[3], learned[:, 3].max()) >= RECENT_INFORMATION * (1.0 - 1e-9):
+        shares = learned[:, 3] / learned[:, 3].sum()
+        found[RECENT] = RECENT_INFORMATION, RECENT_INFORMATION * (shares * learned[:, 4] / learned[:, 3]).sum()
+    return found
+
+
+def cost(rows: int = 500_000, repeats: int = 3) -> str:
+    """Processor time a row in the functions that workers of Spark run, with two fields, as text."""
+    rng = np.random.default_rng(0)
+    score, place = 0.1 * rng.random(rows), rng.integers(0, 30, rows)
+    advertiser = np.array([f"advertiser-{i}" for i in range(300)])[rng.integers(0, 300, rows)]
+    columns = {"score": score, "label": (rng.random(rows) < score).astype(float), "time": np.arange(rows, dtype=float)}
+    levels = {chaining.level_name(0): pa.array(advertiser), chaining.level_name(1): place}
+    batches = pa.table(columns | levels).to_batches(max_chunksize=10_000)
+    begun = Segmented(OnlinePlatt(), by=["advertiser", ("advertiser", "place")]).to_bytes()
+    best = [math.inf, math.inf]
+    for _ in range(repeats):
+        start = time.process_time()
+        (learned,) = chaining.learn(batches, begun, {name: name for name in columns})
+        best[0] = min(best[0], time.process_time() - start)
+        forecasts = chaining.Forecasts(learned.column("state")[0].as_py(), "score")
+        start = time.process_time()
+        for batch in batches:
+            forecasts(batch.column("score"), [batch.column(name) for name in levels])
+        best[1] = min(best[1], time.process_time() - start)
+    return "learning {:.1f} µs, forecasts {:.1f} µs of processor time a row".format(*(1e6 * one / rows for one in best))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--cost", action="store_true", help="processor time a row alone")
+    given = parser.parse_args()
+    if given.cost:
+        print(cost())
+        return
+    heads = [f"in {parts} parts" for parts in PARTS]
+    print(f"| stream | row by row | rows in a batch | learned in order | {' | '.join(heads)} |")
+    print(f"|---|---:|---:|---:|{'---:|' * len(PARTS)}")
+    for name, (stream, *_) in streams(given.rows, min(SEEDS, 1)):
+        base = Auto().predict_learn_many(stream.scores, stream.y)
+        gain = nats(segmented(stream, base), base, stream.y)[0]
+        for size in given.sizes:
+            ordered, *others = (nats(in_batches(stream, base, size, parts), base, stream.y)[0] for parts in (1, *PARTS))
+            cells = [f"{other - ordered:+.0f}" for other in others]
+            print(f"| {name} | {gain:+.0f} | {size:,} | {ordered:+.0f} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A `Segmented` over Arrow batches: what runs in the Python workers of an engine; nothing here knows Spark.
+
+A batch of observations has the columns `score`, `label` and `time`, where it was given `weight`, and the columns of
+levels, `level 0`, `level 1` ..., in the order of `Segmented.fields`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamcal.errors import InputError
+from streamcal.live.segmented import Segmented
+from streamcal.spark import folding
+from streamcal.stream import arrow
+
+pyarrow = arrow.pyarrow
+
+
+def level_name(place: int) -> str:
+    """The name of a column of levels in a batch."""
+    return f"level {place}"
+
+
+def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names) -> Iterator[folding.Batch]:
+    """Learn observations, which are in order.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        Observations.
+    content : bytes
+        Of the `Segmented` that goes on.
+    names : mapping
+        The user's names of the columns.
+
+    Yields
+    ------
+    RecordBatch
+        One row: `key`, null; `state`; and `n`. It is there without observations, too.
+
+    Raises
+    ------
+    InputError
+        For a value that is not taken, with its column.
+    """
+    calibrator = Segmented.from_bytes(content)
+    for table in folding.together(batches):
+        columns = [folding.one_array(table.column(level_name(i))) for i in range(len(calibrator.fields))]
+        s, y, w, t = folding.rows_of(table, names)
+        try:
+            calibrator.learn_many(s, _keys(calibrator, columns), y, w, t)
+        except InputError as error:
+            raise folding.named(error, names, None) from None
+    yield from folding.written([(None, calibrator.to_bytes(), calibrator.n)], pyarrow.string())
+
+
+class Forecasts:
+    """The probabilities of a `Segmented` for columns of scores and levels.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the `Segmented`.
+    score : str
+        The user's name of the column, for messages.
+    """
+
+    def __init__(self, content: bytes, score: str) -> None:
+        self._calibrator = Segmented.from_bytes(content)
+        self._names = {"score": score}
+
+    def __call__(self, scores: folding.Array, levels: Sequence[folding.Array]) -> folding.Array:
+        """The probabilities, null where the score is null.
+
+        Raises
+        ------
+        InputError
+            For a score that the calibrator does not take.
+        """
+        given = ~folding.nulls(scores)
+        found = np.zeros(len(given))
+        some = pyarrow.array(np.flatnonzero(given))
+        keys = _keys(self._calibrator, [column.take(some) for column in levels])
+        try:
+            found[given] = self._calibrator.predict_many(folding.numbers(scores)[given], keys)
+        except InputError as error:
+            raise folding.named(error, self._names, None) from None
+        return pyarrow.array(found, mask=~given)
+
+
+def _keys(calibrator: Segmented, columns: Sequence[folding.Array]) -> dict[str, list[Any]]:
+    """Field → levels, from columns in the order of the fields."""
+    keys = {}
+    for name, column in zip(calibrator.fields, columns, strict=True):
+        found, codes = arrow.codes(column)  # an object for each distinct level, not for each row
+        distinct = np.empty(len(found), dtype=object)
+        distinct[:] = found
+        keys[name] = distinct[codes].tolist()
+    return keys
