@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from level_kills import kill
 from test_segmented import BY, rows_of, stream
 
 from streamcal import InputError, Platt, StateError
@@ -96,7 +97,7 @@ def test_old_rows_are_dropped_and_nothing_changes(path, small):
         given = many_levels(150, seed)
         assert bounded.predict_learn_many(*given).tolist() == unbounded.predict_learn_many(*given).tolist()
         bounded.state_dict()
-    rows, levels = bounded._rows._opened().rows("SELECT count(*), count(DISTINCT level) FROM levels")[0]
+    rows, levels = bounded._level_rows._opened().rows("SELECT count(*), count(DISTINCT level) FROM levels")[0]
     # One row for a level, one for each of the states kept, and what was written since rows were dropped last.
     assert rows <= (1 + level_store.STATES) * levels + 2 * 20 + levels
     assert bounded.tally()["evicted"] > 10 * rows
@@ -134,7 +135,7 @@ def test_an_earlier_state_goes_on_and_a_later_copy_is_told(path, small):
     cal.learn_many(*many_levels(150, 5))
     state, free = cal.to_bytes(), Segmented("ops", BY)
     cal.learn_many(*many_levels(150, 6))  # lost, as in a crash
-    cal._rows.flush()
+    cal._level_rows.flush()
     again = Segmented.from_bytes(state)
     for seed in (5, 7):
         free.learn_many(*many_levels(150, seed))
@@ -187,7 +188,7 @@ def test_a_store_that_is_missing_or_another_or_in_use(path, tmp_path):
         moved = Segmented("ops", BY, max_levels=FEW, store=place)
         if place.name == "new.db":
             moved.learn_many(*many_levels(100, 12))
-            moved._rows.flush()
+            moved._level_rows.flush()
         written = {**state, "params": {**state["params"], "store": os.fspath(place)}}
         with pytest.raises(StateError, match=message):
             Segmented._from_written(written)
@@ -223,3 +224,8 @@ def test_a_join_resumes_with_its_levels(path, tmp_path):
         join = new(journal)
         assert held(join.calibrator) == held(whole.calibrator)
         assert join.predict_one(0.2, keys={"campaign": 3}) == whole.predict_one(0.2, keys={"campaign": 3})
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.full)])
+def test_a_join_that_is_killed_has_its_levels(kills):
+    kill(kills)

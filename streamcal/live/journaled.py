@@ -154,5 +154,5 @@ class Journaled(Saved):
 
 def _rows_of(learner: VersionLearner) -> LevelRows | None:
     """The rows of the levels of a version in a store; None without one."""
-    rows: LevelRows | None = getattr(learner.calibrator, "_rows", None)
+    rows: LevelRows | None = getattr(learner.calibrator, "_level_rows", None)
     return rows

@@ -165,20 +165,20 @@ class Segmented(Learner):
         self.overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
         self._chain = SegmentChain(len(self.by), max_levels)
-        self._rows: LevelRows | None = None
+        self._level_rows: LevelRows | None = None
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
         self._learned = 0  # observations, of whatever weight above 0
 
     def _keep_in(self, rows: LevelRows) -> None:
         """Have the levels that make room written to a store."""
-        self._rows = rows
+        self._level_rows = rows
         self._chain.keep_in(rows)
 
     def _require_store(self, levels: list[Any] | None = None) -> None:
         """Open the store and read these levels from it, for its errors to come before anything is learned."""
-        if self._rows is not None:
-            self._rows.require()
+        if self._level_rows is not None:
+            self._level_rows.require()
             if levels is not None:
                 self._chain.read_back(levels)
 
@@ -266,7 +266,7 @@ class Segmented(Learner):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, levels = x
-        if self._rows is not None:
+        if self._level_rows is not None:
             self._require_store(levels)
         overall = self.overall
         p = overall.predict_one(score, t)
@@ -608,7 +608,7 @@ class Segmented(Learner):
             plain = [list(level) if isinstance(level, tuple) else level for level in levels]
             fields.append([weights, sums, plain, numbers_of])
         counts: dict[str, Any] = {"learned": self._learned, "evicted": int(self._chain.evicted)}
-        stored = None if self._rows is None else self._rows.taken()
+        stored = None if self._level_rows is None else self._level_rows.taken()
         if stored is not None:
             counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
         return {"overall": self.overall._written(), **counts, "fields": fields}
