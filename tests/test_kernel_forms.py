@@ -37,6 +37,7 @@ ELSEWHERE = {
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "rank_tree": "test_rank_tree.py",
+    "level_table": "test_segmented.py",
     "segment_chain": "test_segmented.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",

@@ -39,7 +39,7 @@ USES = {
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
         *("implicit_regression", "logistic", "mixture", "online_newton", "specialists"),
     ),
-    "segment_chain": ("implicit_regression", "logistic"),
+    "segment_chain": ("implicit_regression", "level_table", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
 TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree")
@@ -49,8 +49,11 @@ CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: The same: `ensemble` takes what only C sees of the others.
 AUTO = ("expert_panel", "mixture", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
+#: The same.
+LEVELS = ("level_table", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
+NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "segment_chain"))
 NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in NEEDS}
 FOLDER = Path(__file__).parent
 

@@ -22,12 +22,14 @@ if not cython.compiled:
     import math
 
     from streamcal.kernels.implicit_regression import clamped, curvature, implicit
+    from streamcal.kernels.level_table import LevelTable
     from streamcal.kernels.logistic import logit, sigmoid
 
     exp, log, sqrt = math.exp, math.log, math.sqrt
 else:
     from cython.cimports.libc.math import exp, log, sqrt
     from cython.cimports.streamcal.kernels.implicit_regression import clamped, curvature, implicit
+    from cython.cimports.streamcal.kernels.level_table import LevelTable
     from cython.cimports.streamcal.kernels.logistic import logit, sigmoid
 
 import numpy as np
@@ -69,7 +71,7 @@ FURTHEST = cython.declare(cython.double, 4.0)
 """A mean further from 0 counts as this in τ², and a retraction moves none further: where many are taken back in another
 order than they came, what is taken is not what was added, and the error of each would add to that of the next."""
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
-"""The slot of a level that is not held."""
+"""The slot of a level that is neither held nor in the store."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a field without a level."""
 
@@ -92,7 +94,8 @@ class SegmentChain:
     fields : int
         Their number, J.
     most : int
-        The number of levels held of each field. The level longest without an outcome makes room for a new one.
+        The number of levels held of each field. The level longest without an outcome makes room for a new one; it is
+        forgotten, or where there is a store (`keep_in`) written to it, and read back when it is seen again.
 
     Notes
     -----
@@ -103,14 +106,8 @@ class SegmentChain:
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     most = cython.declare(cython.Py_ssize_t, visibility="readonly")
     evicted = cython.declare(cython.longlong, visibility="public")
-    _slots: list  # a dict for each field, level → slot
-    _names: list  # level of each slot
-    _free: list  # slots without a level
-    _values: cython.double[:, ::1]
-    _newer: cython.Py_ssize_t[::1]  # the slots of a field in the order of their last outcomes, a list linked both ways
-    _older: cython.Py_ssize_t[::1]
-    _newest: cython.Py_ssize_t[::1]
-    _oldest: cython.Py_ssize_t[::1]
+    _table: LevelTable
+    _values: cython.double[:, ::1]  # those of the table
     _prior: cython.double[::1]
     _weights: cython.double[:, ::1]
     _precision: cython.double[:, ::1]  # 1/τ²
@@ -127,11 +124,8 @@ class SegmentChain:
         self.size = fields
         self.most = most
         self.evicted = 0
-        self._slots = [{} for _ in range(fields)]
-        self._names, self._free = [], []
-        self._values = np.zeros((0, WIDTH))
-        self._newer, self._older = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        self._newest, self._oldest = np.full(fields, -1, dtype=np.intp), np.full(fields, -1, dtype=np.intp)
+        self._table = LevelTable(fields, most, WIDTH)
+        self._values = self._table.values
         self._prior = np.array([NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)])
         self._weights = np.tile(np.asarray(self._prior), (fields, 1))
         self._precision, self._sums = np.ones((fields, 3)), np.zeros((fields, 2))
@@ -173,14 +167,8 @@ class SegmentChain:
     @cython.cfunc
     def _find(self, j: cython.Py_ssize_t, level: object):
         """Set the level of a field, and its slot."""
-        slots: dict
         self._level[j] = level
-        if level is None:
-            self._slot[j] = MISSING
-            return
-        slots = self._slots[j]
-        slot = slots.get(level)
-        self._slot[j] = UNKNOWN if slot is None else slot
+        self._slot[j] = MISSING if level is None else self._table.find(j, level)
 
     @cython.cfunc
     def _find_all(self, levels: list):
@@ -352,11 +340,10 @@ class SegmentChain:
         """One step of a field on its level, which is then the newest."""
         k: cython.Py_ssize_t = self._slot[j]
         weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
-        if k == UNKNOWN:
-            k = self._admit(j, self._level[j])
-        elif self._newest[j] != k:
-            self._unlink(j, k)
-            self._link(j, k)
+        if k < self.size:
+            k = self._admit(j)
+        else:
+            self._table.use(j, k)
         self._judge(j, y, rate * weight)
         self._values[k, _WEIGHT] += w
         self._move(j, k, self._z[j], y, weight)
@@ -441,24 +428,24 @@ class SegmentChain:
     def _weigh_levels(self, j: cython.Py_ssize_t):
         """Set τ² of a field."""
         a: cython.Py_ssize_t
-        slots: dict = self._slots[j]
-        count: cython.double = FIRST_LEVELS + len(slots)
+        levels: cython.Py_ssize_t = self._table.known(j)
+        count: cython.double = FIRST_LEVELS + levels
         for a in range(2):
-            self._sums[j, a] = max(self._sums[j, a], 0.0) if slots else 0.0  # without rounding errors of what is gone
+            self._sums[j, a] = max(self._sums[j, a], 0.0) if levels else 0.0  # without rounding errors of what is gone
             self._precision[j, a] = count / (FIRST_LEVELS * FIRST_VARIANCE + self._sums[j, a])
 
     def unlearn(self, p: cython.double, levels: list, y: cython.double, w: cython.double):
         """Subtract from the sums of each level what the observation adds to them where the means are now.
 
         This reverses the last step of a level exactly, but for τ² and the cap, which have followed it. The weights of
-        the members keep what they have learned. Levels that are not held are passed.
+        the members keep what they have learned. Levels that are neither held nor in the store are passed.
         """
         j: cython.Py_ssize_t
         self._find_all(levels)
         self._look(logit(p))
         for j in range(self.size):
             if self._slot[j] >= 0:
-                self._take(j, self._slot[j], self._z[j], y, w)
+                self._take(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), self._z[j], y, w)
                 self._weigh_levels(j)
 
     @cython.cfunc
@@ -510,72 +497,37 @@ class SegmentChain:
     # -- levels ----------------------------------------------------------------------------------------------------
 
     @cython.cfunc
-    def _admit(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
-        """The slot of a level that is new in its field, as its newest."""
-        slots: dict = self._slots[j]
-        if len(slots) >= self.most:
-            self._drop(j, self._oldest[j])
+    def _admit(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The slot of the level of the observation, which is not held, as the newest of its field."""
+        if self._table.is_full(j):
+            if self._table.rows is None:
+                self._drop(j, self._table.oldest[j])
+            else:
+                self._table.put_away(j, self._table.oldest[j])
             self.evicted += 1
-        if not self._free:
-            self._grow()
-        k: cython.Py_ssize_t = self._free.pop()
-        slots[level] = k
-        self._names[k] = level
-        self._link(j, k)
+        k: cython.Py_ssize_t = self._table.admit(j, self._level[j], self._slot[j])
+        self._values = self._table.values
         return k
 
     @cython.cfunc
     def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Forget a level."""
         a: cython.Py_ssize_t
-        slots: dict = self._slots[j]
         for a in range(2):
             self._sums[j, a] -= self._values[k, _TERMS + a]
-        for a in range(_WIDTH):
-            self._values[k, a] = 0.0
-        self._unlink(j, k)
-        del slots[self._names[k]]
-        self._names[k] = None
-        self._free.append(k)
+        self._table.drop(j, k)
 
-    @cython.cfunc
-    def _grow(self):
-        """Make as many slots again."""
-        before = self._values.shape[0]
-        more = max(before, 16)
-        self._values = np.concatenate([np.asarray(self._values), np.zeros((more, WIDTH))])
-        self._newer = np.concatenate([np.asarray(self._newer), np.full(more, -1, dtype=np.intp)])
-        self._older = np.concatenate([np.asarray(self._older), np.full(more, -1, dtype=np.intp)])
-        self._names.extend([None] * more)
-        self._free.extend(range(before + more - 1, before - 1, -1))
+    def keep_in(self, rows: object):
+        """From now on write levels that make room to `rows`, with `read` and `write` of a field, a level and values."""
+        self._table.rows = rows
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _link(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
-        """Put a slot at the newest end of the list of a field."""
-        last: cython.Py_ssize_t = self._newest[j]
-        self._older[k] = last
-        self._newer[k] = -1
-        if last >= 0:
-            self._newer[last] = k
-        else:
-            self._oldest[j] = k
-        self._newest[j] = k
+    def read_back(self, levels: list):
+        """Read those of these levels that are in the store, so that the next call has no error of it."""
+        self._find_all(levels)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _unlink(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
-        """Take a slot out of the list of a field."""
-        older: cython.Py_ssize_t = self._older[k]
-        newer: cython.Py_ssize_t = self._newer[k]
-        if older >= 0:
-            self._newer[older] = newer
-        else:
-            self._oldest[j] = newer
-        if newer >= 0:
-            self._older[newer] = older
-        else:
-            self._newest[j] = older
+    def absent(self, j: cython.Py_ssize_t):
+        """The number of levels of a field that are in the store and not held."""
+        return int(self._table.absent[j])
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
@@ -585,7 +537,7 @@ class SegmentChain:
         Offset and slope are taken where the log-odds of the level have been, on average by curvature.
         """
         a: cython.Py_ssize_t
-        k: cython.Py_ssize_t = self._slots[j].get(level, -1)
+        k: cython.Py_ssize_t = self._table.find(j, level)
         x: cython.double = 0.0
         means: list = [0.0] * MEMBERS
         variances: list = [0.0, *[1.0 / self._precision[j, a] for a in range(3)], 1.0]
@@ -603,12 +555,7 @@ class SegmentChain:
 
     def levels(self, j: cython.Py_ssize_t):
         """The levels held of a field, that longest without an outcome first."""
-        k: cython.Py_ssize_t = self._oldest[j]
-        found: list = []
-        while k >= 0:
-            found.append(self._names[k])
-            k = self._newer[k]
-        return found
+        return self._table.levels(j)
 
     def weights(self, j: cython.Py_ssize_t):
         """The weights of the members of a field, a list."""
@@ -630,12 +577,20 @@ class SegmentChain:
         if other.size != self.size:
             raise ValueError(f"a chain of {other.size} fields is not one of {self.size}")
         for j in range(self.size):
+            for level, values in other._put_away(j):
+                self._find(j, level)
+                self._absorb(j, values)
             for level in other.levels(j):
                 self._find(j, level)
-                self._absorb(j, other, other._slots[j][level])
+                self._absorb(j, other._values[other._table.find(j, level)])
             self._weigh_levels(j)
             self._pool(j, other)
         self.evicted += other.evicted
+
+    @cython.cfunc
+    def _put_away(self, j: cython.Py_ssize_t):
+        """An iterable of the levels of a field that are in the store alone, with their values."""
+        return self._table.rows.absent(j, set(self.levels(j))) if self._table.absent[j] else ()
 
     @cython.cfunc
     def _pool(self, j: cython.Py_ssize_t, of: object):
@@ -650,40 +605,45 @@ class SegmentChain:
             self._weights[j, a] /= total
 
     @cython.cfunc
-    def _absorb(self, j: cython.Py_ssize_t, of: object, theirs: cython.Py_ssize_t):
+    def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):
         """Add the sums of a level of another chain to those of the level of a field."""
-        other: SegmentChain = of
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t = self._slot[j]
-        if k == UNKNOWN:
-            k = self._admit(j, self._level[j])
+        if k < self.size:
+            k = self._admit(j)
         else:
-            self._unlink(j, k)
-            self._link(j, k)
+            self._table.use(j, k)
         for a in range(_WIDTH):
             if not _TERMS <= a < _LINE:
-                self._values[k, a] += other._values[theirs, a]
+                self._values[k, a] += values[a]
         self._forget(k)
         self._weigh_level(j, k)
 
     def state(self, j: cython.Py_ssize_t):
         """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
         levels = self.levels(j)
-        rows = [np.asarray(self._values[self._slots[j][level]]).tolist() for level in levels]
+        rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
         return [self.weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
 
-    def load(self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object):
-        """Load an earlier `state` of a field that has no levels; `ValueError` if it is of another size."""
+    def load(
+        self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object, absent: object = 0
+    ):
+        """Load an earlier `state` of a field that has no levels; `ValueError` if it is of another size.
+
+        `absent` levels more are in the store.
+        """
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
         if len(weights) != MEMBERS or len(sums) != 2 or np.shape(rows) != (len(levels), WIDTH):
             raise ValueError(f"expected {MEMBERS} weights, 2 sums and {WIDTH} numbers for each level")
-        if len(levels) > self.most or len(set(levels)) != len(levels) or self._slots[j]:
+        if len(levels) > self.most or len(set(levels)) != len(levels) or self._table.known(j):
             raise ValueError("there are too many levels, or one twice")
         for level, row in zip(levels, rows, strict=True):
-            k = self._admit(j, level)
+            self._find(j, level)
+            k = self._admit(j)
             for a in range(_WIDTH):
                 self._values[k, a] = row[a]
+        self._table.absent[j] = absent
         for a in range(_MEMBERS):
             self._weights[j, a] = weights[a]
         for a in range(2):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from streamcal.errors import InputError, StateError
 from streamcal.live import events
 from streamcal.live.issued import Id
 from streamcal.live.journal import Journal
+from streamcal.live.level_store import LevelRows
 from streamcal.live.versions import VersionLearner
 from streamcal.saved import Saved
 
@@ -52,7 +54,25 @@ class Journaled(Saved):
         Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
         O(size of the state).
         """
-        self._with_journal().snapshot(self.to_bytes())
+        journal, state = self._with_journal(), self.to_bytes()
+        levels = self._levels_stored()
+        journal.snapshot(state)
+        levels()
+
+    def _levels_stored(self) -> Callable[[], None]:
+        """What to call when the state that was taken just now is safe: earlier ones need no levels in a store."""
+        found = [(rows, rows.number) for rows in map(_rows_of, self._versions.values()) if rows is not None]
+
+        def stored() -> None:
+            for rows, number in found:
+                rows.stored(number)
+
+        return stored
+
+    @property
+    def uses_store(self) -> bool:
+        """Whether levels are in a store, which no forked process can write to."""
+        return any(_rows_of(learner) is not None for learner in self._versions.values())
 
     @property
     def noted(self) -> Any:
@@ -100,6 +120,8 @@ class Journaled(Saved):
     def _write_changes(self, version: Id | None) -> None:
         """From now on write changes of the shadow of a version, if it is one, to the journal."""
         if (journal := self._journal) is not None:
+            if (rows := _rows_of(self._versions[version])) is not None:
+                rows.joined = True
             self._versions[version].tell(
                 lambda what, name, calibrator: journal.append(events.changed(version, what, name, calibrator))
             )
@@ -128,3 +150,9 @@ class Journaled(Saved):
             self._write_changes(version)
         if state is None:
             self.snapshot()
+
+
+def _rows_of(learner: VersionLearner) -> LevelRows | None:
+    """The rows of the levels of a version in a store; None without one."""
+    rows: LevelRows | None = getattr(learner.calibrator, "_level_rows", None)
+    return rows

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
+from streamcal.live.level_store import LevelRows
 from streamcal.live.levels import (
     Field,
     Level,
@@ -33,7 +36,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, unread, whole
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, maybe, numbers, row, unread, whole
 
 Keys = Mapping[str, Any]
 #: Field → levels, n of them.
@@ -86,8 +89,11 @@ class Segmented(Learner):
         tuples.
     max_levels : int
         The number of levels held of each field, default 100,000. When there are as many, a new one takes the place of
-        the one that has been longest without an outcome; this one starts with nothing if it comes back. They are
-        counted in `tally`.
+        the one that has been longest without an outcome; this one starts with nothing if it comes back, unless there is
+        a `store`. They are counted in `tally`.
+    store : str or path, optional
+        A file for the levels that make room, made when it is first needed. A level comes back as it was, so that
+        forecasts are to the last bit those of a `max_levels` without end. It belongs to the state: see the notes.
 
     Raises
     ------
@@ -108,6 +114,11 @@ class Segmented(Learner):
     last observation of a level, and of second order in the distance of the means for others. It is for labels that are
     corrected, one in many: errors of retractions add up, and no window should be made of them. The weights of members
     are not taken back.
+
+    With a `store` a state has the levels held, and says which rows of the file are those of the others. It is loaded
+    where the file has the same path, and goes on from there even if more rows were written since. Of the states taken
+    the last two can be loaded, and that of the journal of a `LabelJoin`. One process at a time can use the file. Where
+    it cannot be read in the middle of `learn_many` or `merge`, what was learned is undefined: load the last state.
 
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
     `predict_one` and `learn_one`; 350 bytes for a level and its name.
@@ -131,6 +142,7 @@ class Segmented(Learner):
     """
 
     name = "segmented"
+    added: ClassVar[Mapping[str, Any]] = MappingProxyType({"store": None})
     summary = "any calibrator, corrected for the levels of fields such as campaigns"
 
     def __init__(
@@ -139,17 +151,36 @@ class Segmented(Learner):
         by: Sequence[Field] = (),
         *,
         max_levels: int = 100_000,
+        store: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
             raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
+        if store is not None and not (isinstance(store, (str, os.PathLike)) and os.fspath(store)):
+            raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
         self.max_levels = max_levels
         #: The calibrator that learns.
         self.overall: Calibrator = template.clone()
+        self.store = None if store is None else str(os.fspath(store))
         self._chain = SegmentChain(len(self.by), max_levels)
+        self._level_rows: LevelRows | None = None
+        if self.store is not None:
+            self._keep_in(LevelRows(self.store))
         self._learned = 0  # observations, of whatever weight above 0
+
+    def _keep_in(self, rows: LevelRows) -> None:
+        """Have the levels that make room written to a store."""
+        self._level_rows = rows
+        self._chain.keep_in(rows)
+
+    def _require_store(self, levels: list[Any] | None = None) -> None:
+        """Open the store and read these levels from it, for its errors to come before anything is learned."""
+        if self._level_rows is not None:
+            self._level_rows.require()
+            if levels is not None:
+                self._chain.read_back(levels)
 
     # -- what it can do --------------------------------------------------------------------------------------------
 
@@ -235,6 +266,8 @@ class Segmented(Learner):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, levels = x
+        if self._level_rows is not None:
+            self._require_store(levels)
         overall = self.overall
         p = overall.predict_one(score, t)
         overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
@@ -256,6 +289,7 @@ class Segmented(Learner):
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn, since {self.overall!r} cannot")
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        self._require_store(levels)
         self.overall.unlearn_one(score, y, w, t)
         if weight > 0.0:
             self._chain.unlearn(self.overall.predict_one(score, t), levels, label, weight)
@@ -338,6 +372,7 @@ class Segmented(Learner):
         The calibrator comes first, all rows: what it predicts and learns does not depend on the levels.
         """
         scores, columns = x
+        self._require_store()
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
         self._chain.stream(p, columns, y, w, predictions)
         self._learned += int(np.count_nonzero(w))
@@ -411,6 +446,7 @@ class Segmented(Learner):
         """
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
         (p, learned), of_fields, rest = self._read_parts(levels, said)
+        self._require_store(levels)
         overall = self.overall
         if rest or weight == 0.0:
             x, _, _, time, noted = overall._checked(score, y, w, t)
@@ -543,10 +579,13 @@ class Segmented(Learner):
         Raises
         ------
         MergeError
-            Unless `other` is another object of the same parameters, and the calibrators can be merged.
+            Unless `other` is another object of the same parameters, the path of a store aside, and the calibrators
+            can be merged.
         """
-        if other is self or not self.same_parameters(other):
+        if other is self or type(other) is not type(self) or _without_store(other) != _without_store(self):
             raise MergeError(f"{self!r} cannot take {other!r}: give another one of the same parameters")
+        self._require_store()
+        other._require_store()
         self.overall.merge(other.overall)
         self._chain.merge(other._chain)
         self._learned += other._learned
@@ -557,14 +596,25 @@ class Segmented(Learner):
     def _times(self, t: npt.ArrayLike | Sequence[Time] | None, size: int) -> FloatArray:
         return self.overall._times(t, size)
 
+    def _plain_params(self) -> dict[str, Any]:
+        """Without a store, as states had them before there was one."""
+        params = super()._plain_params()
+        return params if self.store is not None else {name: params[name] for name in params if name != "store"}
+
     def _state(self) -> dict[str, Any]:
         fields = []
         for j in range(len(self.by)):
             weights, sums, levels, numbers_of = self._chain.state(j)
             plain = [list(level) if isinstance(level, tuple) else level for level in levels]
             fields.append([weights, sums, plain, numbers_of])
-        counts = {"learned": self._learned, "evicted": int(self._chain.evicted)}
+        counts: dict[str, Any] = {"learned": self._learned, "evicted": int(self._chain.evicted)}
+        stored = None if self._level_rows is None else self._level_rows.taken()
+        if stored is not None:
+            counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
         return {"overall": self.overall._written(), **counts, "fields": fields}
+
+    def _optional_fields(self) -> dict[str, Reader]:
+        return {"stored": maybe(row(whole(1), whole(), whole(), listed(whole(), length=len(self.by))))}
 
     def _state_fields(self) -> dict[str, Reader]:
         return {
@@ -574,20 +624,32 @@ class Segmented(Learner):
             "fields": listed(unread, length=len(self.by)),
         }
 
-    def _load(self, *, overall: Any, learned: int, evicted: int, fields: list[Any], **more: Any) -> None:
+    def _load(self, *, overall: Any, learned: int, evicted: int, fields: list[Any], stored: Any, **more: Any) -> None:
         super()._load(**more)
         ensure(isinstance(overall, dict), "the state of the calibrator is missing")
         loaded = type(self.overall)._from_written(overall)
         if not loaded.same_parameters(self.overall):
             raise StateError("the calibrator has other parameters than its template")
         self.overall = loaded
+        ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
+        absent = [0] * len(fields) if stored is None else stored[3]
         for j, plain in enumerate(fields):
-            self._chain.load(j, *field_state(self.by[j], self.max_levels)(plain))
+            self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
+        if stored is not None and self.store is not None:
+            self._keep_in(LevelRows(self.store, *stored[:3]))
         self._learned, self._chain.evicted = learned, evicted
 
 
-def field_state(field: Field, most: int) -> Reader:
-    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers."""
+def _without_store(cal: Segmented) -> dict[str, Any]:
+    """The parameters but for the path of a store."""
+    return {**cal._plain_params(), "store": None}
+
+
+def field_state(field: Field, most: int, absent: int = 0) -> Reader:
+    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers.
+
+    `absent` levels more, which the sums count, are in a store.
+    """
     parts = row(
         numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),
         numbers(2, least=0.0),
@@ -599,13 +661,13 @@ def field_state(field: Field, most: int) -> Reader:
         weights, sums, levels, rows = parts(value)
         ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of members are not possible")
         ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
-        require_levels(rows, sums)
+        require_levels(rows, sums, absent)
         return weights, sums, levels, rows
 
     return read
 
 
-def require_levels(rows: FloatArray, sums: FloatArray) -> None:
+def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
     """`StateError` unless these can be the numbers of levels, and the sums of their terms."""
     weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
     h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
@@ -617,4 +679,5 @@ def require_levels(rows: FloatArray, sums: FloatArray) -> None:
     ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
     ensure((np.abs(of_line) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
     total = terms.sum(axis=0)
-    ensure((np.abs(sums - total) <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")
+    more = np.abs(sums - total) if not absent else np.maximum(total - sums, 0.0)
+    ensure((more <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")

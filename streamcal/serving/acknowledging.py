@@ -39,6 +39,7 @@ class Acknowledging:
         self._last = 0 if journal is None else journal.n
         self._writer: Forked | None = None  # of the last snapshot
         self._snapshot: asyncio.Task[None] | None = None
+        self._levels_stored: Callable[[], None] = join._levels_stored()
         self._stopping = False
         self.failure: str | None = None  #: why the last write failed
         self.writes = self.snapshots = self.snapshot_failures = 0
@@ -82,7 +83,7 @@ class Acknowledging:
         assert self._journal is not None
         self._last = self._journal.n  # after a failure too: the next one is tried as many events later
         try:
-            self._writer = Forked(self._state) if CAN_FORK else None
+            self._writer = Forked(self._state) if CAN_FORK and not self._join.uses_store else None
             made = None if self._writer else self._state()
         except Exception as error:  # whatever it is, the events are written
             self._fail_snapshot(error)
@@ -106,13 +107,17 @@ class Acknowledging:
             self.snapshot_failures += 1
 
     def _state(self) -> bytes:
-        return Journal.compressed(self._join.to_bytes())
+        state = self._join.to_bytes()
+        self._levels_stored = self._join._levels_stored()
+        return Journal.compressed(state)
 
     async def _store(self, state: bytes, upto: int) -> None:
         """Write a state in place of the events that led to it; acknowledgements take turns with the parts of that."""
         journal = self._journal
         assert journal is not None
+        levels_stored = self._levels_stored  # in a child that made the state there are none
         await self._run(lambda: journal.store(state, upto))
+        levels_stored()
         self.snapshots += 1
         while await self._run(journal.tidy):
             pass

@@ -1,0 +1,231 @@
+"""Levels in a store: forecasts are those of unbounded memory to the last bit, whatever is taken, loaded or lost."""
+
+import copy
+import json
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from level_kills import kill
+from test_segmented import BY, rows_of, stream
+
+from streamcal import InputError, Platt, StateError
+from streamcal.live import Journal, LabelJoin, Segmented, level_store
+
+#: So many levels held that all others are in the store.
+FEW = 3
+
+
+@pytest.fixture
+def path(tmp_path):
+    return os.fspath(tmp_path / "levels.db")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Rows are written and old ones dropped all the time."""
+    monkeypatch.setattr(level_store, "MOST_PENDING", 5)
+    monkeypatch.setattr(level_store, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(level_store, "PAGE", 2)
+
+
+def many_levels(n, seed):
+    scores, keys, y = stream(n, seed, campaigns=12)
+    rng = np.random.default_rng(seed)
+    keys["campaign"] = [
+        None if one < 0.1 else ("ü" + name) for one, name in zip(rng.random(n), keys["campaign"], strict=True)
+    ]
+    return scores, keys, y
+
+
+def known(cal):
+    """All that is known of a field: weights, variance, and the effects of levels that were seen and of a new one."""
+    levels = [f"üc{k}" for k in range(12)] + ["new"]
+    one = [cal.effect("campaign", level) for level in levels]
+    pairs = [cal.effect(("campaign", "placement"), (level, k)) for level in levels for k in range(3)]
+    return one, pairs, [(cal.weights(field), cal.variance(field)) for field in cal.by]
+
+
+def step(cal, what, score, key, label, before):
+    if what == 0:
+        cal.unlearn_one(*before)
+    elif what == 1:
+        cal.learn_issued(score, key, label, cal.issue_parts(score, key), 0.5)
+    else:
+        cal.learn_one(score, key, label)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_forecasts_are_those_of_unbounded_memory(tmp_path_factory, seed):
+    folder = tmp_path_factory.mktemp("stores")
+    bounded = Segmented(Platt(), BY, max_levels=FEW, store=folder / "levels.db")
+    unbounded = Segmented(Platt(), BY)
+    rng = np.random.default_rng(seed)
+    scores, keys, y = many_levels(120, seed)
+    learned = []
+    for score, key, label in rows_of(scores, keys, y):
+        what = rng.integers(8) if len(learned) > 3 else 3
+        assert bounded.predict_one(score, key) == unbounded.predict_one(score, key)
+        if what == 2:
+            bounded, unbounded = (
+                Segmented.from_bytes(cal.to_bytes()) for cal in (bounded, unbounded)
+            )  # `Platt` rounds
+        before = learned.pop(rng.integers(len(learned))) if what == 0 else None
+        for cal in (bounded, unbounded):
+            step(cal, what, score, key, label, before)
+        if what > 1:
+            learned.append((score, key, label))
+    assert known(bounded) == known(unbounded)
+    assert all(len(bounded.levels(field)) <= FEW for field in bounded.by)
+    again, unbounded = (Segmented.from_state(json.loads(json.dumps(cal.state_dict()))) for cal in (bounded, unbounded))
+    more = many_levels(60, seed + 1)
+    expected = unbounded.predict_many(*more[:2])
+    assert again.predict_many(*more[:2]).tolist() == expected.tolist()
+    assert again.predict_learn_many(*more).tolist() == unbounded.predict_learn_many(*more).tolist()
+
+
+def test_old_rows_are_dropped_and_nothing_changes(path, small):
+    bounded, unbounded = Segmented("ops", BY, max_levels=FEW, store=path), Segmented("ops", BY)
+    for seed in range(12):
+        given = many_levels(150, seed)
+        assert bounded.predict_learn_many(*given).tolist() == unbounded.predict_learn_many(*given).tolist()
+        bounded.state_dict()
+    rows, levels = bounded._level_rows._opened().rows("SELECT count(*), count(DISTINCT level) FROM levels")[0]
+    # One row for a level, one for each of the states kept, and what was written since rows were dropped last.
+    assert rows <= (1 + level_store.STATES) * levels + 2 * 20 + levels
+    assert bounded.tally()["evicted"] > 10 * rows
+    assert known(bounded) == known(unbounded)
+
+
+@pytest.mark.parametrize("stored", [(True, True), (True, False), (False, True)])
+def test_merging(tmp_path, small, stored):
+    def pair(name, seed, has_store):
+        given = {"max_levels": FEW, "store": tmp_path / name} if has_store else {}
+        both = Segmented(Platt(), BY, **given), Segmented(Platt(), BY)
+        for cal in both:
+            cal.learn_many(*many_levels(150, seed))
+        return both
+
+    (a, free_a), (b, free_b) = pair("a", 1, stored[0]), pair("b", 2, stored[1])
+    a.max_levels = b.max_levels = FEW  # which merging compares; the kernel keeps its own
+    a.merge(b)
+    free_a.merge(free_b)
+    assert known(a) == known(free_a)
+
+
+def test_predicting_changes_nothing(path):
+    cal = Segmented("ops", BY, max_levels=FEW, store=path)
+    cal.learn_many(*many_levels(200, 3))
+    before = cal.state_dict()
+    scores, keys, _ = many_levels(100, 4)
+    cal.predict_many(scores, keys)
+    cal.effects("campaign", [f"üc{k}" for k in range(12)])
+    assert cal.state_dict() == before
+
+
+def test_an_earlier_state_goes_on_and_a_later_copy_is_told(path, small):
+    cal = Segmented("ops", BY, max_levels=FEW, store=path)
+    cal.learn_many(*many_levels(150, 5))
+    state, free = cal.to_bytes(), Segmented("ops", BY)
+    cal.learn_many(*many_levels(150, 6))  # lost, as in a crash
+    cal._level_rows.flush()
+    again = Segmented.from_bytes(state)
+    for seed in (5, 7):
+        free.learn_many(*many_levels(150, seed))
+    again.learn_many(*many_levels(150, 7))
+    assert known(again) == known(free)
+    again.to_bytes()
+    with pytest.raises(StateError, match="a copy has gone on since"):
+        cal.learn_many(*many_levels(50, 8))
+
+
+def test_copies(path):
+    cal = Segmented("ops", BY, max_levels=FEW, store=path)
+    assert Segmented.from_bytes(cal.to_bytes()).store == path
+    assert not os.path.exists(path)  # before anything is learned
+    cal.learn_many(*many_levels(150, 9))
+    for one in (copy.deepcopy(cal), pickle.loads(pickle.dumps(cal))):
+        assert known(one) == known(cal)
+    clone = cal.clone()
+    clone.learn_many(*many_levels(150, 10))  # in the same file, and apart
+    free = [Segmented("ops", BY) for _ in range(2)]
+    for one, seed in zip(free, (9, 10), strict=True):
+        one.learn_many(*many_levels(150, seed))
+    assert [known(cal), known(clone)] == [known(one) for one in free]
+
+
+def test_what_is_no_store(path, tmp_path):
+    for bad in (3, "", b""):
+        with pytest.raises(InputError, match="give the path of a file"):
+            Segmented("ops", BY, store=bad)
+    with open(path, "w") as file:
+        file.write("no database, but long enough to be taken for one" * 50)
+    other = os.fspath(tmp_path / "other.db")
+    sqlite3.connect(other).execute("CREATE TABLE one (two)").connection.close()
+    for place, message in ((path, "no store"), (other, "no store"), (os.fspath(tmp_path / "no" / "x"), "not opened")):
+        cal = Segmented("ops", BY, store=place)
+        before = cal.state_dict()
+        with pytest.raises(StateError, match=message):
+            cal.learn_one(0.3, {"campaign": "a"}, True)
+        assert cal.state_dict() == before
+
+
+def test_a_store_that_is_missing_or_another_or_in_use(path, tmp_path):
+    cal = Segmented("ops", BY, max_levels=FEW, store=path)
+    cal.learn_many(*many_levels(150, 11))
+    state = cal.state_dict()
+    code = f"from streamcal.live import Segmented\nSegmented('ops', ['a'], store={path!r}).learn_one(.5, {{}}, True)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "in use by another process" in run.stderr
+    for place, message in ((tmp_path / "none.db", "is missing"), (tmp_path / "new.db", "does not have those")):
+        moved = Segmented("ops", BY, max_levels=FEW, store=place)
+        if place.name == "new.db":
+            moved.learn_many(*many_levels(100, 12))
+            moved._level_rows.flush()
+        written = {**state, "params": {**state["params"], "store": os.fspath(place)}}
+        with pytest.raises(StateError, match=message):
+            Segmented._from_written(written)
+
+
+def test_a_join_resumes_with_its_levels(path, tmp_path):
+    def feed(join, events):
+        rng = np.random.default_rng(0)
+        campaigns, scores, clicks = rng.integers(30, size=900), rng.uniform(0.05, 0.4, 900), rng.random(900) < 0.2
+        for k in events:
+            join.issue(k, float(scores[k]), float(k), {"campaign": int(campaigns[k])}, version=f"v{k // 500}")
+            if clicks[k]:
+                join.resolve(k, True, k + 3.0)
+
+    def held(cal):
+        return [cal.effect("campaign", k) for k in range(31)], cal.weights("campaign"), cal.variance("campaign")
+
+    def new(journal):
+        return LabelJoin(Segmented("ops", ["campaign"], max_levels=FEW, store=path), 10.0, journal=journal)
+
+    whole = LabelJoin(Segmented("ops", ["campaign"]), 10.0)
+    feed(whole, range(900))
+    for start in range(0, 900, 100):
+        with Journal(tmp_path / "journal") as journal:
+            join = new(journal)
+            for _ in range(3):
+                join.to_bytes()  # by others than the journal
+            feed(join, range(start, start + 60))
+            if start % 200 == 0:
+                join.snapshot()
+            feed(join, range(start + 60, start + 100))
+    with Journal(tmp_path / "journal") as journal:
+        join = new(journal)
+        assert held(join.calibrator) == held(whole.calibrator)
+        assert join.predict_one(0.2, keys={"campaign": 3}) == whole.predict_one(0.2, keys={"campaign": 3})
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.full)])
+def test_a_join_that_is_killed_has_its_levels(kills):
+    kill(kills)
