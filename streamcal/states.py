@@ -91,8 +91,10 @@ def plain(value: Any) -> Any:
     """Data as `json` writes them: with a list in the place of each array and `Rows`."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [plain(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple([plain(one) for one in value])
     return as_list(value)
 
 
