@@ -2,6 +2,9 @@
 
 Plain data are None, bool, int, float, str, lists and dicts with keys of text, as `json` has them; they are read back
 with the same types and, of floats, the same bits. Lists of numbers become arrays of the shortest type that holds them.
+
+In memory a long list of numbers may also be an array, and a long list of rows the `Rows` of its columns: `pack` writes
+them as the lists that they stand for, and `unpack` reads them on demand, so that no list is made on either side.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import StateError
+from streamcal.states import Rows
 
 #: What the bytes begin with, and the version of the layout.
 MAGIC, VERSION = b"sCal", 1
@@ -23,6 +27,10 @@ HEADER = struct.Struct("<4sBBIQ")
 PLAIN, DEFLATED = 0, 1
 #: Lists of at least so many numbers become arrays.
 SHORTEST = 4
+#: Shorter lists are always read as lists: their readers are faster so.
+LONG = 64
+#: How many numbers of an array are tried in a shorter type before all of them are.
+TRIED = 64
 #: Numbers that arrays of one repeated number may have for each byte of all; and in any case.
 REPEATED, ANY_REPEATED = 64, 1 << 16
 #: zlib never makes more of a byte.
@@ -41,29 +49,39 @@ DELTA = 16
 #: The forms of integers, and the largest that they hold; the least is one further from 0.
 WHOLE = {2: 2**7 - 1, 3: 2**15 - 1, 4: 2**31 - 1, 5: 2**63 - 1}
 
+#: The types of NumPy whose arrays stand for lists of floats, integers and bools.
+KINDS = {np.dtype(np.float64).str: float, np.dtype(np.int64).str: int, np.dtype(np.bool_).str: bool}
+
 _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
+_SIZE = struct.Struct("<Q")
 
 
 def pack(plain: Any, compress: bool = False) -> bytes:
     """Plain data as bytes; compressed by zlib if `compress`.
 
-    `TypeError` for what is no plain data.
+    Arrays and `Rows` are written as their lists. `TypeError` for what is no plain data.
 
     >>> len(pack({"weights": [1.0] * 1000})), unpack(pack([1, 1.0, None, "x"]))
     (41, [1, 1.0, None, 'x'])
     """
     content = bytearray()
     _write(content, plain)
-    raw, body, how = len(content), bytes(content), PLAIN
-    if compress:
-        body, how = zlib.compress(body), DEFLATED
-    rest = struct.pack("<Q", raw) + body
-    return HEADER.pack(MAGIC, VERSION, how, zlib.crc32(rest), raw) + body
+    raw, how = len(content), DEFLATED if compress else PLAIN
+    body = zlib.compress(content) if compress else content
+    check = zlib.crc32(body, zlib.crc32(_SIZE.pack(raw)))
+    return HEADER.pack(MAGIC, VERSION, how, check, raw) + body
 
 
-def unpack(content: bytes | bytearray | memoryview) -> Any:
+def unpack(content: bytes | bytearray | memoryview, arrays: bool = False) -> Any:
     """The plain data of bytes that `pack` wrote.
+
+    Parameters
+    ----------
+    content : bytes
+    arrays : bool
+        Give arrays and `Rows` for long lists of numbers, as the readers in `streamcal.states` take them. Arrays may be
+        read-only.
 
     Raises
     ------
@@ -78,7 +96,7 @@ def unpack(content: bytes | bytearray | memoryview) -> Any:
     _, version, how, check, raw = HEADER.unpack_from(content)
     if version != VERSION:
         raise StateError(f"the bytes are of version {version}; this streamcal reads version {VERSION}")
-    if zlib.crc32(content[HEADER.size - 8 :]) != check:
+    if zlib.crc32(memoryview(content)[HEADER.size - _SIZE.size :]) != check:
         raise StateError("the bytes are truncated or damaged: their checksum is another one")
     body = content[HEADER.size :]
     if how == DEFLATED:
@@ -87,7 +105,7 @@ def unpack(content: bytes | bytearray | memoryview) -> Any:
         except zlib.error:
             raise StateError("the bytes are damaged") from None
     _ensure(how in (PLAIN, DEFLATED) and len(body) == raw)
-    reader = _Reader(body)
+    reader = _Reader(body, LONG if arrays else None)
     found = reader.value(0)
     _ensure(reader.at == len(body))
     return found
@@ -126,6 +144,8 @@ def _write(out: bytearray, value: Any) -> None:
         _write_text(out, value)
     elif value is None or kind is bool:
         out.append(NONE if value is None else TRUE if value else FALSE)
+    elif kind is np.ndarray or kind is Rows:
+        _write_numbers(out, value)
     elif isinstance(value, float):  # of NumPy
         _write(out, float(value))
     else:
@@ -157,6 +177,32 @@ def _write_list(out: bytearray, values: Sequence[Any]) -> None:
         _write(out, one)
 
 
+def _write_numbers(out: bytearray, values: npt.NDArray[Any] | Rows) -> None:
+    """An array or `Rows`, as the list that it stands for."""
+    columns = _columns(values) if len(values) >= SHORTEST else None
+    if columns is None:
+        _write(out, values.tolist())
+    else:
+        out += columns
+
+
+def _columns(values: npt.NDArray[Any] | Rows) -> bytes | None:
+    """What `_column` makes of the list of these; None where that is an ordinary list."""
+    if type(values) is np.ndarray and values.ndim == 1:
+        kind = KINDS.get(values.dtype.str)
+        stored = None if kind is None else _stored(values, kind)
+        return None if stored is None else bytes([ARRAY]) + stored
+    parts = values.columns if isinstance(values, Rows) else list(np.moveaxis(values, 1, 0))
+    if not len(parts) or _are_wide(len(values), len(parts)):
+        return None
+    written = [_columns(part) for part in parts]
+    if None in written:
+        return None
+    out = bytearray([ROWS])
+    _write_size(out, len(written))
+    return bytes(out) + b"".join(one for one in written if one is not None)
+
+
 def _column(values: Sequence[Any]) -> bytes | None:
     """Numbers of one type as an array; lists of the same length as columns, if each is one; None for others."""
     kinds = set(map(type, values))
@@ -165,13 +211,20 @@ def _column(values: Sequence[Any]) -> bytes | None:
     (kind,) = kinds
     if kind in (list, tuple):
         return _rows(values)
+    if kind is np.ndarray or kind is Rows:  # rows that have been made one by one
+        return _column([row.tolist() for row in values])
     stored = _stored(values, kind)
     return None if stored is None else bytes([ARRAY]) + stored
 
 
+def _are_wide(number: int, width: int) -> bool:
+    """Whether rows are written one by one, since their columns would be many and short."""
+    return width >= LONG and width > number
+
+
 def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
     width = len(rows[0])
-    if not width or set(map(len, rows)) != {width}:
+    if not width or set(map(len, rows)) != {width} or _are_wide(len(rows), width):
         return None
     out = bytearray([ROWS])
     _write_size(out, width)
@@ -183,11 +236,11 @@ def _rows(rows: Sequence[Sequence[Any]]) -> bytes | None:
     return bytes(out)
 
 
-def _stored(values: Sequence[Any], kind: type) -> bytes | None:
+def _stored(values: Sequence[Any] | npt.NDArray[Any], kind: type) -> bytes | None:
     """An array of numbers of one type; None where there are other values, or integers of more than 64 bits."""
     out = bytearray()
     if kind is float:
-        numbers = np.array(values, dtype=np.float64)
+        numbers = np.ascontiguousarray(values, dtype=np.float64)
         form, content = _stored_floats(numbers)
         out.append(FLOATS)
     elif kind is bool:
@@ -195,7 +248,7 @@ def _stored(values: Sequence[Any], kind: type) -> bytes | None:
         out.append(BOOLS)
     elif kind is int:
         try:
-            form, content = _stored_integers(np.array(values, dtype=np.int64))
+            form, content = _stored_integers(np.ascontiguousarray(values, dtype=np.int64))
         except OverflowError:
             return None
         out.append(INTS)
@@ -211,13 +264,16 @@ def _stored_floats(numbers: npt.NDArray[np.float64]) -> tuple[int, bytes]:
     if (bits == bits[0]).all():
         return REPEAT, _DOUBLE.pack(float(numbers[0]))
     with np.errstate(invalid="ignore", over="ignore"):
-        whole = numbers.astype(np.int64)
-        if (whole.astype(np.float64).view(np.int64) == bits).all():  # not where one is −0
-            return _stored_integers(whole)
-        short = numbers.astype("<f4")
-        if (short.astype(np.float64).view(np.int64) == bits).all():
-            return SHORT_FLOAT, short.tobytes()
-    return DOUBLE, numbers.astype("<f8").tobytes()
+        if _fits(numbers[:TRIED], np.int64) and _fits(numbers, np.int64):  # not where one is −0
+            return _stored_integers(numbers.astype(np.int64))
+        if _fits(numbers[:TRIED], np.float32) and _fits(numbers, np.float32):
+            return SHORT_FLOAT, numbers.astype("<f4").tobytes()
+    return DOUBLE, numbers.astype("<f8", copy=False).tobytes()
+
+
+def _fits(numbers: npt.NDArray[np.float64], kind: type) -> bool:
+    """Whether another type of number holds these, to the last bit."""
+    return bool((numbers.astype(kind).astype(np.float64).view(np.int64) == numbers.view(np.int64)).all())
 
 
 def _stored_integers(numbers: npt.NDArray[np.int64]) -> tuple[int, bytes]:
@@ -242,10 +298,13 @@ def _shortest(numbers: npt.NDArray[np.int64]) -> int:
 
 
 class _Reader:
-    """Reads plain data from bytes, at the place `at`; nothing is allocated that the bytes cannot fill."""
+    """Reads plain data from bytes, at the place `at`; nothing is allocated that the bytes cannot fill.
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    Lists of `long` or more numbers are read as arrays and `Rows`, or none if that is None.
+    """
+
+    def __init__(self, content: bytes, long: int | None) -> None:
+        self._content, self._long = content, long
         self._repeats = REPEATED * len(content) + ANY_REPEATED  # numbers that repetitions may still make
         self.at = 0
 
@@ -265,16 +324,17 @@ class _Reader:
         if tag == LIST:
             return [self.value(depth + 1) for _ in range(self._number())]
         if tag in (ARRAY, ROWS):
-            return self._column(tag, depth)
+            found = self._column(tag, depth)
+            return found if self._long is not None and len(found) >= self._long else found.tolist()
         return self._single(tag)
 
-    def _column(self, tag: int, depth: int) -> list[Any]:
+    def _column(self, tag: int, depth: int) -> npt.NDArray[Any] | Rows:
         _ensure(tag in (ARRAY, ROWS) and depth <= DEEPEST)
         if tag == ARRAY:
             return self._array()
         columns = [self._column(self._byte(), depth + 1) for _ in range(self._number())]
         _ensure(len(set(map(len, columns))) == 1)
-        return list(map(list, zip(*columns, strict=True)))
+        return Rows(columns)
 
     def _single(self, tag: int) -> Any:
         if tag == BIG:
@@ -326,21 +386,22 @@ class _Reader:
         except UnicodeDecodeError:
             raise StateError("the bytes are damaged") from None
 
-    def _array(self) -> list[Any]:
+    def _array(self) -> npt.NDArray[Any]:
         kind, form, size = self._byte(), self._byte(), self._size()
         _ensure(kind in (BOOLS, INTS, FLOATS) and (kind == BOOLS) == (form == BITS))
         if form == BITS:
             bits = np.frombuffer(self._take((size + 7) // 8), dtype=np.uint8)
-            return list(map(bool, np.unpackbits(bits, count=size, bitorder="little").tolist()))
+            return np.unpackbits(bits, count=size, bitorder="little").view(np.bool_)
         if form == REPEAT:
             self._repeats -= size
             _ensure(self._repeats >= 0)
-            layout = _DOUBLE if kind == FLOATS else _LONG
-            return [layout.unpack(self._take(8))[0]] * size
+            if kind == FLOATS:
+                return np.full(size, _DOUBLE.unpack(self._take(8))[0], dtype=np.float64)
+            return np.full(size, _LONG.unpack(self._take(8))[0], dtype=np.int64)
         stored = form & ~DELTA
         _ensure(stored in WHOLE or (stored in STORED and form == stored and kind == FLOATS))
         dtype = np.dtype(STORED[stored])
         numbers = np.frombuffer(self._take(size * dtype.itemsize), dtype=dtype)
         if form >= DELTA:
             numbers = np.cumsum(numbers, dtype=np.int64)
-        return list((numbers.astype(np.float64) if kind == FLOATS else numbers).tolist())
+        return numbers.astype(np.float64 if kind == FLOATS else np.int64, copy=False)

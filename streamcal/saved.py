@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
-from streamcal.states import UNSIGNED, require_whole, signed
+from streamcal.states import UNSIGNED, plain, require_whole, signed
 
 #: What a constructor, or a field that has no reader, may raise where a state is damaged.
 DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -25,7 +25,10 @@ class Saved(ABC):
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data."""
+        """What was learned, as plain data, with arrays and `Rows` in the place of lists of numbers where it has them.
+
+        They are copies: what is learned afterwards does not change them.
+        """
 
     @classmethod
     @abstractmethod
@@ -43,7 +46,7 @@ class Saved(ABC):
         >>> Platt.from_state(cal.state_dict()).predict_one(0.2) == cal.predict_one(0.2)
         True
         """
-        return signed(self._written())
+        return signed(plain(self._written()))
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -94,7 +97,7 @@ class Saved(ABC):
             If the bytes were damaged, cut or changed, are of a later version of the layout or another class, or if a
             field is impossible.
         """
-        read = unpack(content)
+        read = unpack(content, arrays=True)
         if not isinstance(read, list) or len(read) != 3:
             raise StateError("the bytes hold something else than a state")
         return cls._from_written({"class": read[0], "params": read[1], "learned": read[2]})

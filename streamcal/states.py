@@ -16,7 +16,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,6 +61,43 @@ def ensure(condition: object, message: str) -> None:
         raise StateError(message)
 
 
+class Rows:
+    """A list of rows of numbers as its columns: arrays of one length, or `Rows` where entries of rows are rows.
+
+    Where a state is as good with a list, `plain` and the readers below make it one.
+    """
+
+    def __init__(self, columns: Sequence[npt.NDArray[Any] | Rows]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def tolist(self) -> list[list[Any]]:
+        """The rows as lists of numbers."""
+        return list(map(list, zip(*(column.tolist() for column in self.columns), strict=True)))
+
+    def array(self) -> npt.NDArray[Any]:
+        """The rows as one array."""
+        return np.stack([column.array() if isinstance(column, Rows) else column for column in self.columns], axis=1)
+
+
+def as_list(value: Any) -> Any:
+    """The list that an array or `Rows` stands for; any other value as it is."""
+    return value.tolist() if isinstance(value, (np.ndarray, Rows)) else value
+
+
+def plain(value: Any) -> Any:
+    """Data as `json` writes them: with a list in the place of each array and `Rows`."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple([plain(one) for one in value])
+    return as_list(value)
+
+
 def _require(condition: object, value: Any, message: str) -> None:
     """`StateError` that begins with the value, which is written out only then: it may be a whole state."""
     if not condition:
@@ -76,7 +113,8 @@ def whole(least: int = 0, most: int = MOST) -> Reader:
     def read(value: Any) -> int:
         kind = type(value)
         _require(kind is int or (kind is float and value.is_integer()), value, "is no whole number")
-        _require(least <= value <= most, value, f"is not from {least} to {most}")
+        if not least <= value <= most:  # the message is written only then, as below
+            raise StateError(f"{_shown(value)} is not from {least} to {most}")
         return int(value)
 
     return read
@@ -88,7 +126,8 @@ def number(least: float = -math.inf, most: float = math.inf) -> Reader:
     def read(value: Any) -> float:
         _require(type(value) in (float, int), value, "is no number")
         _require(abs(value) <= LARGEST_FLOAT, value, "is not finite")
-        _require(least <= value <= most, value, f"is not from {least:g} to {most:g}")
+        if not least <= value <= most:
+            raise StateError(f"{_shown(value)} is not from {least:g} to {most:g}")
         return float(value)
 
     return read
@@ -99,11 +138,13 @@ def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf
 
     def read(value: Any) -> FloatArray:
         array = _array(value, shape)
-        expected = [own if wanted is None else wanted for own, wanted in zip(array.shape, shape, strict=True)]
-        ensure(list(array.shape) == expected, f"expected numbers of shape {shape}, not {array.shape}")
-        ensure(np.isfinite(array).all(), "not all numbers are finite")
-        inside = (array >= least) & (array <= most)
-        ensure(inside.all(), f"not all numbers are from {least:g} to {most:g}")
+        if any(wanted not in (None, own) for own, wanted in zip(array.shape, shape, strict=True)):
+            raise StateError(f"expected numbers of shape {shape}, not {array.shape}")
+        if array.size:
+            low, high = float(array.min()), float(array.max())  # NaN if one is
+            ensure(low >= -LARGEST_FLOAT and high <= LARGEST_FLOAT, "not all numbers are finite")
+            if not (least <= low and high <= most):
+                raise StateError(f"not all numbers are from {least:g} to {most:g}")
         return array
 
     return read
@@ -111,11 +152,11 @@ def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf
 
 def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
     """A list (of lists) of numbers as floats, with the dimensions of a shape."""
-    _require(isinstance(value, (list, tuple)), value, "is no list")
+    _require(isinstance(value, (list, tuple, np.ndarray, Rows)), value, "is no list")
     if not len(value):
         return np.empty((0, *[wanted or 0 for wanted in shape[1:]]))
     try:
-        array = np.array(value)
+        array = value.array() if isinstance(value, Rows) else np.asarray(value)
     except ValueError:
         raise StateError("a list of numbers has rows of several lengths") from None
     ensure(array.dtype.kind in "fiu", "not all entries of a list are numbers, or they are not finite")
@@ -126,8 +167,10 @@ def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
 def counts(length: int | None = None, least: int = 0) -> Reader:
     """An array of whole numbers from `least` on, of this length."""
 
+    in_range = numbers(length, least=least, most=MOST)
+
     def read(value: Any) -> npt.NDArray[np.int64]:
-        array = numbers(length, least=least, most=MOST)(value)
+        array = in_range(value)
         ensure((array == np.floor(array)).all(), "not all counts are whole numbers")
         return array.astype(np.int64)
 
@@ -172,9 +215,12 @@ def listed(reader: Reader, length: int | None = None, most: int | None = None) -
     """A list, with this length or at most so long, of what the reader reads."""
 
     def read(value: Any) -> list[Any]:
+        value = as_list(value)
         _require(isinstance(value, (list, tuple)), value, "is no list")
-        ensure(length is None or len(value) == length, f"a list has {len(value)} entries and not {length}")
-        ensure(most is None or len(value) <= most, f"a list has {len(value)} entries, more than {most}")
+        if length is not None and len(value) != length:
+            raise StateError(f"a list has {len(value)} entries and not {length}")
+        if most is not None and len(value) > most:
+            raise StateError(f"a list has {len(value)} entries, more than {most}")
         return [reader(one) for one in value]
 
     return read
@@ -184,8 +230,10 @@ def row(*readers: Reader) -> Reader:
     """A list whose entries are read by these readers, one each."""
 
     def read(value: Any) -> tuple[Any, ...]:
+        value = as_list(value)
         _require(isinstance(value, (list, tuple)), value, "is no list")
-        ensure(len(value) == len(readers), f"a list has {len(value)} entries and not {len(readers)}")
+        if len(value) != len(readers):
+            raise StateError(f"a list has {len(value)} entries and not {len(readers)}")
         return tuple([reader(one) for reader, one in zip(readers, value, strict=True)])
 
     return read
@@ -197,10 +245,10 @@ def record(fields: Fields, optional: Fields | None = None) -> Reader:
 
     def read(value: Any) -> dict[str, Any]:
         _require(isinstance(value, dict), value, "is no record")
-        missing = [name for name in fields if name not in value]
-        ensure(not missing, f"{', '.join(missing)} missing")
-        unknown = [str(name) for name in value if name not in known]
-        ensure(not unknown, f"unknown fields {', '.join(unknown)[:80]}")
+        if missing := [name for name in fields if name not in value]:
+            raise StateError(f"{', '.join(missing)} missing")
+        if unknown := [str(name) for name in value if name not in known]:
+            raise StateError(f"unknown fields {', '.join(unknown)[:80]}")
         return {name: _named(name, reader, value[name]) if name in value else None for name, reader in known.items()}
 
     return read

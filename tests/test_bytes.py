@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamcal import (
+    Auto,
     Bernstein,
     Calibrator,
     Decay,
@@ -24,10 +25,13 @@ from streamcal import (
     TrackingOPS,
     VennAbers,
     Window,
+    encoding,
 )
-from streamcal.encoding import HEADER, MAGIC, VERSION, pack, unpack
-from streamcal.fusion import LogisticFusion
+from streamcal.encoding import HEADER, LONG, MAGIC, VERSION, pack, unpack
+from streamcal.fusion import CopulaFusion, LogisticFusion
+from streamcal.fusion.base import Fusion
 from streamcal.learners.learner import Learner
+from streamcal.states import Rows, plain
 
 CASES = [(room, case) for room, (_, cases) in ROOMS.items() for case in cases]
 #: One of each class of each room; the others have the same fields.
@@ -89,15 +93,84 @@ def test_what_could_lose_a_type_or_a_bit(plain):
     assert same(unpack(pack(plain)), plain)
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        np.array([0.5, -0.0, 1.0, np.nan]),
+        np.array([3, -(2**63), 2**63 - 1, 0]),
+        np.array([True, False, True, True]),
+        np.array([1.0, 2.0, 3.0]),
+        np.array([1, 2, 3, 4], dtype=np.int32),
+        np.array([0.5, 1.5, 2.5, 3.5], dtype=np.float32),
+        np.linspace(0.0, 1.0, 200)[::2],
+        np.linspace(0.0, 1.0, 200),
+        np.linspace(0.0, 1.0, 60).reshape(20, 3),
+        np.linspace(0.0, 1.0, 300).reshape(3, 100),
+        np.linspace(0.0, 1.0, 300).reshape(100, 3)[:, ::-1],
+        np.linspace(0.0, 1.0, 120).reshape(20, 2, 3),
+        np.empty((5, 0)),
+        np.empty((0, 5)),
+        Rows([np.arange(100), np.linspace(0.0, 1.0, 100), np.arange(100) % 2 == 0]),
+        Rows([np.arange(100.0), Rows([np.arange(100), np.arange(100) * 0.1])]),
+        Rows([np.arange(5.0), np.arange(10.0).reshape(5, 2)]),
+        Rows([np.arange(2.0), np.arange(2)]),
+        Rows([np.empty(0), np.empty(0)]),
+    ],
+)
+def test_arrays_are_written_as_their_lists_and_read_as_either(listed):
+    plainly = plain(listed)
+    content = pack({"x": listed})
+    assert content == pack({"x": plainly})
+    assert same(unpack(content)["x"], plainly)
+    found = unpack(content, arrays=True)["x"]
+    assert isinstance(found, (np.ndarray, Rows)) == (len(plainly) >= LONG)
+    assert same(plain(found), plainly)
+
+
+@pytest.mark.parametrize("long", [4, LONG], ids=["all arrays", "long arrays"])
 @pytest.mark.parametrize(("room", "case"), SOME, ids=lambda value: getattr(value, "name", value))
-def test_every_class_goes_on_from_bytes(room, case):
+def test_every_class_goes_on_from_bytes(room, case, long, monkeypatch):
+    monkeypatch.setattr(encoding, "LONG", long)
     state = golden(room)["cases"][case.name]["state"]
     learner = Learner.class_named(state["class"]).from_state(state)
     content = learner.to_bytes()
-    assert same(unpack(content)[2], learner._written()["learned"])
+    assert same(unpack(content)[2], plain(learner._written()["learned"]))
     for copied in (type(learner).from_bytes(content), Learner.from_bytes(learner.to_bytes(compress=True))):
         assert type(copied) is type(learner)
         assert copied.to_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Auto,
+        VennAbers,
+        lambda: VennAbers(forgetting=Window(300)),
+        lambda: VennAbers(forgetting=Window(300.0, by="time")),
+        lambda: Isotonic(forgetting=Decay(100.0)),
+        lambda: HistogramBinning(15, forgetting=Decay(100.0, by="time")),
+        lambda: LogisticFusion(2),
+        lambda: CopulaFusion(forgetting=Window(300)),
+    ],
+)
+def test_what_is_learned_after_saving_does_not_change_the_bytes_and_goes_on_alike(make):
+    """Nothing in a state is a view of what goes on learning, and nothing that was read is read-only."""
+    rng = np.random.default_rng(3)
+    cal = make()
+    scores = rng.random((600, 2)) if isinstance(cal, Fusion) else rng.random(600)
+    y, t = rng.random(600) < 0.4, {"t": np.arange(600.0)} if "time" in repr(cal) else {}
+
+    def learn(one, rows):
+        one.learn_many(scores[rows], y[rows], **{name: values[rows] for name, values in t.items()})
+
+    learn(cal, slice(0, 400))
+    written = cal._written()
+    again = type(cal).from_bytes(cal.to_bytes())
+    plainly = plain(written)
+    for one in (cal, again):
+        learn(one, slice(400, 600))
+        assert same(plain(written), plainly)
+    assert again.to_bytes() == cal.to_bytes()
 
 
 def test_sizes():

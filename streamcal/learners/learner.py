@@ -19,7 +19,7 @@ from streamcal.parameters.settings import Setting, decode, encode
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.saved import Saved
-from streamcal.states import Reader, record, whole
+from streamcal.states import Reader, as_list, record, whole
 
 
 class Learner(Saved):
@@ -308,6 +308,7 @@ def _read(value: Any) -> Any:
     if isinstance(value, dict) and "learner" in value:
         cls = Learner.class_named(value["learner"])
         return cls(**_parameters_in(cls, value["params"]))
+    value = as_list(value)
     if isinstance(value, list):
         return tuple(_read(item) for item in value)
     return decode(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from streamcal.errors import ClockError, StateError
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, record, unread, whole
+from streamcal.states import Fields, Reader, Rows, as_list, ensure, record, unread, whole
 from streamcal.statistics.base import Piece, Statistic
 
 #: A coordinate as memories keep it: a number, a tuple of numbers where there are several scores, or a tuple of tuples
@@ -251,14 +252,39 @@ def columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
     return tuple(_column(values) for values in zip(*rows, strict=True))
 
 
-def saved_columns(rows: Any, width: int) -> tuple[FloatArray, ...]:
+def saved_rows(entries: list[tuple[Any, ...]], width: int) -> Rows | list[list[Any]]:
+    """Entries of numbers and coordinates as a state has them: as columns, unless coordinates are texts."""
+    if entries and all(isinstance(part, float) for part in entries[0]):  # as all coordinates are, then
+        table = np.fromiter(chain.from_iterable(entries), dtype=np.float64, count=width * len(entries))
+        return Rows(list(table.reshape(-1, width).T))
+    read = columns(entries, width)
+    return [list(entry) for entry in entries] if any(one.dtype == object for one in read) else Rows(read)
+
+
+def entries(most: int | None = None) -> Reader:
+    """What reads `saved_rows`, of which there are at most so many, for `saved_columns`."""
+
+    def read(value: Any) -> Rows | list[Any]:
+        ensure(isinstance(value, (list, tuple, Rows)), "is no list of rows")
+        ensure(most is None or len(value) <= most, f"a list has {len(value)} entries, more than {most}")
+        return value
+
+    return read
+
+
+def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
     """`columns` of saved entries of numbers, the second one of any coordinate; `StateError` for anything else."""
-    ensure(
-        all(isinstance(row, (list, tuple)) and len(row) == width for row in rows), f"not all rows have {width} entries"
-    )
     places = range(width)
     try:
-        read = columns(rows, width)
+        if isinstance(rows, Rows):
+            ensure(len(rows.columns) == width, f"not all rows have {width} entries")
+            read = tuple(
+                np.asarray(one.array() if isinstance(one, Rows) else one, dtype=np.float64) for one in rows.columns
+            )
+        else:
+            right = all(isinstance(row, (list, tuple)) and len(row) == width for row in rows)
+            ensure(right, f"not all rows have {width} entries")
+            read = columns(rows, width)
     except (TypeError, ValueError, OverflowError):
         raise StateError("not all entries are finite numbers") from None
     for place in places:
@@ -277,6 +303,7 @@ def _column(values: tuple[Any, ...]) -> npt.NDArray[Any]:
 
 
 def _hashable(plain: Any) -> Any:
+    plain = as_list(plain)
     return tuple(map(_hashable, plain)) if isinstance(plain, (list, tuple)) else plain
 
 

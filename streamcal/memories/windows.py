@@ -22,14 +22,16 @@ from streamcal.memories.memory import (
     Memory,
     columns,
     coordinates,
+    entries,
     never_learned,
     require_jumps,
     saved_columns,
+    saved_rows,
 )
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
-from streamcal.states import Fields, ensure, listed, maybe, number, row, unread, whole
+from streamcal.states import Fields, Rows, ensure, maybe, number, row, unread, whole
 from streamcal.statistics.base import Piece
 
 #: Sums of whole numbers below this are exact, in every statistic that has exact ones.
@@ -89,10 +91,15 @@ class CountWindow(_Window[Held]):
             self._clear()
             x, y, w = x[-self._size :], y[-self._size :], w[-self._size :]
         self.statistic.update_many(x, y, w)
-        for entry in zip(coordinates(x), y.tolist(), w.tolist(), strict=True):
-            self._append(entry)
+        added = list(zip(coordinates(x), y.tolist(), w.tolist(), strict=True))
+        if self._places is not None:
+            for place, entry in enumerate(added, self._first + len(self._buffer)):
+                self._places.setdefault(entry, deque()).append(place)
+        self._buffer.extend(added)
+        self._live += len(added)
+        self._lightest = min(self._lightest, float(w.min(initial=math.inf)))
         while self._live > self._size:
-            self._drop_oldest(entry[2])
+            self._drop_oldest(added[-1][2])
         self.version += 1
 
     def pieces(self, x: FloatArray, y: FloatArray, w: FloatArray) -> Iterator[Piece] | None:
@@ -242,16 +249,16 @@ class CountWindow(_Window[Held]):
             assert {entry: list(own) for entry, own in self._places.items()} == places
 
     def _own_state(self) -> dict[str, Any]:
-        return {"buffer": [list(entry) for entry in self._buffer if entry is not None], **self._sums()}
+        return {"buffer": saved_rows([entry for entry in self._buffer if entry is not None], 3), **self._sums()}
 
     def _fields(self) -> Fields:
-        return {"buffer": listed(unread, most=self._size)}
+        return {"buffer": entries(self._size)}
 
     def _optional_fields(self) -> Fields:
         return {"sums": row(whole(0, self._size), unread)}
 
-    def _own_load(self, *, buffer: list[Any], sums: tuple[int, Any] | None) -> None:
-        if buffer:
+    def _own_load(self, *, buffer: Rows | list[Any], sums: tuple[int, Any] | None) -> None:
+        if len(buffer):
             x, y, w = saved_columns(buffer, 3)
             self.statistic.require_possible(x, y)
             ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")
@@ -401,19 +408,19 @@ class TimeWindow(_Window[Held]):
 
     def _own_state(self) -> dict[str, Any]:
         clock = None if math.isinf(self._clock) else self._clock
-        return {"clock": clock, "entries": [list(entry) for entry in self._entries], **self._sums()}
+        return {"clock": clock, "entries": saved_rows(list(self._entries), 4), **self._sums()}
 
     def _fields(self) -> Fields:
-        return {"clock": maybe(number()), "entries": listed(unread)}
+        return {"clock": maybe(number()), "entries": entries()}
 
     def _optional_fields(self) -> Fields:
         return {"sums": row(whole(), unread)}
 
-    def _own_load(self, *, clock: float | None, entries: list[Any], sums: tuple[int, Any] | None) -> None:
-        ensure(clock is not None or not entries, "observations are held and no clock")
+    def _own_load(self, *, clock: float | None, entries: Rows | list[Any], sums: tuple[int, Any] | None) -> None:
+        ensure(clock is not None or not len(entries), "observations are held and no clock")
         if clock is not None:
             self._advance(clock)
-        if entries:
+        if len(entries):
             t, x, y, w = saved_columns(entries, 4)
             self.statistic.require_possible(x, y)
             ensure(((w >= SMALLEST_WEIGHT) & (w <= LARGEST_WEIGHT)).all(), "a weight is not possible")

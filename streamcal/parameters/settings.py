@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from streamcal.lazy import SETTINGS
+from streamcal.states import as_list
 
 #: Metadata of a field that is written only where it is not None: earlier states and texts have none.
 OMITTED: dict[str, Any] = {"omitted": True}
@@ -56,6 +57,7 @@ def _is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
 
 def decode(value: Any) -> Any:
     """The parameter that `encode` wrote."""
+    value = as_list(value)
     if isinstance(value, dict):
         fields = {name: decode(item) for name, item in value.items() if name != "setting"}
         return _class_named(value["setting"])(**fields)

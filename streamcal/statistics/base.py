@@ -145,7 +145,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Plain data (numbers and lists) that `restore` reads."""
+        """Plain data that `restore` reads: numbers, lists, and arrays and `Rows` of their own that stand for lists."""
 
     def restore(self, state: Any) -> None:
         """Replace the content by a saved `state`; `StateError`, and no change, unless it can be one."""

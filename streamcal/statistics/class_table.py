@@ -355,8 +355,8 @@ def possible_cells(texts: Any, named_numbers: Any, cell: Any, depth: int) -> _Co
 
 def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Saved labels in order, texts and numbers apart, of which there is one at least; else `StateError`."""
-    named = listed(text(LONGEST_LABEL))(texts)
-    for label in listed(unread)(named_numbers):
+    named, named_numbers = listed(text(LONGEST_LABEL))(texts), listed(unread)(named_numbers)
+    for label in named_numbers:
         ensure(isinstance(label, (int, float)) and -math.inf < label < math.inf, "a label is not possible")
     for labels in (named, named_numbers):
         ensure(all(one < other for one, other in itertools.pairwise(labels)), "labels are in no order")

@@ -297,7 +297,7 @@ class PITs(Statistic):
             return self.points.state()
         rows = [[x, y, *row] for (x, y), row in self._intervals.items()]
         sums = {"count": self._count, "weight": self._weight, "peak": self._peak}
-        return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.tolist(), **sums}}
+        return {**self.points.state(), "spread": {"rows": rows, "cells": self._cells.copy(), **sums}}
 
     def restore(self, state: Any) -> None:
         spread = {

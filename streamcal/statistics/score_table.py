@@ -293,7 +293,7 @@ class GridTable(Statistic):
 
     def state(self) -> dict[str, Any]:
         used = np.flatnonzero(self._cells[:, 2])
-        return {"used": used.tolist(), "cells": self._cells[used].tolist(), "peak": self._peak}
+        return {"used": used, "cells": self._cells[used], "peak": self._peak}
 
     def fields(self) -> Fields:
         return {"used": counts(), "cells": numbers(None, 5), "peak": number(0.0, HEAVIEST)}

@@ -262,8 +262,7 @@ class ScoreTree(Statistic):
         if not self._tree.exact:
             self._tree.rebuild(*self._tree.to_arrays(), self._tree.heaviest)
         names = ("scores", "weight", "positive", "count")
-        columns = dict(zip(names, (column.tolist() for column in self._tree.to_arrays()), strict=True))
-        return {**columns, "heaviest": self._tree.heaviest}
+        return {**dict(zip(names, self._tree.to_arrays(), strict=True)), "heaviest": self._tree.heaviest}
 
     def fields(self) -> Fields:
         columns = {name: numbers(None) for name in ("scores", "weight", "positive")}

@@ -37,6 +37,7 @@ from streamcal.states import (
     ROUNDING,
     Fields,
     Reader,
+    Rows,
     ensure,
     flag,
     listed,
@@ -127,7 +128,7 @@ class ExpertPanel:
         return {
             "panel": self._panel.state(),
             "jumper": list(self._jumper.state()),
-            "window": {**nothing, "buffer": self._scores.held().tolist(), **sums},
+            "window": {**nothing, "buffer": Rows(list(self._scores.held().T)), **sums},
             "decay": {**nothing, **clock, "statistic": moments},
             "learned": self.learned,
             "active": list(self._qp.active_set()),

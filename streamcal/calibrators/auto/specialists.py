@@ -121,15 +121,19 @@ def restored(last: Specialists, state: Any) -> None:
 
 def _counts_state(counted: float) -> Reader:
     """What reads the scores that were counted: rows of log-odds, when, how often, and counts."""
-    counts = [number(0.0, HEAVIEST)] * (2 * len(COUNTS))
-    one = row(number(-LOGIT_LIMIT, LOGIT_LIMIT), number(1.0, counted), number(1.0, MOST), *counts)
-    rows = listed(one, most=SETS * WAYS)
+    rows = numbers(None, 3 + 2 * len(COUNTS))
 
     def read(value: Any) -> list[Any]:
-        found: list[Any] = rows(value)
-        for column in (0, 1):
-            ensure(len({entry[column] for entry in found}) == len(found), "two scores are one, or were learned at once")
-        return found
+        found = rows(value)
+        ensure(len(found) <= SETS * WAYS, "there are too many scores")
+        at, when, seen, counts = found[:, 0], found[:, 1], found[:, 2], found[:, 3:]
+        ensure((np.abs(at) <= LOGIT_LIMIT).all(), "a score is not possible")
+        ensure(((when >= 1.0) & (when <= counted)).all(), "a score was learned at no time")
+        ensure(((seen >= 1.0) & (seen <= MOST)).all(), "a score was learned an impossible number of times")
+        ensure(((counts >= 0.0) & (counts <= HEAVIEST)).all(), "a count is not possible")
+        for column in (at, when):
+            ensure(len(np.unique(column)) == len(found), "two scores are one, or were learned at once")
+        return list(found.tolist())
 
     return read
 
