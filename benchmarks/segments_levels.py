@@ -57,9 +57,9 @@ def main(arguments: list[str] | None = None) -> None:
         unbounded, plain, _ = run(given.rows, None)
     text = (
         f"{given.rows:,} rows of one field with {LEVELS:,} levels, of which {HELD:,} are held: {memory[0]:.0f}, "
-        f"{memory[PARTS // 2 - 1]:.0f} and {memory[-1]:.0f} MB\nafter a tenth, half and all of the rows, {cost:.1f} µs a "
-        f"row, and {size:.0f} MB on disk; without a store, all levels held, {unbounded[-1]:.0f} MB and {plain:.1f} µs\n"
-        f"(`python -m benchmarks.segments_levels`, {datetime.date.today()}).\n"
+        f"{memory[PARTS // 2 - 1]:.0f} and {memory[-1]:.0f} MB\nafter a tenth, half and all of the rows, {cost:.1f} µs "
+        f"a row, and {size:.0f} MB on disk; without a store, all levels held, {unbounded[-1]:.0f} MB and {plain:.1f} "
+        f"µs\n(`python -m benchmarks.segments_levels`, {datetime.date.today()}).\n"
     )
     print(text)
     if given.rows == ROWS:

@@ -108,9 +108,9 @@ def test_a_late_click_is_relearned_by_a_segmented_calibrator_that_unlearns():
 def test_a_learner_of_another_kind_is_refused_in_a_state():
     from streamcal import StateError
     from streamcal.regression import QuantileRecalibration
-    from streamcal.states import signed
+    from streamcal.states import plain, signed
 
     state = LabelJoin(HistogramBinning(4), HORIZON).state_dict()
-    state["learned"]["versions"][0][1]["calibrator"] = QuantileRecalibration()._written()
+    state["learned"]["versions"][0][1]["calibrator"] = plain(QuantileRecalibration()._written())
     with pytest.raises(StateError, match="no calibrator of one score"):
         LabelJoin.from_state(signed(state))

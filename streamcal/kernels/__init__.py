@@ -32,7 +32,8 @@ USES = {
     "change_bets": ("fast_path",),
     "implicit_regression": ("logistic",),
     "expert_panel": ("implicit_regression", "logistic"),
-    "mixture": ("fixed_share", "implicit_regression", "logistic"),
+    "fixed_share": ("fast_path", "online_newton"),
+    "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
     "specialists": ("implicit_regression", "logistic"),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),

@@ -624,7 +624,9 @@ class Segmented(Learner):
             "fields": listed(unread, length=len(self.by)),
         }
 
-    def _load(self, *, overall: Any, learned: int, evicted: int, fields: list[Any], stored: Any, **more: Any) -> None:
+    def _load(
+        self, *, overall: Any, learned: int, evicted: int, fields: list[Any], stored: Any = None, **more: Any
+    ) -> None:
         super()._load(**more)
         ensure(isinstance(overall, dict), "the state of the calibrator is missing")
         loaded = type(self.overall)._from_written(overall)
