@@ -17,6 +17,7 @@ OPTIONAL = {
     "streamcal.serving.running": "uvicorn",
     "streamcal.spark.audits": "pyspark",
     "streamcal.spark.frames": "pyspark",
+    "streamcal.spark.segments": "pyspark",
     "streamcal.spark.streams": "pyspark",
 }
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]

@@ -7,6 +7,8 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from hypothesis import strategies as st
 from level_kills import kill
 from test_segmented import BY, rows_of, stream
 
-from streamcal import InputError, Platt, StateError
+from streamcal import InputError, MergeError, Platt, StateError
 from streamcal.live import Journal, LabelJoin, Segmented, level_store
+from streamcal.states import signed
 
 #: So many levels held that all others are in the store.
 FEW = 3
@@ -229,3 +232,143 @@ def test_a_join_resumes_with_its_levels(path, tmp_path):
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.full)])
 def test_a_join_that_is_killed_has_its_levels(kills):
     kill(kills)
+
+
+def in_a_store(path, rows=400):
+    """One that has learned, with most of its levels in the store."""
+    cal = Segmented("identity", ["user"], max_levels=FEW, store=path)
+    users = [k % 40 for k in range(rows)]
+    cal.predict_learn_many(np.full(rows, 0.3), {"user": users}, np.arange(rows) % 3 == 0)
+    return cal
+
+
+def test_a_damaged_row_is_told(path):
+    cal = in_a_store(path)
+    state = cal.state_dict()
+    del cal
+    for change in ("zeroblob(116)", "x'00'", "'text'", "numbers || x'00'"):
+        with sqlite3.connect(path) as database:
+            before = database.execute("SELECT owner, field, level, number, numbers FROM levels").fetchall()
+            database.execute(f"UPDATE levels SET numbers = CAST({change} AS {'TEXT' if 'text' in change else 'BLOB'})")
+        database.close()
+        again = Segmented.from_state(state)
+        with pytest.raises(StateError, match="damaged: level 0"):
+            again.predict_one(0.3, {"user": 0})
+        with pytest.raises(StateError, match="damaged: level 0"):
+            again.learn_one(0.3, {"user": 0}, True)
+        del again
+        with sqlite3.connect(path) as database:
+            for *row, numbers in before:
+                place = "owner = ? AND field = ? AND level = ? AND number = ?"
+                database.execute(f"UPDATE levels SET numbers = ? WHERE {place}", (numbers, *row))
+        database.close()
+    assert Segmented.from_state(state).state_dict() == state
+
+
+def test_a_copy_cannot_be_merged(path):
+    cal = in_a_store(path)
+    cal.state_dict()
+    twin = copy.deepcopy(cal)
+    with pytest.raises(MergeError, match="counted twice"):
+        cal.merge(twin)
+
+
+def test_a_state_that_was_left_behind_does_not_take_the_place_of_another(path, small):
+    cal = in_a_store(path)
+    state = cal.state_dict()
+    cal.learn_many([0.3] * 200, {"user": list(range(200))}, [True] * 200)
+    later = Segmented.from_state(state)
+    later.learn_many([0.3] * 100, {"user": list(range(100))}, [True] * 100)
+    kept = later.state_dict()
+    with pytest.raises(StateError, match="a copy has gone on since"):
+        cal.state_dict()
+    assert Segmented.from_state(kept).state_dict() == kept
+
+
+def test_a_crafted_state_does_not_drop_rows(path):
+    cal = in_a_store(path)
+    state = cal.state_dict()
+    del cal
+    crafted = copy.deepcopy(state)
+    crafted["learned"]["stored"][1:3] = [0, 0]
+    with pytest.raises(StateError):
+        Segmented.from_state(signed(crafted))
+    assert Segmented.from_state(state).state_dict() == state
+
+
+def test_another_database_is_left_as_it_is(path):
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA auto_vacuum = FULL")
+        database.execute("CREATE TABLE own (a)")
+    database.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(StateError, match="no store of levels"):
+        in_a_store(path)
+    assert Path(path).read_bytes() == before
+
+
+def test_labels_wait_while_their_levels_cannot_be_read(path, small, monkeypatch, caplog):
+    """And are then learned in order, as if nothing had been."""
+    calm, hit = (
+        LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=one), 10.0)
+        for one in (path, path.replace("levels", "others"))
+    )
+
+    def go_through(join, t):
+        join.issue(t, 0.3, float(t), {"user": t % 40})
+        if t % 3 == 0:
+            join.resolve(t, True, float(t) + 1.0)
+
+    def fail(self, *arguments):
+        raise level_store.StoreError("no luck")
+
+    for t in range(400):
+        go_through(calm, t)
+        go_through(hit, t)
+        if 150 <= t < 170:
+            calm.advance(t + 1.0)
+            with monkeypatch.context() as patch:
+                patch.setattr(level_store.LevelStore, "rows", fail)
+                hit.advance(t + 1.0)
+    assert "labels wait to be learned: no luck" in caplog.text
+    assert hit.tally() == calm.tally()
+    for k in range(40):
+        assert hit.calibrator.effect("user", k) == calm.calibrator.effect("user", k)
+
+
+def test_kept_states_of_a_join_are_bounded(path):
+    journal = Journal(path + ".journal")
+    with journal:
+        join = LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=path), 1.0, journal=journal)
+        for t in range(200):
+            join.issue(t, 0.3, float(t), {"user": t % 40})
+            join.to_bytes()
+        rows = join.calibrator._level_rows
+        assert len(rows._kept) <= 1 + level_store.STATES_OF_JOIN
+
+
+@pytest.mark.parametrize("store", ["", "a\0b", b"levels.db", ":memory:", 3])
+def test_what_is_no_path(store):
+    with pytest.raises(InputError, match="give the path of a file"):
+        Segmented(Platt(), BY, store=store)
+
+
+def test_threads_that_open_one_store(tmp_path):
+    for trial in range(10):
+        path = os.fspath(tmp_path / f"{trial}.db")
+        models = [Segmented("identity", ["user"], max_levels=1, store=path) for _ in range(4)]
+        errors = []
+
+        def learn(cal, errors=errors):
+            try:
+                for k in range(3):
+                    cal.learn_one(0.3, {"user": k}, True)
+            except StateError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=learn, args=(cal,)) for cal in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []

@@ -55,14 +55,16 @@ class JudgedJoin(LabelJoin):
                 self._judge(self._unjudged.popleft())
         super()._settle()
 
-    def _learn(self, one: Issued) -> None:
-        super()._learn(one)
+    def _learn(self, one: Issued) -> bool:
+        if not super()._learn(one):
+            return False
         if self.on_label is None:
-            return
+            return True
         if one.at <= self._clock - self.spans.horizon:
             self._judge(one)
         else:
             self._unjudged.append(one)
+        return True
 
     def _judge(self, one: Issued) -> None:
         if self._index.get(one.id) is not one:

@@ -16,6 +16,7 @@ from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
+from streamcal.live.level_store import StoreError
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
@@ -423,7 +424,8 @@ class LabelJoin(Holding, Journaled):
         if positive:
             if self._curve is not None and (before is None or not before.positive):
                 self._await_age(one, now)
-            if one.at <= self._clock - self._hold and self._label(one, now) and not self._label(one, before):
+            learned = one.at <= self._clock - self._hold and not (self._waiting and self._waiting[0].at <= one.at)
+            if learned and self._label(one, now) and not self._label(one, before):
                 self._correct(one)
         return True
 
@@ -461,8 +463,10 @@ class LabelJoin(Holding, Journaled):
         waiting, learned, clock = self._waiting, self._learned, self._clock
         due = clock - self._hold
         while waiting and waiting[0].at <= due:
-            one = waiting.popleft()
-            self._learn(one)
+            one = waiting[0]
+            if not self._learn(one):
+                break
+            waiting.popleft()
             learned.append(one)
         past = clock - self._keep
         while learned and learned[0].at <= past:
@@ -477,20 +481,23 @@ class LabelJoin(Holding, Journaled):
         early = self.spans.early
         return early is None or outcome.t - one.t <= early
 
-    def _learn(self, one: Issued) -> None:
-        """Learn a label whose time has come."""
+    def _learn(self, one: Issued) -> bool:
+        """Learn a label whose time has come; False: it has to wait, for its levels cannot be read now."""
         outcome = self._outcomes.get(one.id)
         y = outcome is not None and outcome.positive and self._label(one, outcome)
         counts, learner = self._counts, self._versions.get(one.version)
         if learner is None:
             counts["refused"] += 1
-            return
+            return True
         try:
             learner.learn(one, y)
+        except StoreError as error:
+            logger.warning("labels wait to be learned: %s", error)
+            return False
         except (StreamcalError, ValueError, TypeError, IndexError) as error:  # not ours: a state held what no part says
             counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
-            return
+            return True
         counts["learned"] += 1
         if y:
             counts["positives"] += 1
@@ -498,6 +505,7 @@ class LabelJoin(Holding, Journaled):
             counts["timed_out"] += 1
         if self._on_learned is not None:
             self._on_learned(one, y)
+        return True
 
     def _correct(self, one: Issued) -> None:
         """Turn a negative label that was learned into a positive one, where that is exact."""

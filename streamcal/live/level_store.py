@@ -10,12 +10,13 @@ import zlib
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from json.encoder import encode_basestring_ascii as _text
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
 
 from streamcal.errors import StateError
+from streamcal.kernels.segment_chain import WIDTH
 from streamcal.live.levels import Level
 from streamcal.parameters.types import FloatArray
 
@@ -25,8 +26,8 @@ APPLICATION, FORMAT = 0x73636C76, 1
 MOST_PENDING = 4096
 #: Where they cannot be written, so many are kept before nothing more is learned.
 MOST_UNWRITTEN = 262_144
-#: The states taken last whose levels are kept.
-STATES = 2
+#: The states taken last whose levels are kept: of one alone; and of a join, beside that of its last snapshot.
+STATES, STATES_OF_JOIN = 2, 8
 #: No older rows are dropped before so many were written.
 FEWEST_ROWS = 20_000
 #: Levels read at once where all are.
@@ -51,22 +52,29 @@ _PAGE = (
 )
 _DROP = f"DELETE FROM levels WHERE owner = ? AND number > ? AND number <= ? AND {_LATER}"
 _OPEN: weakref.WeakValueDictionary[str, LevelStore] = weakref.WeakValueDictionary()
+_OPENING = Lock()
+_INHERITED: list[sqlite3.Connection] = []
+
+
+class StoreError(StateError):
+    """The store of levels cannot be read or written."""
 
 
 def opened(path: str) -> LevelStore:
     """The store at a path; all that use it in this process share one."""
     place = os.path.realpath(path)
-    store = _OPEN.get(place)
-    if store is None or store.process != os.getpid():
-        store = _OPEN[place] = LevelStore(path)
-    return store
+    with _OPENING:
+        store = _OPEN.get(place)
+        if store is None or store.process != os.getpid():
+            store = _OPEN[place] = LevelStore(path)
+        return store
 
 
 class LevelStore:
     """The database: rows of (owner, field, level, number, checksum of all rows of the owner so far, values).
 
     Each `Segmented` that uses it is an owner of its own, whose rows are numbered. The values of a level are those of
-    its row with the highest number.
+    its row with the highest number, followed by a checksum of their own.
 
     Parameters
     ----------
@@ -80,7 +88,8 @@ class LevelStore:
 
     Notes
     -----
-    SQLite in WAL mode with `synchronous=FULL`, and locked as long as it is open, as a `Journal`.
+    SQLite in WAL mode with `synchronous=FULL`, and locked as long as it is open, as a `Journal`. Whoever forks opens
+    stores afterwards: a child that ends closes what it inherited, and takes the log of the database with it.
     """
 
     def __init__(self, path: str) -> None:
@@ -88,6 +97,8 @@ class LevelStore:
         self.generation = 0  # goes up when rows are dropped
         try:
             self._database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+            # at once, and not when the garbage collector finds it: the file is locked until then
+            weakref.finalize(self, _close, self._database, self.process).atexit = False
             self._prepare()
         except sqlite3.OperationalError as error:
             locked = "locked" in str(error)
@@ -100,11 +111,12 @@ class LevelStore:
         """Take the lock, and make the tables of a new file."""
         run = self._database.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
-        run("PRAGMA auto_vacuum = INCREMENTAL")
         new = not run("SELECT count(*) FROM sqlite_master").fetchone()[0]
         kind, version = (run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
         if not new and (kind, version) != (APPLICATION, FORMAT):
             raise StateError(f"{self.path} is no store of levels, or one of another version; use another path")
+        if new:
+            run("PRAGMA auto_vacuum = INCREMENTAL")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
         run("BEGIN EXCLUSIVE")
@@ -126,7 +138,7 @@ class LevelStore:
             with self.lock:
                 return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise StateError(f"{self.path}: the store of levels cannot be read: {error}") from None
+            raise StoreError(f"{self.path}: the store of levels cannot be read: {error}") from None
 
     def transact(self, statements: list[tuple[str, Any]]) -> None:
         """Run statements with their rows of values in one transaction; `StateError` if they cannot be written."""
@@ -143,7 +155,7 @@ class LevelStore:
                     self._database.execute("ROLLBACK")
                 if not isinstance(error, sqlite3.Error):
                     raise
-                raise StateError(f"{self.path}: the store of levels cannot be written: {error}") from None
+                raise StoreError(f"{self.path}: the store of levels cannot be written: {error}") from None
 
     def shorten(self) -> None:
         """Give room on the disk back; where that is not possible, the next time does it."""
@@ -153,6 +165,14 @@ class LevelStore:
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error:
             pass
+
+
+def _close(database: sqlite3.Connection, process: int) -> None:
+    """Close a database that nobody uses any more; in a process that inherited it, keep it from being closed."""
+    if process == os.getpid():
+        database.close()
+    else:
+        _INHERITED.append(database)
 
 
 class LevelRows:
@@ -199,15 +219,14 @@ class LevelRows:
         """`StateError` unless the store has the rows that were there when the state was taken."""
         store = self._opened()
         number, chain = self._base
-        if number:
-            found = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
-            kept = self._read_kept()
-            if found != [(chain,)] or (number != self._head() and number not in kept):
-                raise StateError(
-                    f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
-                    f"a copy has gone on since; of a store only the last {STATES} states can be loaded"
-                )
-            self._kept = [one for one in kept if one <= number]
+        found = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
+        kept = self._read_kept()
+        if found != [(chain,)] or (number != self._head() and number not in kept):
+            raise StateError(
+                f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
+                f"a copy has gone on since; of a store only the last {STATES} states can be loaded"
+            )
+        self._kept = [one for one in kept if one <= number]
         self._generation = store.generation
 
     def _opened(self) -> LevelStore:
@@ -238,11 +257,21 @@ class LevelRows:
                 else self._opened().rows(_READ + " LIMIT 1", self._owner, field, name, self._base[0])
             )
             found = rows[0][0] if rows else b""
-        return np.frombuffer(found) if found else None
+        return self._values(found, name) if found else None
+
+    def _values(self, found: Any, name: str) -> FloatArray:
+        """The values of a level from its row; `StoreError` if they are damaged."""
+        size = 8 * WIDTH
+        if type(found) is bytes and len(found) == size + 4 and found[size:] == _checksum(found[:size], name):
+            values = np.frombuffer(found, count=WIDTH)
+            if np.isfinite(values).all():
+                return values
+        raise StoreError(f"{self.path}: the store of levels is damaged: level {name}; go back to a copy of it")
 
     def write(self, field: int, level: Level, values: bytes) -> None:
         """Keep the values of a level; none: forget it. Errors of the disk come with the next `require` or `taken`."""
         name = _name(level)
+        values = values + _checksum(values, name) if values else values
         self._number += 1
         self._chain = zlib.crc32(values, zlib.crc32(f"{field} {name}".encode(), self._chain))
         self._pending[field, name] = self._number, self._chain, values
@@ -258,7 +287,7 @@ class LevelRows:
             for last, name, values in page:  # noqa: B007
                 level = _level(name)
                 if values and level not in held:
-                    yield level, np.frombuffer(values)
+                    yield level, self._values(values, name)
 
     # -- states ----------------------------------------------------------------------------------------------------
 
@@ -290,11 +319,12 @@ class LevelRows:
         """[owner, number, checksum] for a state, whose rows are on the disk then, and kept; None: there are none."""
         if self._store is None or (self._owner is None and not self._pending):
             return None if self._owner is None else [self._owner, *self._base]
+        self.require()
         self.flush()
         number = self._base[0]
         if number not in self._kept:
             kept = [*self._kept, number]
-            self._keep(kept if self.joined else kept[-STATES:])
+            self._keep([*kept[:1], *kept[1:][-STATES_OF_JOIN:]] if self.joined else kept[-STATES:])
         return [int(self._owner or 0), *self._base]
 
     def _keep(self, kept: list[int]) -> None:
@@ -318,10 +348,19 @@ class LevelRows:
         self._generation, self._written = store.generation, 0
         self._size = store.rows("SELECT count(*) FROM levels WHERE owner = ?", self._owner)[0][0]
 
+    def is_of(self, other: LevelRows) -> bool:
+        """Whether both have the same rows, as copies of one `Segmented` have."""
+        same = os.path.realpath(self.path) == os.path.realpath(other.path)
+        return same and self._owner is not None and self._owner == other._owner
+
     @property
     def number(self) -> int:
         """The number of the last row on the disk."""
         return self._base[0]
+
+
+def _checksum(values: bytes, name: str) -> bytes:
+    return zlib.crc32(values, zlib.crc32(name.encode())).to_bytes(4, "little")
 
 
 def _name(level: Level) -> str:

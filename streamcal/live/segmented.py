@@ -155,7 +155,7 @@ class Segmented(Learner):
     ) -> None:
         if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
             raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
-        if store is not None and not (isinstance(store, (str, os.PathLike)) and os.fspath(store)):
+        if store is not None and not _is_path(store):
             raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
@@ -584,6 +584,11 @@ class Segmented(Learner):
         """
         if other is self or type(other) is not type(self) or _without_store(other) != _without_store(self):
             raise MergeError(f"{self!r} cannot take {other!r}: give another one of the same parameters")
+        rows, others = self._level_rows, other._level_rows
+        if rows is not None and others is not None and rows.is_of(others):
+            raise MergeError(
+                f"{other!r} is a copy, with the same levels in its store; what both learned is counted twice"
+            )
         self._require_store()
         other._require_store()
         self.overall.merge(other.overall)
@@ -614,7 +619,7 @@ class Segmented(Learner):
         return {"overall": self.overall._written(), **counts, "fields": fields}
 
     def _optional_fields(self) -> dict[str, Reader]:
-        return {"stored": maybe(row(whole(1), whole(), whole(), listed(whole(), length=len(self.by))))}
+        return {"stored": maybe(row(whole(1), whole(1), whole(), listed(whole(), length=len(self.by))))}
 
     def _state_fields(self) -> dict[str, Reader]:
         return {
@@ -640,6 +645,12 @@ class Segmented(Learner):
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
         self._learned, self._chain.evicted = learned, evicted
+
+
+def _is_path(store: Any) -> bool:
+    """Whether this is the path of a file, and not a name that SQLite has for something else."""
+    path = os.fspath(store) if isinstance(store, (str, os.PathLike)) else None
+    return isinstance(path, str) and path not in ("", ":memory:") and "\0" not in path
 
 
 def _without_store(cal: Segmented) -> dict[str, Any]:

@@ -251,4 +251,8 @@ def _levels(df: DataFrame, calibrator: Segmented) -> list[Any]:
 def _checked(calibrator: Any) -> Segmented:
     if not isinstance(calibrator, Segmented):
         raise InputError(f"calibrator {calibrator!r} is no Segmented; give one, or use streamcal.spark.fit")
+    if calibrator.store is not None:
+        raise InputError(
+            f"store={calibrator.store!r}: workers have no file of levels in common; give one without a store"
+        )
     return calibrator

@@ -96,6 +96,8 @@ def as_array(column: Any, dtype: Any) -> npt.NDArray[Any]:
 
 def codes(column: Any) -> tuple[list[Any], npt.NDArray[np.int32]]:
     """The distinct values of a column in the order in which they come, missing ones as None, and which each row has."""
+    if pyarrow.types.is_dictionary(column.type):  # whose missing entries have no place in the dictionary
+        column = column.cast(column.type.value_type)
     found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
     return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
 
