@@ -1,6 +1,7 @@
 """The compiled step of `Auto`: whole streams, late labels, and the memories that its kernel keeps by itself."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from streamcal.app.doctor import kernel_form
 from streamcal.kernels.ensemble import FadingMoments, RecentScores
 from streamcal.kernels.fast_path import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.kernels.specialists import ScoreCounts
+from streamcal.live import Segmented
 from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
@@ -318,6 +320,38 @@ def test_what_was_issued_with_a_judgement_of_either_label_is_taken(delay, y):
             del one["live"]["mixture"][-1]
             one["late"] = [[*row[:3], row[3][:-2]] for row in one["late"]]
         assert json.dumps(learned[0]) == json.dumps(learned[1])
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, 65.0, -1e300])
+def test_numbers_that_cannot_have_been_issued_are_refused(wrong):
+    alone, segmented = Auto(), Segmented(Auto(), by=["page"])
+    scores, y, _ = repeating(60)
+    alone.learn_many(scores, y)
+    segmented.learn_many(scores, {"page": [1] * 60}, y)
+    states = plain(alone), plain(segmented)
+    said, parts = alone._issue(0.5), segmented.issue_parts(0.5, {"page": 1})
+    for place in (0, len(said) // 2, -1):
+        said[place], before = wrong, said[place]
+        with pytest.raises(InputError, match="issued"):
+            alone._learn_issued(0.5, 1.0, 1.0, 0.0, said)
+        said[place], parts[7 + place if place >= 0 else place] = before, wrong
+        with pytest.raises(InputError, match="issued"):
+            segmented.learn_issued(0.5, {"page": 1}, True, parts)
+    assert (plain(alone), plain(segmented)) == states
+
+
+def test_the_score_keeps_less_weight_where_labels_were_issued():
+    """It may have nearly all where each label comes at once, and .85 at most after one that came late."""
+    state = {**Auto().state_dict(), "streamcal": 1}
+    del state["check"]
+    state["learned"]["live"]["mixture"][-1] = [9.0]
+    for late, most in ((False, 1.0 - 1e-4), (True, 0.85)):
+        cal = Auto.from_state(state)
+        if late:
+            cal._learn_issued(0.0, 1.0, 1.0, 0.0, cal._issue(0.0))
+        else:
+            cal.learn_one(0.5, True)
+        assert cal._live._mixture.weights()[-1] == pytest.approx(most, abs=1e-4)
 
 
 @pytest.mark.parametrize(

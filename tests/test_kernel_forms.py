@@ -733,6 +733,7 @@ def mixtures():
             corrected=corrected,
             switch=mixed.Switch(0.25, 0.01, 0.85),
             knots_a_unit=8,
+            late=True,
         )
         made.append((panel, mixture))
     return made
@@ -929,16 +930,16 @@ def test_experts_refuse_states_and_parts_of_another_size():
             "by_score": steps.Correction(1.0, 20.0, 4.0, 4),
             "by_forecast": steps.Correction(1.0, 20.0, 4.0, 4),
             "corrected": shares.FixedShare((0.25,), (1.0,), [0.5, 0.25, 0.25]),
-            "switch": mixed.Switch(0.5, 0.0, 1.0),
+            "switch": mixed.Switch(0.5, 0.01, 0.85),
         }
-        mixed.Mixture(**parts, knots_a_unit=4)
+        mixed.Mixture(**parts, knots_a_unit=4, late=False)
         for wrong in (
             {"corrected": parts["stacked"]},
             {"experts": shares.FixedShare((0.25, 0.5), (1.0, 1.0), [0.5, 0.5])},
             {"stack": steps.ForgettingRegression((0,), [1.0], [1.0], [0.0])},
         ):
             with pytest.raises(ValueError, match=r"of two and of three|features"):
-                mixed.Mixture(**parts | wrong, knots_a_unit=4)
+                mixed.Mixture(**parts | wrong, knots_a_unit=4, late=False)
 
 
 #: The first numbers of SplitMix64 with the seed 1234567, published with several implementations of it.

@@ -394,23 +394,25 @@ class SwitchByHand:
         p, q = self.weights @ sigmoid(np.array(z)), self.weights @ sigmoid(-np.array(z))
         return math.log(p / q)
 
-    def learn(self, gains, w):
+    def learn(self, gains, w, late):
         weights = self.weights * np.exp(w * np.array(gains))
-        first = (1.0 - self.rate) * min(weights[0] / weights.sum(), self.most)
+        first = (1.0 - self.rate) * min(weights[0] / weights.sum(), self.most if late else 1.0)
         self.weights = np.array([first, 1.0 - first])
 
 
-@pytest.mark.parametrize("most", [0.85, 1.0])
-def test_a_switch_hands_weight_to_the_second_and_none_back(most):
-    switch, by_hand = Switch(0.25, 0.01, most), SwitchByHand(0.25, 0.01, most)
+@pytest.mark.parametrize("late", [0.0, 0.5, 1.0])
+def test_a_switch_hands_weight_to_the_second_and_none_back(late):
+    """Where this share of the labels is late."""
+    switch, by_hand = Switch(0.25, 0.01, 0.85), SwitchByHand(0.25, 0.01, 0.85)
     rng = np.random.default_rng(3)
     for i in range(400):
         z, y, w = rng.normal(0.0, 1.5, 2), rng.random() < 0.4, float(rng.choice([0.3, 1.0, 2.0]))
         assert switch.weight() == pytest.approx(by_hand.weights[0], rel=1e-8)
         assert switch.mean_of(*np.exp(-z)) == pytest.approx(by_hand.mean(z), abs=SOLVED)
         gains = -log_loss(z, y) if i < 200 else -log_loss(z + np.array([0.0, 1.0]), y)
-        switch.learn(*gains, w)
-        by_hand.learn(gains, w)
+        came_late = rng.random() < late
+        switch.learn(*gains, w, came_late)
+        by_hand.learn(gains, w, came_late)
 
 
 @pytest.mark.parametrize("w", [1.0, 1e30, 1e300])
@@ -419,10 +421,18 @@ def test_a_switch_stays_within_its_limits(w):
     for gains, weight in (((-16.0, 0.0), 0.0), ((0.0, -16.0), 0.85)):
         switch = Switch(0.25, 0.0, 0.85)
         for _ in range(200):
-            switch.learn(*gains, w)
+            switch.learn(*gains, w, True)
         assert switch.weight() == pytest.approx(weight, abs=1e-15)
-        assert abs(switch.state()[0]) <= 1e3
+        assert abs(switch.state()[0]) <= 1e300
         assert switch.mean_of(1.0, 1.0) == 0.0
+
+
+def test_a_switch_remembers_how_far_it_has_gone():
+    """Heavy outcomes for the second forecast are taken back by no lighter ones for the first."""
+    switch = Switch(0.25, 1e-5, 0.85)
+    for gains, w in (((-1.0, 0.0), 1e6), ((0.0, -1.0), 1e5), ((0.0, -1.0), 8e5)):
+        switch.learn(*gains, w, False)
+        assert switch.weight() == 0.0
 
 
 class MixtureByHand:
@@ -431,7 +441,8 @@ class MixtureByHand:
     What is assessed is kept as it was.
     """
 
-    def __init__(self, slow, stack):
+    def __init__(self, slow, stack, late):
+        self.late = late
         self.switch = SwitchByHand(0.25, 0.01, 0.85)
         self.shares = [three_rows(prior, slow, SharesByHand) for prior in PRIORS]
         self.stack, self.corrections = stack, [CorrectionByHand(1.0, 50.0, 4.0) for _ in range(2)]
@@ -468,7 +479,7 @@ class MixtureByHand:
     def learn(self, x, base, phi, gains, rows, y, w):
         for shares, gain, row in zip(self.shares, gains[:3], rows, strict=True):
             shares.learn(gain, row, w)
-        self.switch.learn(gains[3], w)
+        self.switch.learn(gains[3], w, self.late)
         self.stack.learn(phi, y, w)
         for place, correction in zip((x, base), self.corrections, strict=True):
             correction.learn(place, base, y, w)
@@ -500,8 +511,9 @@ def test_three_mixtures_stand_upon_each_other(delay):
             corrected=corrected,
             switch=Switch(0.25, 0.01, 0.85),
             knots_a_unit=8,
+            late=delay > 0,
         )
-        return mixture, MixtureByHand(slow, RegressionByHand(*given))
+        return mixture, MixtureByHand(slow, RegressionByHand(*given), delay > 0)
 
     live = made()
     then = live if delay == 0 else made()

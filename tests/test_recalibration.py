@@ -15,7 +15,7 @@ from golden.streams import CALLS
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from streamcal import CapabilityError, Decay, InputError, Logit
+from streamcal import CapabilityError, Decay, InputError, Logit, StateError
 from streamcal.regression import (
     Composition,
     ConformalPredictive,
@@ -207,6 +207,27 @@ def test_each_stage_learns_the_forecasts_that_were_issued_before_it():
     with pytest.raises(InputError):
         cal.learn_many([Normal(0.0, 1.0), None], [0.0, 0.0])
     assert cal.n == 60.0
+
+
+def test_a_state_of_the_former_default_goes_on_with_its_stages():
+    forecasts, y = narrow(60, 3.0)
+    former = Composition(
+        (
+            ScaleRecalibration(forgetting=Decay(20)),
+            QuantileRecalibration(1.0, resolution=64, forgetting=Decay(300)),
+        )
+    )
+    former.learn_many(forecasts[:40], y[:40])
+    state = {**former.state_dict(), "params": Composition().state_dict()["params"], "streamcal": 1}
+    del state["check"]
+    cal = Composition.from_state(Composition.from_state(state).state_dict())
+    for one in (former, cal):
+        one.learn_many(forecasts[40:], y[40:])
+    t = np.linspace(-4.0, 4.0, 33)
+    np.testing.assert_array_equal(cal.predict_one(forecasts[0]).cdf(t), former.predict_one(forecasts[0]).cdf(t))
+    for wrong in (state["learned"]["stages"][:1], [*state["learned"]["stages"]] * 2):
+        with pytest.raises(StateError):
+            Composition.from_state({**state, "learned": {**state["learned"], "stages": wrong}})
 
 
 @pytest.mark.parametrize("stages", [(), ("platt", "composition"), ("composition",), "composition", (3, 4)])

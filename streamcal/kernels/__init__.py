@@ -52,10 +52,10 @@ AUTO = ("expert_panel", "mixture", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
 LEVELS = ("level_table", "segment_chain")
-#: Kernel → the kernels that must be compiled for its own compiled form to be used.
+#: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
+NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
 NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "segment_chain"))
-NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in NEEDS}
 FOLDER = Path(__file__).parent
 
 

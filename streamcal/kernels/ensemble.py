@@ -38,6 +38,8 @@ import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
+LARGEST_SAID = cython.declare(cython.double, 64.0)
+"""No log-odds, and no log-probabilities under them, that are issued are further from 0."""
 
 
 @cython.final
@@ -350,9 +352,13 @@ class AutoSteps:
     def step_issued(self, x, y, w, said):
         """`step` without a time, where `said` is what `issue` returned when the forecast was made.
 
-        `ValueError` for another number of them, before anything is learned.
+        `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
+        i: cython.Py_ssize_t
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
+        for i in range(numbers.shape[0]):
+            if not -LARGEST_SAID <= numbers[i] <= LARGEST_SAID:
+                raise ValueError(f"number {i} that was said is {numbers[i]}, not from -64 to 64")
         # An earlier version issued two numbers less, of which there was no switch.
         now: cython.bint = numbers.shape[0] - self._issued in (1, self._last.issued)
         first: cython.Py_ssize_t = min(self._issued if now else self._issued - 2, numbers.shape[0])

@@ -18,6 +18,7 @@ cdef class Assessment:
     cdef double[::1] corrected_rows
     cdef double[::1] switched
     cdef double[::1] _arrays  # all of them
+    cdef bint late
     cdef public bint recorded
     cdef public double[::1] steps
     cdef public double[::1] panel_steps
@@ -30,7 +31,7 @@ cdef class Switch:
 
     cpdef double weight(self) noexcept
     cpdef double mean_of(self, double first, double second) noexcept
-    cpdef learn(self, double first, double second, double w)
+    cpdef learn(self, double first, double second, double w, bint late)
 
 @cython.final
 cdef class Mixture:
@@ -43,6 +44,7 @@ cdef class Mixture:
     cdef FixedShare _corrected
     cdef Switch _switch
     cdef double _unit
+    cdef bint _late
     # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.
     cdef double[:, ::1] _first
     cdef double[:, ::1] _second
@@ -61,7 +63,7 @@ cdef class Mixture:
     cdef void _fill(self, Py_ssize_t side, const double[::1] z) noexcept
     cpdef double at(self, double share) noexcept
     cpdef Assessment assess(self, double share, double y, double w, Assessment spent=*)
-    cdef void _judge(self, Assessment found, double share, double y, double w) noexcept
+    cdef void _judge(self, Assessment found, double share, double y, double w, bint late) noexcept
     cdef void _choose(self, Py_ssize_t side, double third) noexcept
     cdef void _set_features(self, Py_ssize_t side) noexcept
     cpdef list issue(self, double share)

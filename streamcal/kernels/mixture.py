@@ -36,8 +36,8 @@ BY_FORECAST = cython.declare(cython.Py_ssize_t, 2)
 # What is left at a switch, and what is taken up.
 SCORE = cython.declare(cython.Py_ssize_t, 0)
 THIRD_MIXTURE = cython.declare(cython.Py_ssize_t, 1)
-LEFT = cython.declare(cython.double, -1000.0)
-"""Log-odds of the weight of the score, at which it is 0 in double precision: none are further from 0."""
+FAR = cython.declare(cython.double, 1e300)
+"""No log-odds of the weight of the score are further from 0, so that they stay finite."""
 
 
 @cython.final
@@ -47,9 +47,10 @@ class Switch:
 
     The first forecast has the weight `prior` and the second the rest; either is multiplied by the probability that it
     gave to an outcome; then the first hands the fraction `rate` of its weight to the second, and what it has above
-    `most`. The loss is at most that of the second and ln 1/(1 − `prior`). If `most` is 1, it is also at most that of
-    the first and ln 1/`prior` + n ln 1/(1 − `rate`) after n outcomes. This is fixed share without a way back (Herbster
-    and Warmuth 1998), or the switch distribution of van Erven, Grünwald and de Rooij (2012).
+    `most` if the label came late. The loss is at most that of the second and ln 1/(1 − `prior`). If no label is late,
+    it is also at most that of the first and ln 1/`prior` + n ln 1/(1 − `rate`) after n outcomes. This is fixed share
+    without a way back (Herbster and Warmuth 1998), or the switch distribution of van Erven, Grünwald and de Rooij
+    (2012).
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Switch:
     def __init__(self, prior: cython.double, rate: cython.double, most: cython.double):
         self._odds = log(prior / (1.0 - prior))
         self._rate = rate
-        self._most = log(most / (1.0 - most)) if most < 1.0 else -LEFT
+        self._most = log(most / (1.0 - most))
 
     def weight(self):
         """The weight of the first forecast."""
@@ -73,16 +74,16 @@ class Switch:
         q: cython.double = (1.0 - v) / (1.0 + second)
         return log((p + q) / (first * p + second * q))
 
-    def learn(self, first, second, w):
-        """One step on an outcome of weight w, with its log-probabilities under both forecasts."""
+    def learn(self, first, second, w, late):
+        """One step on an outcome of weight w, late or not, with its log-probabilities under both forecasts."""
         odds: cython.double = self._odds + w * (first - second)
-        odds = min(max(odds, LEFT), self._most)
+        odds = min(max(odds, -FAR), self._most if late else FAR)
         # v ← (1 − rate) v, of odds o: (1 − rate) o / (1 + rate o)
         if odds > 0.0:
             odds = log((1.0 - self._rate) / (self._rate + exp(-odds)))
         else:
             odds += log((1.0 - self._rate) / (1.0 + self._rate * exp(odds)))
-        self._odds = max(odds, LEFT)
+        self._odds = max(odds, -FAR)
 
     def state(self):
         """[log-odds of the weight of the first forecast], for `load`."""
@@ -100,9 +101,9 @@ class Assessment:
 
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
-    components, and under its rows, shape (rows,); those under the score and the third mixture. If `recorded`, it was
-    learned, and `steps` and `panel_steps` are what the stack and the regressions of the panel did then; a state does
-    without.
+    components, and under its rows, shape (rows,); those under the score and the third mixture; whether the label is
+    `late`. If `recorded`, it was learned, and `steps` and `panel_steps` are what the stack and the regressions of the
+    panel did then; a state does without.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
@@ -122,7 +123,7 @@ class Assessment:
         start += 3
         self.corrected_rows = arrays[start : start + rows]
         self.switched = arrays[start + rows :]
-        self.recorded = False
+        self.recorded = self.late = False
         self.steps = self.panel_steps = arrays[:0]
 
     def state(self):
@@ -165,6 +166,8 @@ class Mixture:
     switch : Switch
     knots_a_unit : float
         Knots in a unit of log-odds.
+    late : bool
+        Whether labels are late. Those of forecasts that were issued are, in any case.
 
     Notes
     -----
@@ -182,6 +185,7 @@ class Mixture:
         corrected: FixedShare,
         switch: Switch,
         knots_a_unit,
+        late,
     ):
         self._experts = experts
         self._stack, self._bank = stack, stack.bank
@@ -191,6 +195,7 @@ class Mixture:
         self._corrected = corrected
         self._switch = switch
         self._unit = knots_a_unit
+        self._late = late
         if not experts.rows == stacked.rows == corrected.rows or (stacked.size, corrected.size) != (2, 3):
             raise ValueError("the mixtures are of two and of three forecasts upon the first, and of as many rows")
         if stack.size != experts.size + 2:
@@ -268,18 +273,18 @@ class Mixture:
         found: Assessment = Assessment(self._experts.size, self._experts.rows) if spent is None else spent
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
-        self._judge(found, share, y, w)
+        self._judge(found, share, y, w, self._late)
         self._experts.assess(found.experts, found.expert_rows)
         self._stacked.assess(found.stacked, found.stacked_rows)
         self._corrected.assess(found.corrected, found.corrected_rows)
         return found
 
-    def _judge(self, found, share, y, w):
+    def _judge(self, found, share, y, w, late):
         """Set everything in the assessment but what is said of rows."""
         k: cython.Py_ssize_t
         found.y = y
         found.w = w
-        found.recorded = False
+        found.late, found.recorded = late, False
         found.place = self._knot + share
         found.second = self._third[0, SECOND_MIXTURE] + share * (
             self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
@@ -350,7 +355,7 @@ class Mixture:
             _odds(self._third, self._third_odds, side)
             self._set_features(side)
             self._choose(side, said[known + side] if said.shape[0] > known else (knot + side) / self._unit - LARGEST)
-        self._judge(found, share, y, w)
+        self._judge(found, share, y, w, True)
         place += 3 * rows if y > 0.0 else 0
         for k in range(rows):
             found.expert_rows[k] = said[place + k]
@@ -368,7 +373,7 @@ class Mixture:
         self._experts.learn(found.experts, found.expert_rows, found.w)
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)
-        self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w)
+        self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w, found.late)
         if not found.recorded:
             self._bank.learn(found.features, found.y, found.w)
         else:
@@ -389,6 +394,7 @@ class Mixture:
         """The assessment with this `Assessment.state`; `ValueError` if it is of another size."""
         found: Assessment = Assessment(self._experts.size, self._experts.rows)
         found.load(numbers)
+        found.late = self._late
         return found
 
     def weights(self):

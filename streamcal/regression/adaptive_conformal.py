@@ -30,6 +30,10 @@ from streamcal.statistics.totals import Totals
 SATURATION = 0.5
 #: The mean of |z| of a standard normal variable, and the step of its running mean.
 MEAN_SIZE, SIZE_RATE = math.sqrt(2.0 / math.pi), 0.02
+#: No level is higher: the upper end's, (1 + level)/2, would be 1 in double precision.
+MOST_LEVEL = 1.0 - 2.0**-52
+#: No rate or slack is larger.
+LARGEST = 1e300
 #: Beyond this angle its tangent is above 10⁶.
 LARGEST_ANGLE = math.atan(FURTHEST)
 
@@ -70,7 +74,8 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
     ((B + |q₁|)/rate + 1)/T for the others, where all normal scores are within ±B, and by slack/T more with a slack. It
     is one of averages over time, not of each interval; what it costs is that the interval may be infinite now and then
     (``"aci"``), or late (``"pid"``). It holds for the ends as tracked, each on its own. Where they are not in order,
-    the predicted ones are their isotonic regression: of one level both are then the mean, and the interval is a point.
+    the predicted ones are their isotonic regression, for which there is no guarantee: of one level both are then the
+    mean, and the interval is a point.
 
     An outcome to which the forecast gave no mass counts as one at a normal score of ±8.25. No interval of levels
     contains it, and the guarantee is not for such forecasts.
@@ -109,11 +114,11 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
     ) -> None:
         if method not in tuple(TRACKED):
             raise InputError(f"method={method!r} is not possible; give 'pid', 'aci' or 'tracking'")
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 < rate < math.inf:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 < rate <= LARGEST:
             raise InputError(f"rate={rate!r} is not possible; give a finite number above 0")
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise InputError(f"window={window!r} is not possible; give a whole number of at least 1")
-        if isinstance(slack, bool) or not isinstance(slack, (int, float)) or not 0.0 <= slack < math.inf:
+        if isinstance(slack, bool) or not isinstance(slack, (int, float)) or not 0.0 <= slack <= LARGEST:
             raise InputError(f"slack={slack!r} is not possible; give a finite number of outcomes, 0 or more")
         levels = _levels(level)
         self.level = level if isinstance(level, (int, float)) else levels
@@ -304,7 +309,7 @@ def _levels(level: Any) -> tuple[float, ...]:
     """The levels, ascending; `InputError` for what is none."""
     given = tuple(level) if isinstance(level, (tuple, list)) else (level,)
     for one in given:
-        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0.0 < one < 1.0:
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0.0 < one <= MOST_LEVEL:
             raise InputError(f"level={level!r} is not possible; give a number above 0 and below 1, such as 0.9")
     if not given or len(set(given)) < len(given):
         raise InputError(f"level={level!r} is not possible; give one level or several different ones")

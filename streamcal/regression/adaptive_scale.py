@@ -23,6 +23,8 @@ from streamcal.statistics.totals import Totals
 
 #: Half-lives of the default, in observations: from a few errors of one sign to what changes slowly.
 HALF_LIVES = (2.5, 5.0, 10.0, 20.0, 80.0, 320.0)
+#: No half-life is longer.
+LARGEST = 1e300
 #: Each step of the mixture gives this share of the weight to all memories alike.
 SHARE = 0.01
 #: The weight of the next longer memory in each memory, in observations.
@@ -226,7 +228,7 @@ def _ascending(half_lives: Any) -> tuple[float, ...]:
     """The half-lives as floats; `InputError` for others."""
     given = tuple(half_lives) if isinstance(half_lives, (tuple, list)) else ()
     numbers_only = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in given)
-    if not (given and numbers_only and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, math.inf)))):
+    if not (given and numbers_only and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, LARGEST)))):
         raise InputError(
             f"half_lives={half_lives!r} are not possible; give ascending numbers above 0, such as (20, 320)"
         )

@@ -22,11 +22,14 @@ from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
 from streamcal.regression.quantile_recalibration import QuantileRecalibration
 from streamcal.regression.reading import check_distributions
-from streamcal.states import Reader, listed, unread
+from streamcal.regression.scale_recalibration import ScaleRecalibration
+from streamcal.states import Reader, ensure, listed, unread
 from streamcal.statistics.totals import Totals
 
 #: Of the default: the half-life of the shape, in observations, and its cells.
 HALF_LIFE, CELLS = 300, 64
+#: Of the default before: the half-life of the scale.
+FORMER_HALF_LIFE = 20
 #: Of the default: levels whose intervals are corrected last, by which rate, and by how many outcomes they may be off.
 LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
 
@@ -44,8 +47,8 @@ class Composition(SequentialLearner, DistributionCalibrator):
         The stages, two or more, or their names, such as ``("scale-recalibration", "conformal-predictive")``. None
         (default): `AdaptiveScale`; `QuantileRecalibration` with 64 cells and a pseudo-weight of 1 under ``Decay(300)``;
         and `AdaptiveConformal` by tracking of the levels .5, .8, .9 and .95, with a rate of .1 and a slack of 2. A
-        location and a scale that follow drift, then the shape that is left, then intervals whose coverage no drift can
-        break, in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without
+        location and a scale that follow drift, then the shape that is left, then intervals that follow their coverage,
+        in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without
         forgetting are sharper: `docs/regression.md` says by how much.
 
     Raises
@@ -59,10 +62,11 @@ class Composition(SequentialLearner, DistributionCalibrator):
     as issued, which were functions of all that had been learned until then. So it neither merges nor unlearns. A stage
     that does can be taken out of it and merged on its own.
 
-    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition: the share of
-    outcomes in the interval of each of its levels tends to that level, whatever the base, the drift and the stages
-    before it do, since it holds for every sequence of forecasts. `docs/regression.md` has the coverage on streams that
-    drift.
+    With `AdaptiveConformal` as the last stage, as by default, its guarantee holds for the composition, whatever the
+    base, the drift and the stages before it do: the share of outcomes below each end of an interval, as it is tracked,
+    tends to its level. Where tracked ends are out of order, what is predicted is their isotonic regression, for which
+    nothing is proven: an adversary who knows them had 61.5 % of the outcomes in the 50 % intervals. The coverage on
+    streams that drift is in `docs/regression.md`.
 
     Cost: the sum of those of the stages, each of which solves at every observation.
 
@@ -173,11 +177,14 @@ class Composition(SequentialLearner, DistributionCalibrator):
         return {**super()._state(), "totals": self._totals.state(), "stages": [one._state() for one in self._stages]}
 
     def _state_fields(self) -> dict[str, Reader]:
-        return {**super()._state_fields(), "totals": unread, "stages": listed(unread, length=len(self._stages))}
+        return {**super()._state_fields(), "totals": unread, "stages": listed(unread)}
 
     def _load(self, *, totals: Any, stages: list[Any], **fields: Any) -> None:
         super()._load(**fields)
         self._totals.restore(totals)
+        if self.calibrators is None and len(stages) == len(former_stages()):
+            self._stages = list(former_stages())
+        ensure(len(stages) == len(self._stages), "it has another number of stages")
         for stage, saved in zip(self._stages, stages, strict=True):
             stage._restore(saved)
 
@@ -201,6 +208,14 @@ def default_stages() -> tuple[DistributionCalibrator, ...]:
         AdaptiveScale(),
         QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
         AdaptiveConformal(LEVELS, "tracking", RATE, slack=SLACK),
+    )
+
+
+def former_stages() -> tuple[DistributionCalibrator, ...]:
+    """The default of states saved before 2026-11-23, which go on with it."""
+    return (
+        ScaleRecalibration(forgetting=Decay(FORMER_HALF_LIFE)),
+        QuantileRecalibration(1.0, resolution=CELLS, forgetting=Decay(HALF_LIFE)),
     )
 
 

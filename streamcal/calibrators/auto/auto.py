@@ -53,7 +53,8 @@ class Auto(SequentialCalibrator):
     They are mixed. This mixture is mixed with a *stack*, an online logistic regression on the log-odds of all experts;
     and the result with two *corrections* of it, curves over log-odds that learn what it misses: one by the score, one
     by the forecast itself. Last comes a switch: the score itself has a prior weight of ¼, and after each outcome, which
-    weighs it against all that, 1e-5 of its weight goes there for good. With a delay its weight is at most .85.
+    weighs it against all that, 1e-5 of its weight goes there for good. With a delay, and in a `LabelJoin`, its weight
+    is at most .85.
 
     A mixture of forecasts pₖ with prior weights πₖ has the weights Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
     1e-5 or 1e-3. The row says qᵣ = Σₖ Vᵣₖ pₖ. An outcome y multiplies every Vᵣₖ by the probability that pₖ gave to y,
@@ -304,9 +305,9 @@ class Auto(SequentialCalibrator):
                 self._steps.step(at, label, weight, time)
 
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
-    # are the forecasts that were issued, without a second ensemble. Two things are then not as with a delay that is
-    # told: means of labels, as the regressions learn from them, include those that were unknown when the score came,
-    # and all rows of the mixtures have learning rate 1.
+    # are the forecasts that were issued, without a second ensemble, and the weight of the score is at most .85. Two
+    # things are not as with a delay that is told: means of labels, as the regressions learn from them, include those
+    # that were unknown when the score came, and all rows of the mixtures have learning rate 1.
 
     def _issue(self, x: float) -> list[float]:
         said: list[float] = self._steps.issue(x)
@@ -316,7 +317,10 @@ class Auto(SequentialCalibrator):
         if said is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._steps.step_issued(x, y, w, said)
+            try:
+                self._steps.step_issued(x, y, w, said)
+            except ValueError as error:
+                raise InputError(f"these are not the numbers that were issued with the forecast: {error}") from None
 
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]

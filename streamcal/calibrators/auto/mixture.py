@@ -27,10 +27,10 @@ STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
 #: The prior weight of the score itself, before all else, and how much of it leaves at every step for good: a score that
 #: needs nothing may lose ln 4 = 1.4 nats and 1e-5 a step, and any other ln 4/3 = .3 nats.
 SCORE_PRIOR, LEAVING = 0.25, 1e-5
-#: Its largest weight where labels are late: if they persist, it may look right for long before it is wrong.
+#: Its largest weight after a label that came late: if labels persist, it may look right for long before it is wrong.
 MOST_SCORE = 0.85
 #: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
-FAR = 1e3
+FAR = 1e300
 #: Share rates: calm spells of 100,000 observations, and of 1,000.
 RATES = (1e-5, 1e-3)
 #: The stack forgets within 2,000 observations, and starts as the mixture: firmly in the weights of single experts,
@@ -64,8 +64,9 @@ class Ensemble:
             by_score=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             by_forecast=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             corrected=_fixed_share(CORRECTION_PRIOR, slow),
-            switch=Switch(SCORE_PRIOR, LEAVING, MOST_SCORE if delay else 1.0),
+            switch=Switch(SCORE_PRIOR, LEAVING, MOST_SCORE),
             knots_a_unit=KNOTS_A_UNIT,
+            late=delay > 0,
         )
         self._panel = ExpertPanel(delay)
         self.kernel = Step(
