@@ -119,6 +119,28 @@ def test_a_ramp_through_the_identity_is_the_identity_in_both_tails(geometric):
     np.testing.assert_allclose(ramp.at_normal_scores(np.linspace(-8, 8, 33)), np.linspace(-8, 8, 33), atol=1e-9)
 
 
+@pytest.mark.parametrize("geometric", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_one_level_of_a_ramp_is_that_of_many_to_the_last_bit(geometric, seed):
+    rng = np.random.default_rng(seed)
+    size = seed % 6
+    knots, levels = np.sort(rng.normal(size=size)) * rng.choice([0.01, 1.0, 5.0]), np.sort(rng.random(size))
+    if size > 1:
+        knots[size // 2] = 0.0 if seed % 2 else knots[size // 2 - 1]  # a knot in the middle, or a jump
+        knots.sort()
+        levels[[0, -1]] = rng.choice([0.0, levels[0]]), rng.choice([1.0, levels[-1]])
+    geometric = geometric and bool((np.diff(knots) > 0.0).all())  # jumps are in those that are linear
+    ramp = ScoreRamp(knots, levels, 1.0 - levels, geometric)
+    z = np.concatenate((rng.normal(size=9) * 3.0, knots, [0.0, -0.0, 1e-300, -1e-300, 40.0, -40.0, np.inf, -np.inf]))
+    low, high = ramp.log_tails(z)
+    one_by_one = np.array([ramp.log_tails(np.array(one)) for one in z.tolist()])
+    np.testing.assert_array_equal(one_by_one, np.column_stack((low, high)))
+    np.testing.assert_array_equal([ramp.level(one) for one in z.tolist()], ramp.level_at(z))
+    np.testing.assert_array_equal(
+        np.concatenate([ramp.level_at(z[i : i + 2]) for i in range(0, len(z), 2)]), ramp.level_at(z)
+    )
+
+
 @pytest.mark.parametrize("geometric", [False, True])
 def test_a_ramp_its_slope_and_its_inverse_agree(geometric):
     z, levels = np.array([-3.0, -1.0, 0.5, 2.0, 6.0]), np.array([0.1, 0.3, 0.35, 0.8, 0.99])

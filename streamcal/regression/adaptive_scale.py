@@ -98,6 +98,8 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         self._memories = [Memory(0.5 ** (1.0 / one)) for one in (*self.half_lives, math.inf)]
         self._weights = [1.0 / len(self._memories)] * len(self._memories)
         self._totals = Totals()
+        #: The map of what has been learned; None before it is asked for.
+        self._map: ScaleMap | None = None
 
     bounded_memory = True
 
@@ -133,6 +135,7 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         for memory in self._memories:
             memory.add(centre, deviation, w)
         self._totals.update(None, 1.0, w)
+        self._map = None
 
     def _estimates(self) -> list[tuple[float, float]]:
         """The location and the variance of each memory, with one observation's worth of the next longer one."""
@@ -153,6 +156,12 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         return self.map().predict_many(check_distributions(distributions))
 
     def map(self) -> DistributionMap:
+        if self._map is None:
+            self._map = self._mixed()
+        return self._map
+
+    def _mixed(self) -> ScaleMap:
+        """The map of the averages over the memories."""
         location = log_scale = 0.0
         for weight, (own, variance) in zip(self._weights, self._estimates(), strict=True):
             location += weight * own
@@ -180,6 +189,7 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
         self._weights = weights.tolist()
         for memory, row in zip(self._memories, memories.tolist(), strict=True):
             memory.weight, memory.mean, memory.variance = row
+        self._map = None
 
 
 class Memory:

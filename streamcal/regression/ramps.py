@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,10 @@ from streamcal.parameters.types import FloatArray
 MIDDLE = math.log(2.0)
 #: The next depth, which is in the first piece that has a width, where a knot is in the middle itself.
 AFTER_MIDDLE = math.nextafter(MIDDLE, math.inf)
+#: So many levels are asked for one by one: a step of a stream asks for one or two, and few pieces are then looked at.
+FEW = 2
+
+Side = Literal["left", "right"]
 
 
 class Ramp(Shown, ABC):
@@ -119,41 +125,48 @@ class ScoreRamp(Ramp):
         self.below = below
         self.above = above
         self.geometric = geometric
-        left, right = knots <= 0.0, knots >= 0.0
-        middle = _at_the_middle(knots, below, above)
-        self._lower = Tail(-log_ndtr(knots[left])[::-1], below[left][::-1], middle[0], geometric)
-        self._upper = Tail(-log_ndtr(-knots[right]), above[right], middle[1], geometric)
-        #: R of the middle itself, which includes a jump there.
-        self._centre = below[left][-1] if left.any() and knots[left][-1] == 0.0 else middle[0]
+        self._middle = _at_the_middle(knots, below, above)
+
+    @cached_property
+    def _lower(self) -> Tail:
+        """R of the lower half, from the middle on."""
+        upto = int(np.searchsorted(self.knots, 0.0, side="right"))
+        depth, mass = -log_ndtr(self.knots[:upto])[::-1], self.below[:upto][::-1]
+        return Tail(depth, mass, self._middle[0], self.geometric)
+
+    @cached_property
+    def _upper(self) -> Tail:
+        """1 − R of the upper half, from the middle on."""
+        start = int(np.searchsorted(self.knots, 0.0, side="left"))
+        return Tail(-log_ndtr(-self.knots[start:]), self.above[start:], self._middle[1], self.geometric)
+
+    @cached_property
+    def _centre(self) -> float:
+        """R of the middle itself, which includes a jump there."""
+        after = int(np.searchsorted(self.knots, 0.0, side="right"))
+        return float(self.below[after - 1]) if after and self.knots[after - 1] == 0.0 else self._middle[0]
 
     def log_tails(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower = z < 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            low = high = np.zeros(np.shape(z))
-            if lower.any():  # each half costs as much as both, and a step asks for one or two levels
-                low = self._log_below(z)
-            if not lower.all():
-                high = self._log_above(z)
+            low, high = self._log_halves(z, lower)
             return np.where(lower, low, np.log(-np.expm1(high))), np.where(lower, np.log(-np.expm1(low)), high)
 
     def level_at(self, z: FloatArray) -> FloatArray:
         # Each half from its own tail, and on its side of the middle, so that R is nondecreasing to the last bit.
         lower = z < 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            low = high = np.zeros(np.shape(z))
-            if lower.any():
-                low = np.minimum(np.exp(self._log_below(z)), self._centre)
-            if not lower.all():
-                high = np.maximum(-np.expm1(self._log_above(z)), self._centre)
-        return np.where(lower, low, high)
+            low, high = self._log_halves(z, lower)
+            return np.where(lower, np.minimum(np.exp(low), self._centre), np.maximum(-np.expm1(high), self._centre))
 
-    def _log_below(self, z: FloatArray) -> FloatArray:
-        """log R, of scores in the lower half."""
-        return self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left")
-
-    def _log_above(self, z: FloatArray) -> FloatArray:
-        """log(1 − R), of scores in the upper half."""
-        return self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right")
+    def _log_halves(self, z: FloatArray, lower: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """log R where z is in the lower half, and log(1 − R) where it is in the upper one; other values are any."""
+        low = high = np.zeros(np.shape(z))
+        if lower.any():  # a half costs as much as both
+            low = self._lower.log_mass(-log_ndtr(np.minimum(z, 0.0)), "left")
+        if not lower.all():
+            high = self._upper.log_mass(-log_ndtr(-np.maximum(z, 0.0)), "right")
+        return low, high
 
     def log_slope(self, z: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -191,6 +204,17 @@ def _at_the_middle(z: FloatArray, below: FloatArray, above: FloatArray) -> tuple
     return float(c0 + share * (c1 - c0)), float(a0 + share * (a1 - a0))
 
 
+class Pieces(NamedTuple):
+    """Of the pieces between two knots of a tail: what their values are computed from, each of shape (k − 1,)."""
+
+    width: FloatArray
+    #: Of geometric pieces the decrease of log S per unit of depth; NaN for linear ones.
+    rate: FloatArray
+    #: 1 − m₁/m₀ of the two ends of a piece.
+    span: FloatArray
+    drop: FloatArray
+
+
 class Tail:
     """A tail S as a function of the depth d = −log m of the predicted mass m, from d = log 2 on.
 
@@ -200,38 +224,60 @@ class Tail:
     def __init__(self, depth: FloatArray, mass: FloatArray, middle: float, geometric: bool) -> None:
         self.depth = np.concatenate(([MIDDLE], depth))
         self.mass = np.minimum.accumulate(np.concatenate(([middle], mass)))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        self._geometric = geometric
+        with np.errstate(divide="ignore"):
             self._log = np.log(self.mass)
-            self._width = self.depth[1:] - self.depth[:-1]
-            #: Of geometric pieces the decrease of log S per unit of depth; NaN for linear ones.
-            self._rate = np.where(self.mass[1:] > 0.0, (self._log[:-1] - self._log[1:]) / self._width, np.nan)
-            if not geometric:
-                self._rate[:] = np.nan
-            #: 1 − m₁/m₀ of the two ends of a piece.
-            self._span = -np.expm1(-self._width)
-            self._drop = self.mass[:-1] - self.mass[1:]
 
-    def _place(self, d: FloatArray, side: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    @cached_property
+    def _pieces(self) -> Pieces:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = self.depth[1:] - self.depth[:-1]
+            rate = np.where(self.mass[1:] > 0.0, (self._log[:-1] - self._log[1:]) / width, np.nan)
+            if not self._geometric:
+                rate[:] = np.nan
+            return Pieces(width, rate, -np.expm1(-width), self.mass[:-1] - self.mass[1:])
+
+    def _place(self, d: FloatArray, side: Side) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """The piece of each depth, and whether it is the last one, without an end."""
-        place = np.maximum(np.searchsorted(self.depth, d, side=side) - 1, 0)  # type: ignore[call-overload]
+        place = np.maximum(np.searchsorted(self.depth, d, side=side) - 1, 0)
         last = place >= len(self.depth) - 1
         return np.minimum(place, max(len(self.depth) - 2, 0)), last
 
-    def log_mass(self, d: FloatArray, side: str) -> FloatArray:
+    def log_mass(self, d: FloatArray, side: Side) -> FloatArray:
         """log S at a depth; at a jump the value before it (`side` "left") or after it."""
+        if np.size(d) <= FEW:
+            found = [self._log_mass_one(one, side) for one in np.ravel(d).tolist()]
+            return np.reshape(found, np.shape(d))
         place, last = self._place(d, side)
         beyond = self._log[-1] - (d - self.depth[-1])
         if len(self.depth) == 1:
             return beyond
-        into, rate = d - self.depth[place], self._rate[place]
-        left = np.minimum(into - self._width[place], 0.0)
+        pieces = self._pieces
+        into, rate = d - self.depth[place], pieces.rate[place]
+        left = np.minimum(into - pieces.width[place], 0.0)
         linear = np.log(
-            self.mass[place + 1] + self._drop[place] * (np.exp(-into) * -np.expm1(left) / self._span[place])
+            self.mass[place + 1] + pieces.drop[place] * (np.exp(-into) * -np.expm1(left) / pieces.span[place])
         )
         linear = np.where(left == 0.0, self._log[place + 1], linear)  # at a jump as well
         inside = np.where(np.isnan(rate), linear, self._log[place] - rate * into)
         inside = np.minimum(np.maximum(inside, self._log[place + 1]), self._log[place])
         return np.where(last, beyond, inside)
+
+    def _log_mass_one(self, d: float, side: Side) -> float:
+        """`log_mass` at one depth, to the last bit, from the piece there alone."""
+        place = max(int(self.depth.searchsorted(d, side=side)) - 1, 0)
+        if place >= len(self.depth) - 1:
+            return float(self._log[-1] - (d - self.depth[-1]))
+        (start, end), (before, after) = self.depth[place : place + 2].tolist(), self._log[place : place + 2].tolist()
+        mass, left = self.mass[place : place + 2].tolist(), min(d - start - (end - start), 0.0)
+        if self._geometric and mass[1] > 0.0 and start < end:
+            found = before - (before - after) / (end - start) * (d - start)
+        elif left == 0.0:  # at a jump as well
+            found = after
+        else:
+            share = np.exp(start - d) * -np.expm1(left) / -np.expm1(start - end)
+            found = float(np.log(mass[1] + (mass[0] - mass[1]) * share))
+        return min(max(found, after), before)
 
     def log_slope(self, d: FloatArray) -> FloatArray:
         """log dS/dm at a depth."""
@@ -239,8 +285,8 @@ class Tail:
         beyond = np.full(np.shape(d), self._log[-1] + self.depth[-1])
         if len(self.depth) == 1:
             return beyond
-        rate = self._rate[place]
-        linear = np.log(self._drop[place]) + self.depth[place] - np.log(self._span[place])
+        rate = self._pieces.rate[place]
+        linear = np.log(self._pieces.drop[place]) + self.depth[place] - np.log(self._pieces.span[place])
         steep = np.log(rate) + self._log[place] - rate * (d - self.depth[place]) + d
         return np.where(last, beyond, np.where(np.isnan(rate), linear, steep))
 
@@ -259,9 +305,10 @@ class Tail:
         if len(self.depth) == 1:
             return np.where(before, MIDDLE, beyond)
         place = np.clip(place, 0, len(self.depth) - 2)
-        gone, rate = self.mass[place] - mass, self._rate[place]
-        left = np.clip((mass - self.mass[place + 1]) / self._drop[place], 0.0, 1.0)
-        linear = -np.log(1.0 - self._span[place] + self._span[place] * left)
+        pieces = self._pieces
+        gone, rate = self.mass[place] - mass, pieces.rate[place]
+        left = np.clip((mass - self.mass[place + 1]) / pieces.drop[place], 0.0, 1.0)
+        linear = -np.log(1.0 - pieces.span[place] + pieces.span[place] * left)
         steep = (self._log[place] - np.log(mass)) / rate
         into = np.where(gone > 0.0, np.where(np.isnan(rate), linear, steep), 0.0)
         found = np.minimum(self.depth[place] + into, self.depth[place + 1])

@@ -60,9 +60,11 @@ def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
     """Φ⁻¹(F(t)), −∞ and ∞ included, by log tail masses where 1 − F(t) has no digits and the distribution has them."""
     if type(distribution) is Normal:
         return distribution._normal_scores(t)
-    u = _in_range(_called(distribution, t), distribution)
     if isinstance(distribution, CalibratedDistribution):
-        return distribution._normal_scores(t)
+        own = distribution._normal_scores(t)
+        if not np.isnan(own).any():
+            return own
+    u = _in_range(_called(distribution, t), distribution)
     z: FloatArray = ndtri(u)
     for light, name, sign in ((u < LIGHT_TAIL, "logcdf", 1.0), (u > 1.0 - LIGHT_TAIL, "logsf", -1.0)):
         log_mass = getattr(distribution, name, None)
