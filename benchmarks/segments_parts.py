@@ -125,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--stream", default="", metavar="TEXT", help="only streams with this in their name")
     parser.add_argument("--cost", action="store_true", help="processor time a row alone")
     given = parser.parse_args()
     if given.cost:
@@ -134,6 +135,8 @@ def main() -> None:
     print(f"| stream | row by row | rows in a batch | learned in order | {' | '.join(heads)} |")
     print(f"|---|---:|---:|---:|{'---:|' * len(PARTS)}")
     for name, (stream, *_) in streams(given.rows, min(SEEDS, 1)):
+        if given.stream not in name:
+            continue
         base = Auto().predict_learn_many(stream.scores, stream.y)
         gain = nats(segmented(stream, base), base, stream.y)[0]
         for size in given.sizes:

@@ -2,13 +2,18 @@
 
     PYSPARK_PYTHON=... python -m benchmarks.spark                       # 10⁷ rows; some minutes
     python -m benchmarks.spark --rows 1000000 --events 200000 600000 --repeats 2
+    python -m benchmarks.spark --workers                                # one worker of a cluster, and two
 
 Needs PySpark and Java; Polars and DuckDB where they are installed. The rows are in eight Parquet files. What is made
 is, for each of 300 keys, the weights and labels in 4,096 cells of the score: by `fit` with `Isotonic(resolution=4096)`,
 by the same folding in two processes without an engine, and by GROUP BY in Polars and DuckDB on two threads, which keep
 no coordinates in their cells and merge nothing. Times are the least of the repeats, starting the JVM and the processes
-left out. Of the stream, batches with so many impressions, the best of four is told, and the processor time of the JVM
-and the workers in it, which other programs on the machine change less than the seconds.
+left out. Of the stream, batches with so many impressions, the best of six is told, and the processor time of the JVM
+and the workers in it, which other programs on the machine change less than the seconds. Every size is measured with the
+settings that Spark begins with and four partitions, and with those of `SMALL`, in turn.
+
+With `--workers` a standalone master and two workers with a core each are started; `fit` and the stream use one of them,
+and then both, on the same rows. The driver and the master run beside them, on the cores that are there.
 """
 
 from __future__ import annotations
@@ -34,6 +39,14 @@ from streamcal import Isotonic, OnlinePlatt
 from streamcal.spark import folding
 
 KEYS, FILES, CELLS = 300, 8, 4096
+#: Settings for a stream whose checkpoint is on a local disk, on two cores (docs/spark.md says what each does).
+STORES = "spark.sql.streaming.stateStore.rocksdb"
+FILES_OF = "org.apache.spark.sql.execution.streaming.checkpointing"
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    f"{STORES}.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{FILES_OF}.FileSystemBasedCheckpointFileManager",
+}
 NAMES = {"score": "score", "label": "label", "key": "key"}
 
 
@@ -96,16 +109,17 @@ def by_duckdb(paths: list[str]) -> int:
     return int(found[0])
 
 
-def session(memory: str) -> Any:
-    """Two threads of this machine."""
+def session(memory: str, master: str = "local[2]", **others: str) -> Any:
+    """Two threads of this machine, or a cluster."""
     from pyspark.sql import SparkSession
 
     from streamcal.spark.streams import ROCKSDB, STORE
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", memory)
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4", STORE: ROCKSDB}
-    for name, value in settings.items():
+    builder = SparkSession.builder.master(master).config("spark.driver.memory", memory)
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", STORE: ROCKSDB}
+    settings["spark.sql.shuffle.partitions"] = "4"
+    for name, value in {**settings, **others}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -178,6 +192,51 @@ def stream(spark: Any, folder: Path, events: int, batches: int) -> tuple[float, 
     return rate, min(processor[one["batchId"]] / one["numInputRows"] for one in done if one["batchId"] in processor)
 
 
+def with_settings(spark: Any, settings: dict[str, str], make: Callable[[], Any]) -> Any:
+    """What is found with other settings, which are taken back."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        return make()
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def streams(spark: Any, folder: Path, sizes: list[int]) -> None:
+    """Print a row for each size and each of the settings."""
+    print("\n| impressions in a batch | settings | events a second | processor time an event | load |")
+    print("|---:|---|---:|---:|---:|", flush=True)
+    for events in sizes:
+        for name, settings in {"Spark's own": {}, "`SMALL`": SMALL}.items():
+            place = folder / f"{events} {len(settings)}"
+            rate, spent = with_settings(spark, settings, partial(stream, spark, place, events, 6))
+            load = os.getloadavg()[0]
+            print(f"| {events:,} | {name} | {rate:,.0f} | {spent * 1e6:.1f} µs | {load:.1f} |", flush=True)
+
+
+def workers(folder: Path, paths: list[str], rows: int, events: int, repeats: int) -> None:
+    """Print what one worker of a cluster does, and two."""
+    from tests.spark_kills import Standalone
+
+    cluster = Standalone(folder)
+    print("| workers | `fit`, million rows a second | stream, events a second | load |")
+    print("|---:|---:|---:|---:|", flush=True)
+    try:
+        for count in (1, 2):
+            here = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+            own = {"spark.executor.memory": "1g", "spark.executorEnv.PYTHONPATH": str(Path.cwd())}
+            spark = session("1g", cluster.address, **{"spark.cores.max": str(count), **here, **own, **SMALL})
+            seconds = least(partial(on_spark, paths, spark), repeats + 1)  # the first warms up
+            rate, _ = stream(spark, folder / f"{count}", events, 6)
+            load = os.getloadavg()[0]
+            print(f"| {count} | {rows / seconds / 1e6:.2f} | {rate:,.0f} | {load:.1f} |", flush=True)
+            spark.stop()
+    finally:
+        cluster.stop()
+
+
 def least(make: Callable[[], int], repeats: int) -> float:
     """Seconds, the least of the repeats."""
     times = []
@@ -196,12 +255,16 @@ def main() -> None:
         "--events", type=int, nargs="*", default=[50_000, 200_000, 600_000], help="impressions in batches of the stream"
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", action="store_true", help="one worker of a cluster and two, and nothing else")
     parser.add_argument("--memory", default="2g", help="of the JVM")
     given = parser.parse_args()
     os.environ["POLARS_MAX_THREADS"] = "2"
     with tempfile.TemporaryDirectory() as name, get_context("spawn").Pool(2) as pool:
         folder = Path(name)
         paths = write(folder, given.rows)
+        if given.workers:
+            workers(folder, paths, given.rows, given.events[0], given.repeats)
+            return
         spark = session(given.memory)
         print(f"| {given.rows:,} rows, {KEYS} keys, two processes or threads | seconds | million rows a second |")
         print("|---|---:|---:|", flush=True)
@@ -218,12 +281,7 @@ def main() -> None:
                 print(f"| {subject} | {error.name} is not installed | |", flush=True)
                 continue
             print(f"| {subject} | {seconds:.2f} | {given.rows / seconds / 1e6:.2f} |", flush=True)
-        print("\n| stream, impressions in a batch | events a second | processor time an event | load |")
-        print("|---|---:|---:|---:|", flush=True)
-        for events in given.events:
-            rate, spent = stream(spark, folder / str(events), events, 4)
-            load = os.getloadavg()[0]
-            print(f"| {events:,} | {rate:,.0f} | {spent * 1e6:.1f} µs | {load:.1f} |", flush=True)
+        streams(spark, folder, given.events)
         spark.stop()
 
 

@@ -1,14 +1,17 @@
-"""`calibrate_stream` is killed at random moments; each forecast is there once, and each label was learned once.
+"""Streams are killed at random moments; each forecast is there once, and each label was learned once.
 
     PYSPARK_PYTHON=... python tests/spark_kills.py --kills 24                # some minutes
     python tests/spark_kills.py --master 'local-cluster[2,1,1500]'           # with executors of their own
     python tests/spark_kills.py --master standalone                          # a master and two workers, started here
+    python tests/spark_kills.py --subject segments --kills 10                # SegmentStream, not calibrate_stream
 
 A process runs the stream over files that come while it runs. At random moments one of its processes is ended by
 SIGKILL: the driver's JVM, the driver's Python, an executor (in a cluster), a Python worker, or the daemon that forks
 workers. What ended is started again, with another number of shuffle partitions. At the end the files that
 `foreachBatch` wrote have to hold each impression once, with the probability to the last bit that one `LabelJoin` a key
-says without any of this, and the checkpoint, by `audit`, each label learned once.
+says without any of this, and the checkpoint, by `audit`, each label learned once. Of `SegmentStream`, whose batches are
+the files, the forecasts and the last state have to be those of one process, to the last bit, which they are not where a
+label was learned twice or not at all; its two folders of states have to have the last batch and the one before it.
 """
 
 from __future__ import annotations
@@ -30,15 +33,19 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from streamcal import OnlinePlatt
-from streamcal.live import LabelJoin
+from streamcal.live import LabelJoin, Segmented
 from streamcal.spark.joining import ANY_JUMP, Event, Learned, take
 
 HORIZON = 1800.0
 #: Seconds of event time in a file.
 SPAN = 3600.0
 SCHEMA = "key long, id long, score double, label double, micros long"
+LEVELS = ("advertiser", "place")
+SEGMENTS_SCHEMA = "id long, score double, label double, t double, advertiser long, place long"
 DRIVER, PYTHON, EXECUTOR, WORKER, DAEMON = "driver's JVM", "driver's Python", "executor", "Python worker", "daemon"
 CLUSTER = "worker of a cluster"
+#: Other settings of Spark, `name=value`, of this process and those that it starts.
+OTHERS: list[str] = []
 #: Seconds that the processes of a stream may take to end after one of them was killed.
 PATIENCE = 60.0
 
@@ -70,6 +77,21 @@ def files(impressions, keys, number, rng):
     yield pa.table({**ends, "label": pa.nulls(keys, pa.float64()), "micros": late})
 
 
+def labelled(rows, advertisers, number, rng):
+    """Tables of rows with levels, nine in ten with a label; the times of a table in any order."""
+    size = rows // number
+    for part in range(number):
+        advertiser, place, score = rng.integers(0, advertisers, size), rng.integers(0, 5, size), rng.random(size)
+        label = rng.random(size) < score ** (1.0 + advertiser % 3)
+        columns = {
+            "id": np.arange(size) + part * size,
+            "score": score,
+            "label": pa.array(label.astype(np.float64), mask=rng.random(size) < 0.1),
+            "t": part * SPAN + rng.permutation(size) * (SPAN / size),
+        }
+        yield pa.table({**columns, "advertiser": advertiser, "place": place})
+
+
 def expected(tables):
     """What one join for each key says: forecasts by id, and for each key what was learned."""
     joins, labels, said = {}, defaultdict(list), {}
@@ -83,6 +105,26 @@ def expected(tables):
                 joins[key]._on_learned = lambda one, y, key=key: labels[key].append((one.id, y))
             said.update((one.id, one.p) for one in take(joins[key], events))
     return said, {key: Learned().with_ids(labels[key]) for key in joins}
+
+
+def expected_of_segments(tables):
+    """What one `Segmented` says that learns after each table: forecasts by id, and the last state."""
+    said, cal = {}, new_segmented()
+    for table in tables:
+        said.update(zip(table.column("id").to_pylist(), cal.predict_many(*columns_of(table)[:2]), strict=True))
+        known = table.filter(table.column("label").is_valid()).sort_by("t")
+        scores, keys = columns_of(known)
+        cal.learn_many(scores, keys, known.column("label").to_numpy(), None, known.column("t").to_numpy())
+    return said, cal.to_bytes()
+
+
+def columns_of(table):
+    """Scores, and levels by field."""
+    return table.column("score").to_numpy(), {name: table.column(name).to_pylist() for name in LEVELS}
+
+
+def new_segmented():
+    return Segmented(OnlinePlatt(), by=[LEVELS[0], LEVELS])
 
 
 def new_join():
@@ -147,6 +189,7 @@ def session(master, partitions):
         "spark.task.maxFailures": "8",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         STORE: ROCKSDB,
+        **dict(one.split("=", 1) for one in OTHERS),
     }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
@@ -184,6 +227,23 @@ def stream(folder, master, partitions, last):
     query.start().awaitTermination()
 
 
+def segments(folder, master, partitions, last):
+    """As `stream`, with `SegmentStream`."""
+    from streamcal.spark import SegmentStream
+
+    spark = session(master, partitions)
+    df = spark.readStream.schema(SEGMENTS_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+
+    def save(batch, number):
+        batch.select("id", "calibrated").write.mode("overwrite").parquet(str(folder / "out" / f"batch={number}"))
+
+    columns = {"score": "score", "label": "label", "time": "t"}
+    learn = SegmentStream(str(folder / "states"), new_segmented(), **columns, forecasts=save)
+    query = df.repartition(2).writeStream.foreachBatch(learn).option("checkpointLocation", str(folder / "checkpoint"))
+    query = query.trigger(availableNow=True) if last else query
+    query.start().awaitTermination()
+
+
 def audited(folder, master):
     """Write what the checkpoint says that was learned."""
     from streamcal.spark import audit
@@ -196,6 +256,7 @@ def started(folder, what, *arguments):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYSPARK_PYTHON": sys.executable}
     environment["PYTHONPATH"] = str(Path(__file__).parents[1])
     command = [sys.executable, __file__, "--folder", str(folder), "--do", what, *map(str, arguments)]
+    command += [f"--set={one}" for one in OTHERS]
     with open(folder / "log", "ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
@@ -258,15 +319,15 @@ def kill(one):
 class Killed:
     """A stream that is killed, and started again where that ended it."""
 
-    def __init__(self, folder, master, workers, rng):
-        self.folder, self.master, self.workers, self.rng = folder, master, workers, rng
+    def __init__(self, folder, subject, master, workers, rng):
+        self.folder, self.subject, self.master, self.workers, self.rng = folder, subject, master, workers, rng
         self.done, self.starts = Counter(), 0
         self.kinds = [WORKER, DAEMON] * 3 + [DRIVER, PYTHON] + [EXECUTOR] * 3 * (not master.startswith("local["))
         self.start()
 
     def start(self):
         self.starts += 1
-        self.process = started(self.folder, "stream", "--master", self.master, "--partitions", 2 + self.starts % 4)
+        self.process = started(self.folder, self.subject, "--master", self.master, "--partitions", 2 + self.starts % 4)
 
     def kill_one(self):
         """Kill something that runs, after a random time in which there is work."""
@@ -289,12 +350,17 @@ class Killed:
             end(self.process, own(found))
             self.start()
 
+    def said(self):
+        """What was killed."""
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.done.items())
+        return f"{sum(self.done.values())} kills ({kinds}), {self.starts} starts"
+
     def finish(self):
         """Stop it, and run it to the end."""
         known = own(processes(self.process.pid, *self.workers))
         self.process.kill()
         end(self.process, known)
-        process = started(self.folder, "stream", "--master", self.master, "--partitions", 7, "--last", 1)
+        process = started(self.folder, self.subject, "--master", self.master, "--partitions", 7, "--last", 1)
         assert process.wait(3600.0) == 0, f"see {self.folder / 'log'}"
 
 
@@ -302,12 +368,12 @@ class Killed:
 
 
 def run(folder, given, master, workers):
-    """Kill a stream so many times, and say what was found at its end."""
-    rng = random.Random(given.seed)
-    made = [*files(given.impressions, given.keys, 2 * given.kills, np.random.default_rng(given.seed))]
+    """Kill a stream so many times, check what it wrote, and say what was found."""
+    make = labelled if given.subject == "segments" else files
+    made = [*make(given.impressions, given.keys, 2 * given.kills, np.random.default_rng(given.seed))]
     for name in ("in", "new"):
         (folder / name).mkdir()
-    killed = Killed(folder, master, workers, rng)
+    killed = Killed(folder, given.subject, master, workers, random.Random(given.seed))
     begun = time.time()
     for part, table in enumerate(made):
         new = folder / "new" / f"{part}.parquet"
@@ -318,23 +384,41 @@ def run(folder, given, master, workers):
             killed.kill_one()
             print(f"{sum(killed.done.values())} kills, {killed.starts} starts", file=sys.stderr, flush=True)
     killed.finish()
+    found = check_segments(folder, made) if given.subject == "segments" else check_stream(folder, made)
+    return f"{killed.said()}; {found}: none lost, none twice"
+
+
+def check_stream(folder, made):
     assert started(folder, "audit", "--master", "local[2]").wait(3600.0) == 0, f"see {folder / 'log'}"
     said, learned = expected(made)
-    check(folder, said, learned)
-    return (
-        killed,
-        len(said),
-        sum(len(table) for table in made) - len(said),
-        sum(one.learned for one in learned.values()),
-    )
+    assert check_forecasts(folder, said).column("error").null_count == len(said), "an event was refused"
+    check_audit(folder, learned)
+    clicks, labels = sum(map(len, made)) - len(said), sum(one.learned for one in learned.values())
+    return f"{len(said):,} impressions, {clicks:,} clicks, {labels:,} labels learned"
 
 
-def check(folder, said, learned):
+def check_segments(folder, made):
+    said, state = expected_of_segments(made)
+    check_forecasts(folder, said)
+    slots = [parquet.read_table(one).to_pylist() for one in sorted((folder / "states").glob("slot=*/*.parquet"))]
+    kept = {row["batch"]: row["state"] for rows in slots for row in rows}
+    last = len(made) - 1
+    assert kept.keys() == {last - 1, last}, f"states after the batches {sorted(kept)}, not {last - 1} and {last}"
+    assert kept[last] == state, "the state is another one"
+    labels = sum(len(table) - table.column("label").null_count for table in made)
+    return f"{len(said):,} rows, {labels:,} labels learned, {Segmented.from_bytes(state).n:,.0f} in the state"
+
+
+def check_forecasts(folder, said):
+    """Each is there once, and the same to the last bit."""
     written = pa.concat_tables(parquet.read_table(one) for one in sorted((folder / "out").glob("batch=*/*.parquet")))
-    assert written.column("error").null_count == len(written), "an event was refused"
     ids = Counter(written.column("id").to_pylist())
     assert max(ids.values()) == 1, "a forecast was written twice"
     assert dict(zip(written.column("id").to_pylist(), written.column("calibrated").to_pylist(), strict=True)) == said
+    return written
+
+
+def check_audit(folder, learned):
     found = {row["key"]: row for row in parquet.read_table(folder / "audit.parquet").to_pylist()}
     assert found.keys() == learned.keys()
     for key, wanted in learned.items():
@@ -344,16 +428,20 @@ def check(folder, said, learned):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--subject", choices=["stream", "segments"], default="stream")
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--impressions", type=int, default=1_000_000)
-    parser.add_argument("--keys", type=int, default=300)
+    parser.add_argument("--keys", type=int, default=300, help="of segments: advertisers")
     parser.add_argument("--master", default="local[2,8]", help="of Spark, or standalone; a task may fail eight times")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark")
     for name, kind in (("folder", Path), ("do", str), ("partitions", int), ("last", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.do == "stream":
-        stream(given.folder, given.master, given.partitions, bool(given.last))
+    OTHERS.extend(given.set)
+    if given.do in ("stream", "segments"):
+        subject = stream if given.do == "stream" else segments
+        subject(given.folder, given.master, given.partitions, bool(given.last))
     elif given.do == "audit":
         audited(given.folder, given.master)
     else:
@@ -362,18 +450,11 @@ def main():
             cluster = Standalone(Path(place)) if given.master == "standalone" else None
             try:
                 workers = [] if cluster is None else [one.pid for one in cluster.processes[1:]]
-                killed, issued, clicks, labels = run(
-                    Path(place), given, given.master if cluster is None else cluster.address, workers
-                )
+                said = run(Path(place), given, given.master if cluster is None else cluster.address, workers)
             finally:
                 if cluster is not None:
                     cluster.stop()
-            kinds = ", ".join(f"{number} {kind}" for kind, number in killed.done.items())
-            print(
-                f"{given.master}: {sum(killed.done.values())} kills ({kinds}), {killed.starts} starts; {issued:,} "
-                f"impressions, {clicks:,} clicks, {labels:,} labels learned: none lost, none twice; "
-                f"{time.perf_counter() - begun:.0f} s"
-            )
+            print(f"{given.master}: {said}; {time.perf_counter() - begun:.0f} s")
 
 
 if __name__ == "__main__":
