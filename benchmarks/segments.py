@@ -2,6 +2,8 @@
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --effects    # the table of random effects alone
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late    # the table of late labels alone
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late 10000    # so many rows late, prints only
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --rows 8000 --seeds 1    # shortened, prints only
 
 Every probability is predicted before its outcome is learned, cold start included. The bases of the real tables are
@@ -344,6 +346,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")
     parser.add_argument("--effects", action="store_true", help="the table of random effects alone")
+    parser.add_argument("--late", type=int, nargs="?", const=DELAY, metavar="N", help="the table of late labels alone")
     parser.add_argument("--cost", action="store_true", help="the line on processor time alone")
     given = parser.parse_args(arguments)
     if given.cost:
@@ -352,9 +355,12 @@ def main(arguments: list[str] | None = None) -> None:
     if given.effects:
         lines = [effects_row(*one) for one in streams(given.rows, given.seeds)]
         found = {"effects": "\n".join([HEADS["effects"], *lines])}
+    elif given.late is not None:
+        lines = [late_row(name, some[0], min(given.late, len(some[0].y) // 2)) for name, some in streams(given.rows, 1)]
+        found = {"late": "\n".join([HEADS["late"].replace(f"{DELAY:,}", f"{given.late:,}"), *lines])}
     else:
         found = tables(given.rows, given.seeds)
-    if given.rows is not None or given.seeds != SEEDS:
+    if given.rows is not None or given.seeds != SEEDS or given.late not in (None, DELAY):
         print("\n\n".join(found.values()))
         return
     page = PAGE.read_text(encoding="utf-8")

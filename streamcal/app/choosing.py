@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from streamcal.app.oddities import overall
 from streamcal.app.options import Span
-from streamcal.app.terminal import fail
+from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
@@ -23,6 +26,20 @@ from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.records import shown
+from streamcal.stream.run import same_file
+
+LevelsStoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="With --segment: levels beyond --max-levels go to this file, and come back as they were."
+    ),
+]
+MaxLevelsOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=2**31, help="Levels held in memory of each --segment.  [default: 100000]"),
+]
+#: Options on the levels of segments, by the parameter of `Segmented`.
+LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,8 @@ class Choice:
     method: str | None
     parameters: dict[str, Any]
     segments: tuple[Field, ...] = ()
+    #: Parameters of `Segmented` that were given: where levels are stored, and how many are held.
+    levels: dict[str, Any] = field(default_factory=dict)
 
 
 def choice_of(
@@ -40,6 +59,8 @@ def choice_of(
     window: Span | None,
     half_life: Span | None,
     segments: list[str],
+    levels_store: Path | None = None,
+    max_levels: int | None = None,
     *,
     timed: bool,
 ) -> Choice:
@@ -65,7 +86,9 @@ def choice_of(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    return Choice(method, parameters, segments_of(segments))
+    levels = {"store": None if levels_store is None else os.fspath(levels_store), "max_levels": max_levels}
+    given = {name: value for name, value in levels.items() if value is not None}
+    return Choice(method, parameters, segments_of(segments), given)
 
 
 def segments_of(given: list[str]) -> tuple[Field, ...]:
@@ -107,12 +130,33 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segm
     name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = new_calibrator(REGISTRY[name], choice.parameters)
     if saved is None:
-        return (Segmented(wanted, choice.segments) if choice.segments else wanted), before
+        if choice.levels and not choice.segments:
+            fail(f"{LEVEL_OPTIONS[next(iter(choice.levels))]} needs --segment: it is for the levels of these")
+        return (Segmented(wanted, choice.segments, **choice.levels) if choice.segments else wanted), before
     differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
     others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
-    if type(known) is not type(wanted) or differing or others:
+    if type(known) is not type(wanted) or differing or others or not _has_levels(saved, choice.levels):
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
+
+
+def _has_levels(saved: Calibrator | Segmented, levels: dict[str, Any]) -> bool:
+    """Whether these parameters of levels, as given, are those of what was saved."""
+    for name, value in levels.items():
+        kept = getattr(saved, name, None)
+        if kept is None or (not same_file(kept, value) if name == "store" else kept != value):
+            return False
+    return True
+
+
+def check_store(calibrator: Calibrator | Segmented, *others: str | os.PathLike[str] | None) -> None:
+    """Fail now if the file of levels, if there is one, could not be written or is another file of the command."""
+    store = getattr(calibrator, "store", None)
+    if store is None:
+        return
+    check_place(Path(store), "store of levels")
+    if any(other is not None and same_file(store, other) for other in others):
+        fail(f"{store}: --levels-store would overwrite another file of this command; give another name")
 
 
 def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.choosing import calibrator_of, choice_of, held
+from streamcal.app.choosing import LevelsStoreOption, MaxLevelsOption, calibrator_of, check_store, choice_of, held
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.late_labels import (
@@ -88,6 +88,7 @@ TALLIES = {
     "missed": "retractions of what was forgotten already",
     "evicted": "levels of segments dropped for lack of space",
 }
+EVICTED_TO_STORE = "levels of segments that made room in memory, and are in the store"
 #: The run came to its end, but learned less than half of its rows.
 UNLEARNED = 1
 #: The choices of `--on-error`.
@@ -175,6 +176,8 @@ def run(
             "pairs. Repeatable, the coarsest first.",
         ),
     ] = None,
+    levels_store: LevelsStoreOption = None,
+    max_levels: MaxLevelsOption = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -250,7 +253,8 @@ def run(
     excluded = {"--time": time_column, "--state": state, "--again": again}
     asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, version, excluded)
     time_column = time_column if asked is None else asked.event_time
-    choice = choice_of(method, set_ or [], window, half_life, segment or [], timed=time_column is not None)
+    timed, levels = time_column is not None, (levels_store, max_levels)
+    choice = choice_of(method, set_ or [], window, half_life, segment or [], *levels, timed=timed)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:
         if "scale" in choice.parameters:
@@ -261,6 +265,7 @@ def run(
             _check_state_file(state, (stream, out, rejects))
         with nullcontext() if state is None else checkpoints.locked(state), ExitStack() as files:
             calibrator, before = calibrator_of(choice, state)
+            check_store(calibrator, stream, out, rejects, state, journal, html)
             if time_column is None and reads_time(calibrator):
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
             join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
@@ -434,7 +439,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
         console.print(line)
     for what, count in job.tally().items():
         if count:
-            console.print(f"{TALLIES[what]}: {count:,}")
+            kept = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
+            console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         console.print(f"warning: {line}")
 

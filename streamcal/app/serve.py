@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import calibrator_of, choice_of
+from streamcal.app.choosing import LevelsStoreOption, MaxLevelsOption, calibrator_of, check_store, choice_of
 from streamcal.app.html_report import live_page
 from streamcal.app.html_style import POLICY
 from streamcal.app.options import span_of
@@ -51,6 +51,8 @@ def serve(
             "Repeatable.",
         ),
     ] = None,
+    levels_store: LevelsStoreOption = None,
+    max_levels: MaxLevelsOption = None,
     early: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
     ] = None,
@@ -134,7 +136,8 @@ def serve(
             snapshot_every=snapshot_every,
             run_length=run_length,
         )
-        calibrator = _calibrator(method, set_ or [], segment or [])
+        calibrator = _calibrator(method, set_ or [], segment or [], levels_store, max_levels)
+        check_store(calibrator, journal)
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
             join = _joined(calibrator, spans, events, max_held, event_time)
@@ -146,9 +149,11 @@ def serve(
     raise typer.Exit(0 if whole else 1)
 
 
-def _calibrator(method: str, given: list[str], segments: list[str]) -> Calibrator | Segmented:
+def _calibrator(
+    method: str, given: list[str], segments: list[str], store: Path | None, most: int | None
+) -> Calibrator | Segmented:
     """A new calibrator of the method, with the parameters given by `--set` and the fields given by `--segment`."""
-    choice = choice_of(method, given, None, None, segments, timed=True)
+    choice = choice_of(method, given, None, None, segments, store, most, timed=True)
     return calibrator_of(choice, None)[0]
 
 

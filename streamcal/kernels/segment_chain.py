@@ -10,6 +10,8 @@ Symbols, z being the log-odds that reach a field and k the level that it has:
     A, B                     offset and slope of the last member, which adds A + B·x, x being z within ±16; its sums are
                              those of a Gaussian in two dimensions, with prior variances 1 and ¼
     W[j, a]                  the weight of member a in field j, under fixed share
+    d, t[j]                  how late the last label was, in labels learned since its forecast; and how many late labels
+                             have judged field j, for levels that it knew. W[j, 0] counts twice in forecasts if t[j] < d
     c = w·(y − σ(end))       an implicit step: it ends where z + m + v·c = `end`
 
 A field forecasts Σ W[a]·σ(z + m[a]), and its log-odds reach the next field. After a step with the curvature
@@ -106,12 +108,14 @@ class SegmentChain:
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")
     most = cython.declare(cython.Py_ssize_t, visibility="readonly")
     evicted = cython.declare(cython.longlong, visibility="public")
+    late = cython.declare(cython.longlong, visibility="readonly")
     _table: LevelTable
     _values: cython.double[:, ::1]  # those of the table
     _prior: cython.double[::1]
     _weights: cython.double[:, ::1]
     _precision: cython.double[:, ::1]  # 1/τ²
     _sums: cython.double[:, ::1]  # S
+    _judged: cython.longlong[::1]  # t
     _level: list  # of the observation, by field
     _slot: cython.Py_ssize_t[::1]
     _z: cython.double[::1]  # what reaches each field
@@ -123,7 +127,8 @@ class SegmentChain:
         j: cython.Py_ssize_t
         self.size = fields
         self.most = most
-        self.evicted = 0
+        self.evicted = self.late = 0
+        self._judged = np.zeros(fields, dtype=np.longlong)
         self._table = LevelTable(fields, most, WIDTH)
         self._values = self._table.values
         self._prior = np.array([NOTHING] + (MEMBERS - 1) * [(1.0 - NOTHING) / (MEMBERS - 1)])
@@ -240,9 +245,10 @@ class SegmentChain:
     def _mixed(self, j: cython.Py_ssize_t) -> cython.double:
         """The log-odds of the mixture of the members of a field."""
         a: cython.Py_ssize_t
-        positive: cython.double = 0.0
-        negative: cython.double = 0.0
-        for a in range(_MEMBERS):
+        nothing: cython.double = (2.0 if self._judged[j] < self.late else 1.0) * self._weights[j, 0]
+        positive: cython.double = nothing * self._positive[j, 0]
+        negative: cython.double = nothing * self._negative[j, 0]
+        for a in range(1, _MEMBERS):
             positive += self._weights[j, a] * self._positive[j, a]
             negative += self._weights[j, a] * self._negative[j, a]
         return clamped(log(positive / negative), _LIMIT)
@@ -285,17 +291,29 @@ class SegmentChain:
         self._learn_all(y, w)
 
     def learn_issued(
-        self, p: cython.double, levels: list, said: list, y: cython.double, w: cython.double, rate: cython.double
+        self,
+        p: cython.double,
+        levels: list,
+        said: list,
+        y: cython.double,
+        w: cython.double,
+        rate: cython.double,
+        late: cython.longlong,
     ):
         """The same, where the members are judged by what they said when the forecast was issued (`parts`).
 
-        `rate` is the learning rate of their weights. A field whose level was missing then is passed.
+        `rate` is the learning rate of their weights, and `late` the number of labels learned since. A field whose level
+        was missing then is passed.
         """
         j: cython.Py_ssize_t
         a: cython.Py_ssize_t
         self._find_all(levels)
         if len(said) != self.size or any([one is not None and len(one) != MEMBERS for one in said]):
             raise ValueError(f"expected what {MEMBERS} members said for each of {self.size} fields")
+        self.late = late
+        for j in range(self.size):
+            if late > 0 and said[j] is not None and said[j][1] != said[j][0]:
+                self._judged[j] += 1
         self._look(logit(p))
         for j in range(self.size):
             if self._slot[j] == MISSING or said[j] is None:
@@ -329,6 +347,7 @@ class SegmentChain:
     def _learn_all(self, y: cython.double, w: cython.double):
         """One step of all fields where `_look` has looked."""
         j: cython.Py_ssize_t
+        self.late = 0
         for j in range(self.size):
             if self._slot[j] == UNKNOWN:
                 self._say_alike(j)
@@ -548,7 +567,7 @@ class SegmentChain:
             if self._values[k, 9] > 0.0:
                 x = self._values[k, 10] / self._values[k, 9]
             means[4], variances[4] = self._line(k, x), self._line_variance(k, x)
-        shares = [self._weights[j, a] for a in range(MEMBERS)]
+        shares = self.weights(j)
         mean = sum([share * one for share, one in zip(shares, means, strict=True)])
         squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
         return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
@@ -558,8 +577,27 @@ class SegmentChain:
         return self._table.levels(j)
 
     def weights(self, j: cython.Py_ssize_t):
-        """The weights of the members of a field, a list."""
-        return [float(self._weights[j, a]) for a in range(MEMBERS)]
+        """The weights of the members of a field in forecasts, a list."""
+        found = self._kept_weights(j)
+        if self._judged[j] < self.late:
+            total = 1.0 + found[0]
+            found = [2.0 * found[0] / total, *[one / total for one in found[1:]]]
+        return found
+
+    @cython.cfunc
+    def _kept_weights(self, j: cython.Py_ssize_t):
+        return [float(self._weights[j, a]) for a in range(_MEMBERS)]
+
+    def lateness(self):
+        """[d, t of each field], for `load_lateness`."""
+        return [int(self.late), [int(self._judged[j]) for j in range(self.size)]]
+
+    def load_lateness(self, late: cython.longlong, judged: object):
+        """Load an earlier `lateness`."""
+        j: cython.Py_ssize_t
+        self.late = late
+        for j in range(self.size):
+            self._judged[j] = judged[j]
 
     def variances(self, j: cython.Py_ssize_t):
         """τ² of the offsets with all and with recent memory, a list."""
@@ -585,6 +623,8 @@ class SegmentChain:
                 self._absorb(j, other._values[other._table.find(j, level)])
             self._weigh_levels(j)
             self._pool(j, other)
+            self._judged[j] += other._judged[j]
+        self.late = max(self.late, other.late)
         self.evicted += other.evicted
 
     @cython.cfunc
@@ -623,7 +663,7 @@ class SegmentChain:
         """[W, S, levels, their numbers] of a field as plain data, for `load`; the newest level last."""
         levels = self.levels(j)
         rows = [np.asarray(self._values[self._table.find(j, level)]).tolist() for level in levels]
-        return [self.weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
+        return [self._kept_weights(j), [float(self._sums[j, a]) for a in range(2)], levels, rows]
 
     def load(
         self, j: cython.Py_ssize_t, weights: object, sums: object, levels: object, rows: object, absent: object = 0

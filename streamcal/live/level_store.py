@@ -200,7 +200,7 @@ class LevelRows:
         self._pending: dict[tuple[int, str], tuple[int, int, bytes]] = {}
         self._kept: list[int] = []  # numbers of the states taken
         self._written, self._size, self._generation = 0, 0, -1
-        self.joined = False  # by a join with a journal, which says which states are kept
+        self.joined = False  # to what says which states are safe, with `stored`: a journal, or a run with a state file
         if owner is not None:
             if not os.path.exists(path):
                 raise StateError(f"the store of levels {path} is missing; it belongs to the state, move it with that")

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamcal.errors import InputError
+from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH
 from streamcal.live.monitor import LONGEST_LEVEL, check_field, check_level
-from streamcal.states import Reader, row, text, whole
+from streamcal.parameters.types import FloatArray
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, text, whole
 
 #: A field, or several whose levels together are one level.
 Field: TypeAlias = str | tuple[str, ...]
@@ -20,6 +22,10 @@ Level: TypeAlias = str | int | tuple[str | int, ...]
 MOST_FIELDS = 64
 #: Classes of pandas whose objects stand for a missing value, and are not equal to themselves or cannot be compared.
 NULLS = ("NAType", "NaTType")
+#: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
+LARGEST_SUM = 1e25
+#: No mean is larger, in log-odds: steps end near ± 36 + ln 1e6, and τ² may have grown since.
+LARGEST_MEAN = 1e9
 
 
 def check_fields(by: Any) -> tuple[Field, ...]:
@@ -162,3 +168,41 @@ def _part(value: Any) -> str | int:
     """A text or a whole number in a state."""
     level: str | int = text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
     return level
+
+
+def field_state(field: Field, most: int, absent: int = 0) -> Reader:
+    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers.
+
+    `absent` levels more, which the sums count, are in a store.
+    """
+    parts = row(
+        numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),
+        numbers(2, least=0.0),
+        listed(level_reader(field), most=most),
+        numbers(None, WIDTH, least=-HEAVIEST, most=HEAVIEST),
+    )
+
+    def read(value: Any) -> tuple[Any, ...]:
+        weights, sums, levels, rows = parts(value)
+        ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of members are not possible")
+        ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
+        require_levels(rows, sums, absent)
+        return weights, sums, levels, rows
+
+    return read
+
+
+def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
+    """`StateError` unless these can be the numbers of levels, and the sums of their terms."""
+    weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
+    h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
+    informed = np.column_stack([h, h11, h22])
+    ensure(((informed >= 0.0) & (informed <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
+    ensure((weight > 0.0).all() and (terms > 0.0).all(), "a level has no weight or no variance")
+    ensure((h[:, 1] <= RECENT_INFORMATION * (1.0 + ROUNDING)).all(), "recent memory is above its cap")
+    ensure((h12**2 <= h11 * h22 * (1.0 + ROUNDING) + ROUNDING).all(), "curvatures of a line are not possible")
+    ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
+    ensure((np.abs(of_line) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
+    total = terms.sum(axis=0)
+    more = np.abs(sums - total) if not absent else np.maximum(total - sums, 0.0)
+    ensure((more <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")

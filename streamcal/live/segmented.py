@@ -15,7 +15,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import CapabilityError, InputError, MergeError, StateError
 from streamcal.kernels.fast_path import fast_levels
-from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH, SegmentChain
+from streamcal.kernels.segment_chain import MEMBERS, SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.live.level_store import LevelRows
@@ -24,9 +24,9 @@ from streamcal.live.levels import (
     Level,
     check_fields,
     columns_of,
+    field_state,
     level_in,
     level_of,
-    level_reader,
     names_of,
     parts_of,
     whole_level,
@@ -36,7 +36,7 @@ from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, maybe, numbers, row, unread, whole
+from streamcal.states import Reader, ensure, listed, maybe, row, unread, whole
 
 Keys = Mapping[str, Any]
 #: Field → levels, n of them.
@@ -58,10 +58,8 @@ MEMBER_NAMES = ("nothing", "offset", "recent", "free", "line")
 #: minus this: outcomes in a row often have one cause. At rate 1, bank streams with labels 500 to 15,000 rows late lose
 #: up to .009 nats a row (`docs/segments.md`).
 LATE_POWER = 0.3
-#: No sum of curvatures is larger: 2⁵³ observations of weight 1e6, at log-odds of 16.
-LARGEST_SUM = 1e25
-#: No mean is larger, in log-odds: steps end near ± 36 + ln 1e6, and τ² may have grown since.
-LARGEST_MEAN = 1e9
+#: No label counts as later: whole numbers up to this one are doubles.
+MOST_LABELS = 2.0**53
 
 
 class Segmented(Learner):
@@ -429,7 +427,8 @@ class Segmented(Learner):
         """Learn the label of a forecast that was issued earlier with these arguments.
 
         Members of each field, and the parts of the calibrator, are judged by what they said then, the members with the
-        learning rate (1 + d)^−0.3 where d observations have been learned since. The sums of the levels are moved from
+        learning rate (1 + d)^−0.3 where d observations have been learned since. Until as many labels have judged what a
+        field said of levels known to it, "nothing" has twice its weight there. The sums of the levels are moved from
         where they are now, along the chain that starts at the probability that the calibrator issued.
 
         Parameters
@@ -456,8 +455,8 @@ class Segmented(Learner):
                 overall._note(noted)
             else:
                 overall.learn_one(score, label > 0.0, weight, t)
-            rate = (1.0 + max(self._learned - learned, 0.0)) ** -LATE_POWER
-            self._chain.learn_issued(p, levels, of_fields, label, weight, rate)
+            late = min(max(self._learned - learned, 0.0), MOST_LABELS)
+            self._chain.learn_issued(p, levels, of_fields, label, weight, (1.0 + late) ** -LATE_POWER, int(late))
             self._learned += 1
 
     def _read_parts(
@@ -555,7 +554,7 @@ class Segmented(Learner):
         return list(self._chain.levels(self._place(field)))
 
     def weights(self, field: Field) -> dict[str, float]:
-        """The weights of the members of a field: "nothing", "offset", "recent", "free" and "line"."""
+        """The weights of the members of a field in forecasts: "nothing", "offset", "recent", "free" and "line"."""
         return dict(zip(MEMBER_NAMES, self._chain.weights(self._place(field)), strict=True))
 
     def variance(self, field: Field) -> float:
@@ -613,13 +612,15 @@ class Segmented(Learner):
             plain = [list(level) if isinstance(level, tuple) else level for level in levels]
             fields.append([weights, sums, plain, numbers_of])
         counts: dict[str, Any] = {"learned": self._learned, "evicted": int(self._chain.evicted)}
+        counts["late"] = self._chain.lateness()
         stored = None if self._level_rows is None else self._level_rows.taken()
         if stored is not None:
             counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
         return {"overall": self.overall._written(), **counts, "fields": fields}
 
     def _optional_fields(self) -> dict[str, Reader]:
-        return {"stored": maybe(row(whole(1), whole(1), whole(), listed(whole(), length=len(self.by))))}
+        of_fields = listed(whole(), length=len(self.by))
+        return {"stored": maybe(row(whole(1), whole(1), whole(), of_fields)), "late": maybe(row(whole(), of_fields))}
 
     def _state_fields(self) -> dict[str, Reader]:
         return {
@@ -630,7 +631,15 @@ class Segmented(Learner):
         }
 
     def _load(
-        self, *, overall: Any, learned: int, evicted: int, fields: list[Any], stored: Any = None, **more: Any
+        self,
+        *,
+        overall: Any,
+        learned: int,
+        evicted: int,
+        fields: list[Any],
+        late: Any = None,
+        stored: Any = None,
+        **more: Any,
     ) -> None:
         super()._load(**more)
         ensure(isinstance(overall, dict), "the state of the calibrator is missing")
@@ -644,6 +653,7 @@ class Segmented(Learner):
             self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
         if stored is not None and self.store is not None:
             self._keep_in(LevelRows(self.store, *stored[:3]))
+        self._chain.load_lateness(*(late or (0, len(fields) * [learned])))  # earlier states: as if all had judged
         self._learned, self._chain.evicted = learned, evicted
 
 
@@ -656,41 +666,3 @@ def _is_path(store: Any) -> bool:
 def _without_store(cal: Segmented) -> dict[str, Any]:
     """The parameters but for the path of a store."""
     return {**cal._plain_params(), "store": None}
-
-
-def field_state(field: Field, most: int, absent: int = 0) -> Reader:
-    """What reads the state of a field: weights of members, sums over levels, levels, and their numbers.
-
-    `absent` levels more, which the sums count, are in a store.
-    """
-    parts = row(
-        numbers(MEMBERS, least=0.0, most=1.0 + ROUNDING),
-        numbers(2, least=0.0),
-        listed(level_reader(field), most=most),
-        numbers(None, WIDTH, least=-HEAVIEST, most=HEAVIEST),
-    )
-
-    def read(value: Any) -> tuple[Any, ...]:
-        weights, sums, levels, rows = parts(value)
-        ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of members are not possible")
-        ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
-        require_levels(rows, sums, absent)
-        return weights, sums, levels, rows
-
-    return read
-
-
-def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
-    """`StateError` unless these can be the numbers of levels, and the sums of their terms."""
-    weight, h, e, terms = rows[:, 0], rows[:, 1:7:2], rows[:, 2:7:2], rows[:, 7:9]
-    h11, h12, h22, of_line = rows[:, 9], rows[:, 10], rows[:, 11], rows[:, 12:14]
-    informed = np.column_stack([h, h11, h22])
-    ensure(((informed >= 0.0) & (informed <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
-    ensure((weight > 0.0).all() and (terms > 0.0).all(), "a level has no weight or no variance")
-    ensure((h[:, 1] <= RECENT_INFORMATION * (1.0 + ROUNDING)).all(), "recent memory is above its cap")
-    ensure((h12**2 <= h11 * h22 * (1.0 + ROUNDING) + ROUNDING).all(), "curvatures of a line are not possible")
-    ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
-    ensure((np.abs(of_line) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
-    total = terms.sum(axis=0)
-    more = np.abs(sums - total) if not absent else np.maximum(total - sums, 0.0)
-    ensure((more <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,13 +17,20 @@ from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
 from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
+#: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
+#: variable, 9 of 10 are within ±1.645.
+HELD, SHARE, OF_NORMAL = 50, 0.9, 1.645
+#: So many times as large a residual, or mean squared error, is out of proportion.
+MOST = 10.0
+
 
 class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     """A River regressor, or a pipeline that ends in one, with its predictive distribution calibrated online.
 
     The forecast of x is a normal distribution. If `predict_one` of the base has the option `with_dist`, as in
     `BayesianLinearRegression`, it is the distribution returned by the base. For other bases its mean is the prediction
-    of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned.
+    of the base, and its variance the mean squared error of past predictions, each made before its outcome was learned;
+    outliers, and first rows in which a base diverges, are kept out of it as the Notes say.
 
     `learn_one(x, y)` first makes the forecast of x; the calibrator learns (forecast, y); then the mean squared error is
     updated, and the base learns (x, y). `predict_distribution_one` returns the calibrated forecast and `predict_one`
@@ -49,8 +58,13 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
 
     Before the first residual, and if the prediction of the base is not finite, there is no forecast: the calibrator
-    does not learn, `predict_one` returns the prediction of the base, and `predict_distribution_one` None. Residuals
-    whose squares overflow are left out of the mean squared error. One variance for all x is the assumption of ordinary
+    does not learn, `predict_one` returns the prediction of the base, and `predict_distribution_one` None.
+
+    Let s be the standard deviation that the last 50 residuals would have if they were normal, by their 90 % quantile:
+    |residual| / 1.645. Once there are 50, a residual that is larger than 10 s counts as 10 s in the mean squared error;
+    where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does not widen the
+    forecasts after it, and first errors of any size are forgotten after 50 rows. Where more than nine residuals of ten
+    are 0, s is 0, and neither happens. Residuals whose squares overflow are left out. One variance for all x is the assumption of ordinary
     least squares; where it does not hold, use a base with predictive distributions.
 
     Weights, times and other keywords are passed on as in `CalibratedClassifier`.
@@ -86,6 +100,9 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self._with_dist = takes_to_predict(regressor, "with_dist")
         self._weight = 0.0
         self._squares = 0.0
+        #: The last residuals, without sign, and their weights; and the residuals alone, ascending.
+        self._held: deque[tuple[float, float]] = deque()
+        self._sorted: list[float] = []
 
     @property
     def _wrapped_model(self) -> base.Regressor:
@@ -99,7 +116,7 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
 
     @property
     def residual_sd(self) -> float | None:
-        """Root mean squared residual, with the weights of `half_life`; None before the first residual."""
+        """Root mean squared residual, with the weights of `half_life` (see the Notes); None before the first one."""
         return math.sqrt(self._squares / self._weight) if self._weight > 0.0 else None
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
@@ -141,8 +158,35 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def _learn_scale(self, y: float, predicted: float | None, w: float) -> None:
         if w == 0.0 or predicted is None or not math.isfinite(predicted):
             return
+        error = abs(y - predicted)
+        if not error * error * w < math.inf:  # not ** 2, which raises where a float overflows
+            return
+        most = MOST * self._recent_sd()
+        self._add(min(error, most), w)
+        self._hold(error, w)
+        most = MOST * self._recent_sd()
+        if self._squares > most * most * self._weight:
+            self._weight = self._squares = 0.0
+            for one, weight in self._held:
+                self._add(min(one, most), weight)
+
+    def _add(self, error: float, w: float) -> None:
+        """Add a residual to the mean squared error."""
         kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
-        error = y - predicted
-        squares = kept * self._squares + w * error * error  # not ** 2, which raises where a float overflows
+        squares = kept * self._squares + w * error * error
         if squares < math.inf:
             self._weight, self._squares = kept * self._weight + w, squares
+
+    def _hold(self, error: float, w: float) -> None:
+        """Hold a residual in place of the oldest one."""
+        if len(self._held) == HELD:
+            del self._sorted[bisect_left(self._sorted, self._held.popleft()[0])]
+        self._held.append((error, w))
+        insort(self._sorted, error)
+
+    def _recent_sd(self) -> float:
+        """What the standard deviation of the residuals held is if they are normal; ∞ where that cannot be said."""
+        if len(self._held) < HELD:
+            return math.inf
+        size = self._sorted[int(SHARE * HELD) - 1]
+        return size / OF_NORMAL if size > 0.0 else math.inf

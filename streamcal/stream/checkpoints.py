@@ -129,12 +129,22 @@ def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
     ------
     StateError
         If the file cannot be written; it says where the state was written instead.
+
+    Notes
+    -----
+    Levels in a store are on the disk before the state that needs them, and those of the state before are kept until
+    this one has taken its place: whenever a process is killed, the state that lies there can be loaded.
     """
+    levels = getattr(calibrator, "_level_rows", None)  # in a store
+    if levels is not None:
+        levels.joined = True
     content = json.dumps(signed({**calibrator.state_dict(), RUN: checkpoint.state()})).encode()
     try:
         atomic_write(path, content)
     except OSError as error:
         raise StateError(f"{path}: the state cannot be written: {error.strerror or error}{_aside(content)}") from None
+    if levels is not None:
+        levels.stored(levels.number)
 
 
 def load(path: Path) -> tuple[Any, Checkpoint]:

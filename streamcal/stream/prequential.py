@@ -14,6 +14,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import StreamcalError
 from streamcal.learners.choosing import chosen
+from streamcal.live.level_store import StoreError
 from streamcal.live.segmented import Columns, Keys, Segmented
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts, check_probability
@@ -232,6 +233,8 @@ class Prequential(Measures):
             if calibrator.has_interval:
                 return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
             predictions = calibrator._streamed(scores, y, w, t)
+        except StoreError:  # some levels have learned, and others not
+            raise
         except StreamcalError:
             return np.empty((0, 3 if calibrator.has_interval else 1))
         if predictions is not None:

@@ -20,6 +20,7 @@ import numpy as np
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
 from streamcal.live.judged import JudgedJoin
+from streamcal.live.level_store import StoreError
 from streamcal.live.segmented import Segmented
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
@@ -284,10 +285,13 @@ class Run:
         self._kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:
-        """The last checkpoint of a run that ends by an error, unless rows that were learned could not be written."""
+        """The last checkpoint of a run that ends by an error, unless rows that were learned could not be written.
+
+        Nor where a store of levels failed, which may have been between two levels of a row.
+        """
         try:
             self._settle_rejected()
-            if not self._unwritten:
+            if not self._unwritten and not isinstance(error, StoreError):
                 self._keep()
         except (RecordError, StateError) as another:
             if isinstance(error, StreamcalError):
