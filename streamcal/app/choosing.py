@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamcal.app.oddities import overall
 from streamcal.app.options import Span
@@ -14,8 +14,6 @@ from streamcal.app.terminal import fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
-from streamcal.live.levels import Field, check_fields
-from streamcal.live.segmented import Segmented
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -23,6 +21,10 @@ from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.records import shown
+
+if TYPE_CHECKING:  # what segments need is imported where they are given
+    from streamcal.live.levels import Field
+    from streamcal.live.segmented import Segmented
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,13 @@ def segments_of(given: list[str]) -> tuple[Field, ...]:
     >>> segments_of(["campaign", "campaign, placement"])
     ('campaign', ('campaign', 'placement'))
     """
+    if not given:
+        return ()
+    from streamcal.live.levels import check_fields
+
     fields = [tuple(part.strip() for part in one.split(",")) for one in given]
     try:
-        return check_fields([one if len(one) > 1 else one[0] for one in fields]) if fields else ()
+        return check_fields([one if len(one) > 1 else one[0] for one in fields])
     except InputError:
         named = ", ".join(f"--segment {shown(one)}" for one in given)
         fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
@@ -107,12 +113,21 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segm
     name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = new_calibrator(REGISTRY[name], choice.parameters)
     if saved is None:
-        return (Segmented(wanted, choice.segments) if choice.segments else wanted), before
+        return _corrected(wanted, choice.segments), before
     differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
-    others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
+    others = choice.segments and choice.segments != (() if isinstance(saved, Calibrator) else saved.by)
     if type(known) is not type(wanted) or differing or others:
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
+
+
+def _corrected(calibrator: Calibrator, segments: tuple[Field, ...]) -> Calibrator | Segmented:
+    """The calibrator, corrected for the levels of segments if there are any."""
+    if not segments:
+        return calibrator
+    from streamcal.live.segmented import Segmented
+
+    return Segmented(calibrator, segments)
 
 
 def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
