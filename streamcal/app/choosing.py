@@ -138,7 +138,7 @@ def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
         return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
-    method = overall(saved)
+    method: Any = getattr(saved, "overall", saved)  # of segments; the file may hold any method
     if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
         what = f"{type(method).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
