@@ -25,6 +25,10 @@ class StateError(StreamcalError, ValueError):
     """A saved state that cannot be read: another class, another version, or damaged."""
 
 
+class StoreError(StateError):
+    """A store of levels that cannot be read or written, or is damaged."""
+
+
 class SolverError(StreamcalError, RuntimeError):
     """A solver that did not solve; the message holds its status."""
 

@@ -34,12 +34,13 @@ from streamcal import (
 from streamcal.app import compare_report
 from streamcal.app.compare import NONE_BETTER
 from streamcal.app.terminal import INTERRUPTED
+from streamcal.calibrators.registry import COMPARED
 from streamcal.live import CalibrationMonitor
 from streamcal.metrics import Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
 from streamcal.stream import entrants, history, sources
 from streamcal.stream.columns import Observations
-from streamcal.stream.comparing import METHODS, RESOLUTION, Comparison
+from streamcal.stream.comparing import RESOLUTION, Comparison
 from streamcal.stream.history import MOST_PARTS, RUN_LENGTH, SHORTEST, History
 from streamcal.stream.prequential import Prequential
 from streamcal.stream.sources import PIECE_ROWS, Source
@@ -394,7 +395,7 @@ def test_the_table_and_the_recommendation(file):
     assert f"Take {found.best}: {found.recommendation.reason}." in lines
     assert any(line.startswith(f"3,000 rows ({LABELS.sum():,} positive); ") for line in lines)
     default = run(file)
-    assert all(any(line.startswith(name) for line in default.stdout.splitlines()) for name in METHODS)
+    assert all(any(line.startswith(name) for line in default.stdout.splitlines()) for name in COMPARED)
 
 
 def test_json_is_what_python_has(file):

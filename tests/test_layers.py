@@ -169,7 +169,7 @@ def test_kernels_need_nothing_but_numpy_and_cython():
 
 def loaded_by(statement):
     """The modules in a new interpreter after `statement`."""
-    code = f"import sys; {statement}; print(sorted(sys.modules))"
+    code = f"import sys\n{statement}\nprint(sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     return set(ast.literal_eval(run.stdout))
 
@@ -195,6 +195,30 @@ def test_importing_the_package_loads_no_method_and_no_library():
 )
 def test_a_method_loads_no_library_that_it_does_not_need(name):
     assert not {module.split(".")[0] for module in loaded_by(f"from streamcal import {name}")} & HEAVY
+
+
+def test_a_run_imports_no_other_command_and_nothing_that_it_was_not_asked_for(tmp_path):
+    """Comparisons, reports, `serve`, late labels and segments, each with what it needs of Python's library."""
+    source = tmp_path / "in.csv"
+    source.write_text("score,label\n" + "0.2,0\n0.7,1\n" * 5, encoding="ascii")
+    command = f"['run', {str(source)!r}, '--score', 'score', '--label', 'label', '--method', 'ops']"
+    said = tmp_path / "said.txt"
+    loaded = loaded_by(
+        "import contextlib\n"
+        "from streamcal.app.cli import app\n"
+        f"with open({str(said)!r}, 'w') as said, contextlib.redirect_stdout(said):\n"
+        f"    app({command}, standalone_mode=False)\n"
+    )
+    assert "10 rows (5 positive)" in said.read_text(encoding="utf8")
+    unused = {"compare_report", "figures", "html_report", "report_data", "run_report", "segment_data"}
+    assert not {f"streamcal.app.{name}" for name in unused} & loaded
+    unused = {"by_segment", "comparing", "entrants", "frames", "impressions", "replay", "sources"}
+    assert not {f"streamcal.stream.{name}" for name in unused} & loaded
+    unused = {"journal", "label_join", "level_store", "segmented", "shadow", "versions"}
+    assert not {f"streamcal.live.{name}" for name in unused} & loaded
+    assert not {"multiprocessing", "sqlite3", "scipy", "osqp", "river", "pandas", "asyncio"} & loaded
+    assert "streamcal.calibrators.online_newton" in loaded or "streamcal.calibrators.online_platt" in loaded
+    assert not {"streamcal.calibrators.auto", "streamcal.kernels.hull_tree"} & loaded
 
 
 LAZY_PACKAGES = [

@@ -10,17 +10,20 @@ import os
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamcal.stream import atomic
 from streamcal.stream.atomic import atomic_write
+from streamcal.stream.batches import CsvBatch, TableBatch
 from streamcal.stream.reading import BATCH_ROWS, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.writing import RecordWriter
@@ -240,3 +243,42 @@ def test_atomic_write_leaves_a_symbolic_link(tmp_path: Path) -> None:
     atomic_write(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
+
+
+#: What a table may have, and CSV as text: missing values, NaN, long ids, quotes, dictionaries, nested values, times.
+CONVERTED = pa.RecordBatch.from_pydict(
+    {
+        "score": pa.array([0.1, None, float("nan"), 1e-300]),
+        "id": pa.array([2**63 - 1, None, 0, -1]),
+        "text": pa.array(['say "no"', None, "a,b\r\n", "12345678901234567890"]),
+        "word": pa.array(["x", None, "y", "x"]).dictionary_encode(),
+        "nested": pa.array([[1, 2], None, [], [3]]),
+        "flag": pa.array([True, None, False, True]),
+        "price": pa.array([Decimal("1.50"), None, Decimal("0.00"), Decimal("-2.25")]),
+        "time": pa.array([datetime(2026, 1, 1), None, datetime(2026, 1, 2), datetime(2026, 1, 3)]),
+    }
+)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+@pytest.mark.parametrize(("source", "ending"), [("table", "csv"), ("csv", "csv"), ("csv", "parquet"), ("csv", "arrow")])
+def test_a_format_changed_by_column_is_as_by_row(tmp_path, ending, rows, source):
+    batch = TableBatch(tuple(CONVERTED.schema.names), np.arange(1, rows + 1), CONVERTED.slice(0, rows))
+    if source == "csv":
+        with RecordWriter(tmp_path / "in.tsv", batch.names) as writer:
+            writer.write(batch.rows)
+        with RecordReader(tmp_path / "in.tsv") as reader:
+            found = [
+                *reader,
+                CsvBatch(batch.names, np.empty(0, np.int64), memoryview(b""), np.empty((0, 2), np.int64), "\t", {}),
+            ]
+        batch = found[0]
+    added = np.linspace(0.0, 1.0, 2 * rows).reshape(rows, 2)
+    names = [*batch.names, "no such", "calibrated", "lower"]
+    one, other = tmp_path / f"one.{ending}", tmp_path / f"other.{ending}"
+    with RecordWriter(one, names) as writer:
+        writer.write_batch(batch, ["calibrated", "lower"], added)
+    with RecordWriter(other, names) as writer:
+        more = added.tolist()
+        writer.write([{**row, "calibrated": p, "lower": low} for row, (p, low) in zip(batch.rows, more, strict=True)])
+    assert one.read_bytes() == other.read_bytes()

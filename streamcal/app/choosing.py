@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,8 +17,6 @@ from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
-from streamcal.live.levels import Field, check_fields
-from streamcal.live.segmented import Segmented
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -40,6 +38,10 @@ MaxLevelsOption = Annotated[
 ]
 #: Options on the levels of segments, by the parameter of `Segmented`.
 LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels"}
+
+if TYPE_CHECKING:  # what segments need is imported where they are given
+    from streamcal.live.levels import Field
+    from streamcal.live.segmented import Segmented
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,13 @@ def segments_of(given: list[str]) -> tuple[Field, ...]:
     >>> segments_of(["campaign", "campaign, placement"])
     ('campaign', ('campaign', 'placement'))
     """
+    if not given:
+        return ()
+    from streamcal.live.levels import check_fields
+
     fields = [tuple(part.strip() for part in one.split(",")) for one in given]
     try:
-        return check_fields([one if len(one) > 1 else one[0] for one in fields]) if fields else ()
+        return check_fields([one if len(one) > 1 else one[0] for one in fields])
     except InputError:
         named = ", ".join(f"--segment {shown(one)}" for one in given)
         fail(f"{named}: give each field once: a column, or two different columns with a comma between them")
@@ -132,12 +138,21 @@ def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Segm
     if saved is None:
         if choice.levels and not choice.segments:
             fail(f"{LEVEL_OPTIONS[next(iter(choice.levels))]} needs --segment: it is for the levels of these")
-        return (Segmented(wanted, choice.segments, **choice.levels) if choice.segments else wanted), before
+        return _corrected(wanted, choice), before
     differing = [key for key in choice.parameters if getattr(wanted, key) != getattr(known, key, None)]
-    others = choice.segments and choice.segments != (saved.by if isinstance(saved, Segmented) else ())
+    others = choice.segments and choice.segments != (() if isinstance(saved, Calibrator) else saved.by)
     if type(known) is not type(wanted) or differing or others or not _has_levels(saved, choice.levels):
         raise StateError(f"{state} holds {saved!r}, which contradicts the options given; use another state file")
     return saved, before
+
+
+def _corrected(calibrator: Calibrator, choice: Choice) -> Calibrator | Segmented:
+    """The calibrator, corrected for the levels of segments if there are any."""
+    if not choice.segments:
+        return calibrator
+    from streamcal.live.segmented import Segmented
+
+    return Segmented(calibrator, choice.segments, **choice.levels)
 
 
 def _has_levels(saved: Calibrator | Segmented, levels: dict[str, Any]) -> bool:
@@ -167,7 +182,7 @@ def _saved_in(state: Path) -> tuple[Calibrator | Segmented | None, Checkpoint]:
         return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
-    method = overall(saved)
+    method: Any = getattr(saved, "overall", saved)  # of segments; the file may hold any method
     if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
         what = f"{type(method).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -49,7 +49,6 @@ from streamcal.app.options import (
     span_of,
 )
 from streamcal.app.report import conclusions, scores_table
-from streamcal.app.run_report import RunReport, command_line
 from streamcal.app.serve import serve
 from streamcal.app.terminal import (
     INTERRUPTED,
@@ -65,13 +64,16 @@ from streamcal.app.terminal import (
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import StreamcalError
-from streamcal.live.segmented import Segmented
 from streamcal.stream import checkpoints
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.prequential import Measures
 from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import KEEP_EVERY, Run, same_file
+
+if TYPE_CHECKING:
+    from streamcal.app.run_report import RunReport
+    from streamcal.live.segmented import Segmented
 
 app = typer.Typer(
     help="Keep the probabilities of a deployed model calibrated while outcomes arrive.",
@@ -270,7 +272,7 @@ def run(
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
             join = None if asked is None else files.enter_context(asked.join(calibrator, stream, out, rejects))
             calibrator = calibrator if join is None else join.calibrator
-            fields = calibrator.fields if isinstance(calibrator, Segmented) else ()
+            fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
             columns = Columns(score, label, time_column, weight, positive, fields, id_, label_time, version)
             job = Run(calibrator, stream, columns, format_, out, on_error == SKIP, rejects, delimiter, unit, join=join)
             job.checkpoint, job.again = before, again
@@ -278,7 +280,7 @@ def run(
                 job.keep, job.keep_every = partial(checkpoints.save, calibrator, state), every
             elif asked is not None:
                 asked.go_on(job, every)
-            told = None if html is None else RunReport(job, html)
+            told = None if html is None else _run_report(job, html)
             console.print(summary())
             console.print(f"{calibrator!r}{held(calibrator, state)}" if join is None else f"{join!r}{waiting(join)}")
             quiet = shares_terminal(stream, out, rejects)
@@ -290,7 +292,7 @@ def run(
                 interrupted = True
             _report(console, job, seconds=seconds)
             if told is not None:
-                console.print(told.save(command_line(context)))
+                console.print(told.save(context))
             if interrupted:
                 typer.echo("streamcal: interrupted", err=True)
                 raise typer.Exit(INTERRUPTED + job.interrupted_by - signal.SIGINT)
@@ -420,6 +422,13 @@ def _check_state_file(state: Path, others: tuple[str | None, ...]) -> None:
         fail(f"{state}: --state would overwrite another file of this run; give another name")
 
 
+def _run_report(job: Run, path: Path) -> RunReport:
+    """What writes the page of `--html`."""
+    from streamcal.app.run_report import RunReport  # not at the top: most runs do not need it
+
+    return RunReport(job, path)
+
+
 def _report(console: Console, job: Run, *, seconds: bool) -> None:
     """The closing table, raw against calibrated, what follows from it, what was read, and what was odd about it."""
     evaluation: Measures = job.evaluation
@@ -447,7 +456,7 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
 
 def _segments_found(calibrator: Calibrator | Segmented) -> Iterator[str]:
     """How much the levels of each field differ, a line each."""
-    if not isinstance(calibrator, Segmented):
+    if isinstance(calibrator, Calibrator):
         return
     for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamcal.app.choosing import segments_of
-from streamcal.app.compare_report import live_table, methods_table, segments_table, sentences, wide_console
 from streamcal.app.options import (
     DelimiterOption,
     FormatOption,
@@ -26,15 +25,16 @@ from streamcal.app.options import (
     WeightOption,
     one_of,
 )
-from streamcal.app.segment_data import segment_tables
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
-from streamcal.live.levels import Field, names_of
+from streamcal.calibrators.registry import COMPARED, RAW
 from streamcal.stream.columns import Columns
-from streamcal.stream.comparing import METHODS, RAW, Comparison
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.records import PARSED_AS_PROBABILITY
 from streamcal.stream.run import same_file
-from streamcal.stream.sources import opened
+
+if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
+    from streamcal.live.levels import Field
+    from streamcal.stream.comparing import Comparison
 
 #: No method of a comparison is shown to be better than the base.
 NONE_BETTER = 1
@@ -42,7 +42,7 @@ NONE_BETTER = 1
 SMALL_FILE = 1 << 23
 MOST_PROCESSES = 4
 #: The value of `--methods` where it is not given.
-DEFAULT_METHODS = ",".join(METHODS)
+DEFAULT_METHODS = ",".join(COMPARED)
 MethodsOption = Annotated[
     str,
     typer.Option(metavar="A,B,C", help="See `streamcal methods`. The score itself is always compared."),
@@ -107,6 +107,8 @@ class Asked:
     @property
     def columns(self) -> Columns:
         """The columns to be read."""
+        from streamcal.live.levels import names_of
+
         return Columns(self.score, self.label, None, self.weight, self.positive, names_of(self.fields))
 
     @property
@@ -163,6 +165,9 @@ def compare(
     Example:
       streamcal compare clicks.csv.gz --score pctr --label click --methods auto,ops,venn-abers
     """
+    from streamcal.app.compare_report import methods_table, segments_table, sentences, wide_console
+    from streamcal.app.segment_data import segment_tables
+
     if html is not None:
         check_report(html, asked.stream)
     job = _compared(asked)
@@ -198,6 +203,8 @@ def report(
     Example:
       streamcal report clicks.csv.gz --score pctr --label click --out clicks.html
     """
+    from streamcal.app.compare_report import sentences
+
     stream = asked.stream
     place = Path(f"{'stream' if stream == STANDARD_STREAM else Path(stream).name}.html") if out is None else out
     check_report(place, stream)
@@ -226,6 +233,10 @@ class Compared:
 
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
+    from streamcal.app.compare_report import live_table
+    from streamcal.stream.comparing import Comparison
+    from streamcal.stream.sources import opened
+
     stream = asked.stream
     with failing():
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
@@ -243,7 +254,7 @@ def _compared(asked: Asked) -> Compared:
 
 def _save_report(job: Compared, asked: Asked, path: Path) -> None:
     """Write the HTML report."""
-    from streamcal.app.html_report import save_report  # not at the top, since `run` does not need it
+    from streamcal.app.html_report import save_report
 
     with failing():
         save_report(job.comparison, path, command=asked.command)

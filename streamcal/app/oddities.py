@@ -13,11 +13,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.live.segmented import Segmented
 from streamcal.stream.prequential import Scoreboard
 from streamcal.stream.run import Run
+
+if TYPE_CHECKING:
+    from streamcal.live.segmented import Segmented
 
 #: Rows from which on the ratio of predicted to observed positives says something.
 ROWS_FOR_RATIO = 1_000
@@ -67,7 +70,7 @@ def reads_time(calibrator: Calibrator | Segmented) -> bool:
 
 def overall(calibrator: Calibrator | Segmented) -> Calibrator:
     """The method itself, without its segments."""
-    return calibrator.overall if isinstance(calibrator, Segmented) else calibrator
+    return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
 
 
 def _odd_ratio(job: Run) -> str | None:

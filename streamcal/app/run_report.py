@@ -72,8 +72,11 @@ class RunReport:
         self._settle()
         self._comparison.measure({RAW: scores, self._name: p}, y, w, keys or None)
 
-    def save(self, command: str) -> str:
-        """Write the report on the rows so far; a line that says where it is, or that there were no rows."""
+    def save(self, context: typer.Context) -> str:
+        """Write the report on the rows so far; a line that says where it is, or that there were no rows.
+
+        The report has the command that was given, that of `context`.
+        """
         from streamcal.app.html_report import save_report  # not at the top: most runs do not need it
 
         self._settle()
@@ -84,7 +87,7 @@ class RunReport:
         found.standings[self._name].seconds, found.seconds = job.evaluation.seconds, job.seconds
         entrant = Entrant(job.learning[-1], 0)
         found.finish(lambda last: {self._name: entrant.end(last)})
-        save_report(found, self._path, command=command)
+        save_report(found, self._path, command=_command_line(context))
         return f"report: {self._path}"
 
     def _settle(self) -> None:
@@ -98,7 +101,7 @@ class RunReport:
         self._comparison.measure(forecasts, np.array(y, dtype=np.bool_), np.array(w), columns or None)
 
 
-def command_line(context: typer.Context) -> str:
+def _command_line(context: typer.Context) -> str:
     """The command that was given, with the options that are not as by default."""
     words = ["streamcal", str(context.info_name)]
     options = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 from contextlib import nullcontext
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamcal.app.choosing import LevelsStoreOption, MaxLevelsOption, calibrator_of, check_store, choice_of
-from streamcal.app.html_report import live_page
-from streamcal.app.html_style import POLICY
 from streamcal.app.options import span_of
 from streamcal.app.terminal import fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -107,6 +104,8 @@ def serve(
       streamcal serve --horizon 6h --journal clicks.journal
     """
     try:
+        from streamcal.app.html_report import live_page
+        from streamcal.app.html_style import POLICY
         from streamcal.serving.running import log_as_json
         from streamcal.serving.running import serve as serve_until_signal
         from streamcal.serving.service import Page, Service
@@ -201,6 +200,8 @@ def _joined(
 def _warn_of(host: str, token: str | None) -> None:
     """Warn where others than this machine can reach a service without a token."""
     try:
+        import ipaddress
+
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"

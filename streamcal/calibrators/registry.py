@@ -43,3 +43,7 @@ REGISTRY: Methods[type[Calibrator]] = Methods(
 
 #: The method where none is chosen: first in the race, at some 10 µs an observation (docs/which.md).
 DEFAULT_METHOD = "auto"
+#: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
+COMPARED = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
+#: The score itself, which is always among those compared.
+RAW = "raw"

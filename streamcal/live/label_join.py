@@ -9,14 +9,13 @@ from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
-from streamcal.errors import ClockError, InputError, StateError, StreamcalError
+from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.holding import Holding
 from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
-from streamcal.live.level_store import StoreError
 from streamcal.live.versions import VersionLearner, can_join
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.errors import StateError
+from streamcal.errors import StateError, StoreError
 from streamcal.kernels.segment_chain import WIDTH
 from streamcal.live.levels import Level
 from streamcal.parameters.types import FloatArray
@@ -54,10 +54,6 @@ _DROP = f"DELETE FROM levels WHERE owner = ? AND number > ? AND number <= ? AND 
 _OPEN: weakref.WeakValueDictionary[str, LevelStore] = weakref.WeakValueDictionary()
 _OPENING = Lock()
 _INHERITED: list[sqlite3.Connection] = []
-
-
-class StoreError(StateError):
-    """The store of levels cannot be read or written."""
 
 
 def opened(path: str) -> LevelStore:

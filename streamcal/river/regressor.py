@@ -64,8 +64,10 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     |residual| / 1.645. Once there are 50, a residual that is larger than 10 s counts as 10 s in the mean squared error;
     where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does not widen the
     forecasts after it, and first errors of any size are forgotten after 50 rows. Where more than nine residuals of ten
-    are 0, s is 0, and neither happens. Residuals whose squares overflow are left out. One variance for all x is the assumption of ordinary
-    least squares; where it does not hold, use a base with predictive distributions.
+    are 0, s is 0, and neither happens. Residuals whose squares overflow are left out.
+
+    One variance for all x is the assumption of ordinary least squares; where it does not hold, use a base with
+    predictive distributions.
 
     Weights, times and other keywords are passed on as in `CalibratedClassifier`.
 

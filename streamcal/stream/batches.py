@@ -1,7 +1,7 @@
 """Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
 
 What is used of a batch is read by column; what is only passed on is not read. `rows` reads everything, record by
-record, for a batch with something wrong in it and for an output of another format.
+record, for a batch with something wrong in it; `fields` has the same values by column, for an output of another format.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import csv
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Self
 from zlib import crc32
 
@@ -52,6 +53,10 @@ class Batch(ABC):
     @abstractmethod
     def rows(self) -> list[Row]:
         """The records as dicts."""
+
+    def fields(self) -> dict[str, Sequence[Any]] | None:
+        """The values of `rows` by column, without a dict for each; None where records may have different columns."""
+        return None
 
     def row(self, i: int) -> Row:
         """The i-th record; `RecordError` where it cannot be read after all."""
@@ -123,9 +128,15 @@ class CsvBatch(TextBatch):
 
     @cached_property
     def rows(self) -> list[Row]:
-        texts = map(self.record, range(len(self)))
-        fields = csv.reader(texts, delimiter=self.delimiter, strict=True)
-        return [dict(zip(self.names, values, strict=True)) for values in fields]
+        return [dict(zip(self.names, values, strict=True)) for values in self._split()]
+
+    def fields(self) -> dict[str, Sequence[Any]]:
+        columns = zip(*self._split(), strict=True) if len(self) else repeat(())
+        return dict(zip(self.names, columns, strict=len(self) > 0))
+
+    def _split(self) -> Iterator[list[str]]:
+        """The fields of each record."""
+        return csv.reader(map(self.record, range(len(self))), delimiter=self.delimiter, strict=True)
 
     def column(self, name: str) -> Any:
         return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name]))
@@ -199,8 +210,11 @@ class TableBatch(Batch):
 
     @cached_property
     def rows(self) -> list[Row]:
-        columns = (column.to_pylist() for column in self.table.columns)
-        return [dict(zip(self.names, fields, strict=True)) for fields in zip(*columns, strict=True)]
+        columns = self.fields()
+        return [dict(zip(self.names, fields, strict=True)) for fields in zip(*columns.values(), strict=True)]
+
+    def fields(self) -> dict[str, Sequence[Any]]:
+        return dict(zip(self.names, (column.to_pylist() for column in self.table.columns), strict=True))
 
     def column(self, name: str) -> Any:
         column = self.table.column(self.names.index(name))

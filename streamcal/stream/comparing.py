@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
+from streamcal.calibrators.registry import COMPARED, REGISTRY
+from streamcal.calibrators.registry import RAW as RAW
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.live.levels import Field, check_fields, names_of
@@ -31,10 +32,7 @@ from streamcal.stream.history import History
 from streamcal.stream.records import label_text
 from streamcal.stream.sources import Source, opened
 
-#: The methods compared by default: those that the race advises (`docs/which.md`), and the exact isotonic fit.
-METHODS = ("auto", "ops", "online-beta", "bernstein", "venn-abers", "isotonic")
-#: The score itself, which is always among those compared.
-RAW, IDENTITY = "raw", "identity"
+IDENTITY = "identity"
 #: What is added to the name of a method that is corrected for segments.
 BY_SEGMENT = " by segment"
 #: Levels of each field whose effects are kept: the heaviest, and those farthest from what each series predicted.
@@ -158,7 +156,7 @@ class Comparison:
         if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
             raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
         self.fields = check_fields(segments) if segments else ()
-        self._calibrators = with_segments(named(METHODS if methods is None else methods, delay), self.fields)
+        self._calibrators = with_segments(named(COMPARED if methods is None else methods, delay), self.fields)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
@@ -452,7 +450,7 @@ def compare(
     score, label, weight, time : str
         Columns of a file or a table. Scores are probabilities.
     methods : sequence of str, Calibrator or Segmented, or mapping of name to Calibrator or Segmented
-        Default `METHODS`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
+        Default `COMPARED`. Those given by name have bounded memory (`resolution=4096`), and `refresh_every=100` where
         they solve for milliseconds; those given as objects are cloned. The score itself is always compared, as "raw".
     delay : int
         The label of a row is learned before the prediction of the row `delay` + 1 later. A method with a parameter

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import repeat
 from time import process_time
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
-from streamcal.errors import StreamcalError
+from streamcal.errors import StoreError, StreamcalError
 from streamcal.learners.choosing import chosen
-from streamcal.live.level_store import StoreError
-from streamcal.live.segmented import Columns, Keys, Segmented
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts, check_probability
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray, Label, Time
+
+if TYPE_CHECKING:
+    from streamcal.live.segmented import Columns, Keys, Segmented
 
 #: Columns that the output has in addition to those of the input; the last two where the method has an interval.
 ADDED = ("calibrated", "lower", "upper")
@@ -152,10 +153,10 @@ class Prequential(Measures):
     """
 
     def __init__(self, calibrator: str | Calibrator | Segmented) -> None:
-        given: Any = calibrator
-        self.calibrator: Any = given if isinstance(given, Segmented) else chosen(given, Calibrator, REGISTRY)
+        self.calibrator: Any = _chosen(calibrator)
+        self._segmented = not isinstance(self.calibrator, Calibrator)
         super().__init__(self.calibrator)
-        if not isinstance(self.calibrator, Segmented):
+        if not self._segmented:
             self._predict = _predictor(self.calibrator)
 
     @property
@@ -168,7 +169,7 @@ class Prequential(Measures):
     ) -> Prediction:
         """Predict, learn and measure one observation; on an error nothing changes."""
         begun = 0.0 if self.observer is None else process_time()
-        if isinstance(self.calibrator, Segmented):
+        if self._segmented:
             prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
             self.calibrator.learn_one(score, keys or {}, y, w, t)
         else:
@@ -228,7 +229,7 @@ class Prequential(Measures):
         """The predictions of the observations before the first that raises an error; these are learned."""
         calibrator = self.calibrator
         try:  # compiled loops, which learn all or nothing
-            if isinstance(calibrator, Segmented):
+            if self._segmented:
                 return calibrator.predict_learn_many(scores, keys or {}, y, w, t)[:, np.newaxis]
             if calibrator.has_interval:
                 return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
@@ -259,6 +260,16 @@ class _WithInterval(Protocol):
     def predict_interval_learn_many(
         self, scores: FloatArray, y: npt.NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
+
+
+def _chosen(given: str | Calibrator | Segmented) -> Calibrator | Segmented:
+    """What is evaluated; `InputError` where it is neither a calibrator nor a `Segmented`."""
+    if not isinstance(given, str | Calibrator):
+        from streamcal.live.segmented import Segmented
+
+        if isinstance(given, Segmented):
+            return given
+    return chosen(given, Calibrator, REGISTRY)
 
 
 def _predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:

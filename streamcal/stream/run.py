@@ -13,27 +13,28 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from streamcal.calibrators.base import Calibrator
-from streamcal.errors import ClockError, InputError, SolverError, StateError, StreamcalError
-from streamcal.live.judged import JudgedJoin
-from streamcal.live.level_store import StoreError
-from streamcal.live.segmented import Segmented
+from streamcal.errors import ClockError, InputError, SolverError, StateError, StoreError, StreamcalError
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import Checkpoint, Position, Written
 from streamcal.stream.columns import Columns, FieldReader
 from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
-from streamcal.stream.impressions import ImpressionReader
 from streamcal.stream.prequential import Prediction, Prequential
 from streamcal.stream.reading import BadRowHandler, RecordReader
 from streamcal.stream.records import RecordError
-from streamcal.stream.replay import Replay
 from streamcal.stream.tables import end_of_tables
 from streamcal.stream.writing import RecordWriter, to_json
+
+if TYPE_CHECKING:  # what late labels and segments need is imported where they are asked for
+    from streamcal.live.judged import JudgedJoin
+    from streamcal.live.segmented import Segmented
+    from streamcal.stream.impressions import ImpressionReader
+    from streamcal.stream.replay import Replay
 
 #: The options that name outputs.
 OUT, REJECTS = "out", "rejects"
@@ -130,12 +131,18 @@ class Run:
     interrupted_by: int = field(default=signal.SIGINT, init=False)
 
     def __post_init__(self) -> None:
-        self.evaluation = Prequential(self.calibrator) if self.join is None else Replay(self.join, self.columns)
+        reader: type[FieldReader] | type[ImpressionReader] = FieldReader
+        if self.join is None:
+            self.evaluation = Prequential(self.calibrator)
+        else:
+            from streamcal.stream.impressions import ImpressionReader as reader
+            from streamcal.stream.replay import Replay
+
+            self.evaluation = Replay(self.join, self.columns)
         if self.unit is not None and self.evaluation.raw is None:
             raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
         scores = "finite" if self.evaluation.raw is None else "probability"
         self._steps: Any = self.evaluation  # which takes the fields that the reader reads
-        reader = FieldReader if self.join is None else ImpressionReader
         self._fields = reader(self.columns, self.unit or scores)
         self._late_before = self._late_in_all
         self._rejected: list[dict[str, Any]] = []  # those not counted yet: the reader is ahead of what is learned
@@ -187,7 +194,7 @@ class Run:
     @property
     def replay(self) -> Replay | None:
         """The evaluation, where labels come late."""
-        return self.evaluation if isinstance(self.evaluation, Replay) else None
+        return None if self.join is None else cast("Replay", self.evaluation)
 
     @property
     def late(self) -> int:

@@ -74,7 +74,7 @@ class TableWriter:
         if sum(map(len, self._group)) >= GROUP_ROWS or sum(part.nbytes for part in self._group) >= GROUP_BYTES:
             self._write_group()
 
-    def write_columns(self, columns: Mapping[str, list[Any]]) -> None:
+    def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write columns of values as Python has them."""
         arrays = [self._column(name, values) for name, values in columns.items()]
         self.write(pyarrow.RecordBatch.from_arrays(arrays, names=list(columns)))
@@ -153,7 +153,7 @@ class TableWriter:
             self._writer = new(self._file, schema)
         return self._writer
 
-    def _column(self, name: str, values: list[Any]) -> Any:
+    def _column(self, name: str, values: Sequence[Any]) -> Any:
         """The values as an array of the column's type, which the first rows determine; if all are missing, text."""
         try:
             column = pyarrow.array(values, type=self._types.get(name))
