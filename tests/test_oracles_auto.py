@@ -28,6 +28,7 @@ from streamcal.kernels.expert_panel import FEATURES, Panel
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
 from streamcal.kernels.mixture import Mixture, Switch
+from streamcal.maps.points import score_prior
 
 #: Two ways to solve the same small systems, with curvatures of up to 1e3 beside 1e-1.
 SOLVED = 1e-9
@@ -58,7 +59,7 @@ class RegressionByHand:
     """The step of the docstring, with matrices, a general solver and a general root finder."""
 
     def __init__(self, keep, precision, start, trends=0, pace=0.0):
-        self.keep, self.prior = np.array(keep), np.diag(precision)
+        self.keep, self.prior, self.precision = np.array(keep), np.diag(precision), precision
         self.theta, self.a, d = np.array(start, dtype=float), np.diag(precision).astype(float), len(keep) - trends
         self.move = np.eye(len(keep))
         for k in range(trends):
@@ -66,12 +67,12 @@ class RegressionByHand:
 
     def hold(self, phi, offset):
         """A quadratic form in θ: p times the square of the offset becomes p times that of the forecast at φ."""
-        d = len(phi)
+        d, self.prior = len(phi), np.diag(self.precision)
         for start in (0, d)[: 1 + (offset < len(self.keep) - d)]:
             stop = min(start + d, len(self.keep))
             at, there = np.zeros((2, len(self.keep)))
             at[start + offset], there[start:stop] = 1.0, phi[: stop - start]
-            p = self.prior[start + offset, start + offset]
+            p = self.precision[start + offset]
             self.prior = self.prior + p * (np.outer(there, there) - np.outer(at, at))
         self.a = self.prior
 
@@ -247,36 +248,49 @@ def test_a_panel_has_the_features_means_and_local_sums_it_says(delay):
                 ]
                 p = (2.0 * sigmoid(out[1]) + sum(k * y for k, y in kept)) / (2.0 + sum(k for k, _ in kept))
                 assert sigmoid(out[2 + b]) == pytest.approx(p, abs=SOLVED)
-            assert out[4] == pytest.approx(math.log(0.6 / 0.8) if i else place, abs=ROUNDED)
+            p = score_prior(0.2, 0.6, float(sigmoid(place)))
+            assert out[4] == pytest.approx(math.log(p / (1.0 - p)), abs=SOLVED)
             assert out[5] == pytest.approx(math.log(0.3 / 0.7), abs=ROUNDED)
             assert out[6] == place
         by_hand.learn(means(i - delay), y, w)
         panel.learn(x, y, w)
 
 
-@pytest.mark.parametrize(("middle", "held"), [(-7.5, -6.3), (9.0, 8.0), (-2.5, 0.0), (2.9, 0.0)])
-def test_a_panel_holds_its_regressions_where_ten_scores_are(middle, held):
-    """Near to their mean, if that is far from 0; clamped scores, the eleventh and later ones do not count."""
+def loaded_from(panel, given):
+    """A new panel of one regression, with the state of this one."""
+    found = panel_of({0: ForgettingRegression((0, 1), *given)}, {1: (0.3, 20.0)}, (0.5,), curves=[5])
+    found.load(panel.state())
+    return found
+
+
+@pytest.mark.parametrize("middle", [-7.5, 9.0, -2.5, 2.9, 0.5])
+def test_a_panel_holds_its_regressions_where_the_first_scores_are(middle):
+    """Near to their mean so far, if that is far from 0; clamped scores, the eleventh and later ones do not count."""
     given = ([0.9] * 2, [3.0, 6.0], [1.0, 0.0])
     regression, by_hand = ForgettingRegression((0, 1), *given), RegressionByHand(*given)
     panel = panel_of({0: regression}, {1: (0.3, 20.0)}, (0.5,), curves=[5])
     rng = np.random.default_rng(15)
-    inside = 0
+    inside, held = [], False
     for x in [-16.0, *(middle + np.linspace(-1.0, 1.0, 10)), 16.0, *rng.normal(0.0, 5.0, 20)]:
         y = float(rng.random() < 0.5)
         panel.learn(x, y, 1.0)
+        if abs(x) < 16.0 and len(inside) < 10:
+            inside.append(x)
+            mean = np.mean(inside)
+            if abs(mean) > 3.0 or held:  # where the mean has come near to 0 again, the offset itself is held
+                by_hand.hold(np.array([mean - 9.0 / mean if abs(mean) > 3.0 else 0.0, 1.0]), 1)
+            held = abs(mean) > 3.0
         by_hand.learn(np.array([x if abs(x) < 16.0 else 0.0, 1.0]), y, 1.0)
-        inside += abs(x) < 16.0
-        if inside == 10 and held and abs(x) < 16.0:
-            by_hand.hold(np.array([held, 1.0]), 1)
         theta, a = regression.state()
         np.testing.assert_allclose(theta, by_hand.theta, rtol=0.0, atol=SOLVED)
         np.testing.assert_allclose(a, by_hand.a, rtol=SOLVED, atol=SOLVED)
-    twin = panel_of({0: ForgettingRegression((0, 1), *given)}, {1: (0.3, 20.0)}, (0.5,), curves=[5])
-    twin.load(panel.state())
-    for one in (panel, twin):
-        one.learn(0.5, 1.0, 1.0)
-    assert twin.state() == panel.state()
+        # What is loaded after every step goes on as what is not.
+        straight, loaded = loaded_from(panel, given), loaded_from(panel, given)
+        for z in (0.5, -4.0):
+            straight.learn(z, 1.0, 1.0)
+            loaded.learn(z, 1.0, 1.0)
+            loaded = loaded_from(loaded, given)
+        assert straight.state() == loaded.state()
 
 
 def test_the_unit_of_a_smoother_is_scaled_back_without_a_trace():

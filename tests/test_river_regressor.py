@@ -113,6 +113,65 @@ def test_a_base_that_diverges_and_comes_back(half_life):
     assert model.predict_distribution_one({}) is not None
 
 
+class Scripted(base.Regressor):
+    """A base that predicts what it is told to."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_one(self, x):
+        return x["mean"]
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [({"mean": m}, m + e) for m, e in zip(rng.normal(size=n).tolist(), rng.normal(size=n).tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("outlier", [30.0, 1e6, 1e100])
+@pytest.mark.parametrize("half_life", [None, 50])
+def test_an_outlier_does_not_widen_the_forecasts_after_it(outlier, half_life):
+    plain, given = rows(400), rows(400)
+    given[200] = ({"mean": 0.0}, outlier)
+    for seen in (100, 201, 400):
+        sd = taught(CalibratedRegressor(Scripted(), half_life=half_life), given[:seen]).residual_sd
+        known = taught(CalibratedRegressor(Scripted(), half_life=half_life), plain[:seen]).residual_sd
+        # It counts as ten standard deviations: 100/201 of the variance, or 100/72 with a half-life of 50.
+        assert known * (1.0 - 1e-12) <= sd < 1.7 * known
+    model = taught(CalibratedRegressor(Scripted()), given)
+    low, high = model.predict_distribution_one({"mean": 0.0}).interval(0.8)
+    assert 1.5 < high - low < 4.0  # 2.56 is right
+    assert abs(model.predict_one({"mean": 0.0})) < 0.5
+
+
+def test_first_errors_of_any_size_are_forgotten():
+    given = [({"mean": 1e11}, 0.0)] * 20 + rows(200)
+    model = taught(CalibratedRegressor(Scripted()), given[:40])
+    assert model.residual_sd > 1e10
+    for x, y in given[40:]:
+        model.learn_one(x, y)
+    assert 0.8 < model.residual_sd < 4.0  # the last five of them count as ten standard deviations each, among 200
+    low, high = model.predict_distribution_one({"mean": 0.0}).interval(0.8)
+    assert 1.5 < high - low < 5.0
+
+
+def test_residuals_of_which_most_are_zero_are_taken_as_they_are():
+    errors = np.where(np.arange(300) % 20 == 0, 5.0, 0.0)
+    model = taught(CalibratedRegressor(Scripted()), [({"mean": 0.0}, e) for e in errors.tolist()])
+    assert model.residual_sd == pytest.approx(math.sqrt(np.mean(errors**2)))
+
+
+def test_weights_count_in_what_is_kept():
+    """One residual of weight 3 is three of weight 1, also after the first ones were dropped."""
+    given = [({"mean": 1e9}, 0.0)] * 10 + rows(80)
+    models = [CalibratedRegressor(Scripted(), ConformalPredictive()) for _ in range(2)]
+    for i, (x, y) in enumerate(given):
+        models[0].learn_one(x, y, w=3.0)
+        models[1].learn_one(x, y, w=1.0)
+        models[0].learn_one(x, y, w=0.0)
+        assert models[0].residual_sd == pytest.approx(models[1].residual_sd, rel=1e-12), i
+
+
 def test_before_the_first_residual_the_base_speaks_alone():
     model = CalibratedRegressor(Fixed(2.0))
     assert (model.predict_one({}), model.predict_distribution_one({})) == (2.0, None)

@@ -27,6 +27,7 @@ cdef class Panel:
     cdef Py_ssize_t _learned
     cdef Py_ssize_t _first  # number of scores in the mean for `_hold`, and their sum
     cdef double _sum
+    cdef bint _off_centre  # whether the prior of the regressions is centred elsewhere than on 0
     cdef Py_ssize_t _delay
     cdef const double[::1] _widths
     cdef const double[::1] _fades
@@ -40,6 +41,7 @@ cdef class Panel:
     cpdef record(self, double[::1] out)
     cpdef repeat(self, double x, double y, double w, const double[::1] recorded)
     cdef _learn_others(self, double x, double y, double w)
+    cdef _see(self, double x)
     cdef void _fill(self, double x, const double[::1] means) noexcept nogil
     cdef void _forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out) noexcept nogil
     cdef void _follow(self, double[::1] means, double y, double w) noexcept nogil

@@ -28,6 +28,8 @@ from streamcal.kernels.implicit_regression import LINE_FEATURES
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
+PRIOR_EVENTS = cython.declare(cython.double, 0.25)
+"""The worth of the prior at the score in `_score_prior`, in events."""
 FULL = cython.declare(cython.double, 1e100)
 """The unit of a smoother, which grows, is rescaled to 1 when it exceeds this."""
 FIRST = cython.declare(cython.int, 10)
@@ -66,6 +68,18 @@ def _log_odds(positive: cython.double, negative: cython.double) -> cython.double
     return clamped(log(positive / negative), LARGEST)
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _score_prior(lower: cython.double, upper: cython.double, p: cython.double) -> cython.double:
+    """The log-odds of `streamcal.maps.points.score_prior` of an interval, at the probability p."""
+    middle: cython.double = min(max(p, lower), upper)
+    rarer: cython.double = min(middle, 1.0 - middle)
+    width: cython.double = PRIOR_EVENTS * (upper - lower)
+    return _log_odds(lower * rarer + width * middle, (1.0 - upper) * rarer + width * (1.0 - middle))
+
+
 @cython.final
 @cython.cclass
 class Panel:
@@ -73,8 +87,8 @@ class Panel:
 
     The features of the regressions are those of the score (`FEATURES`), followed by a mean of the labels ±1 for each of
     `label_rates`, with exponential decay at that rate. If labels arrive `delay` observations late, the means in a step
-    contain only labels that were known when the score was predicted. The prior A₀ is centred on log-odds 0 for the
-    first ten scores; if their mean m is beyond ±3, it is then centred on m − 9/m.
+    contain only labels that were known when the score was predicted. Let m be the mean of the scores so far, of the
+    first ten at most: if it is beyond ±3, the prior A₀ is centred on m − 9/m, otherwise on log-odds 0.
 
     A smoother at a knot forecasts (a·p + Σ Kᵢyᵢ) / (a + Σ Kᵢ), p being the forecast of the regression at index
     `anchor`, a = `anchored`, and K decaying with its memory.
@@ -88,7 +102,7 @@ class Panel:
     curves : sequence of int
         Indices of forecasts that are curves over all knots, see `draw`; they are initialised as the score.
     interval, protected, score : int
-        Indices of the log-minimax point of an interval, of a probability (both are arguments of `forecast`), and of the
+        Indices of the score-prior point of an interval, of a probability (both are arguments of `forecast`), and of the
         score itself.
     anchor : int
         Index of a regression; see above.
@@ -150,6 +164,7 @@ class Panel:
         self._waiting = np.zeros((delay, 2))
         self._learned = 0
         self._first = 0
+        self._off_centre = False
         self._sum = 0.0
         self._units = np.ones(len(smoothers))
         self._sums = np.zeros((len(smoothers), 2, size))
@@ -222,12 +237,13 @@ class Panel:
             )
         for k in range(self._curve_places.shape[0]):
             out[self._curve_places[k]] = self._curves[k, knot]
-        out[self._interval] = _log_odds(upper, 1.0 - lower) if self._learned > 0 else score
+        out[self._interval] = _score_prior(lower, upper, sigmoid(score))
         out[self._protected] = _log_odds(protected, 1.0 - protected)
         out[self._score] = score
 
     def learn(self, x, y, w):
         """Update all experts with the label y at the log-odds x, with weight w."""
+        self._see(x)
         self._fill(x, self._then if self._delay > 0 else self._means)
         self._bank.learn(self._phi, y, w)
         self._learn_others(x, y, w)
@@ -243,6 +259,7 @@ class Panel:
 
     def repeat(self, x, y, w, recorded):
         """`learn`, from the state and with the arguments from which another panel has, as it was recorded."""
+        self._see(x)
         self._fill(x, self._then if self._delay > 0 else self._means)
         self._bank.repeat(self._phi, recorded)
         self._learn_others(x, y, w)
@@ -258,19 +275,27 @@ class Panel:
             self._waiting[place, 0] = y
             self._waiting[place, 1] = w
         self._learned += 1
+
+    def _see(self, x):
+        """Centre the prior on the mean of the first scores, before anything is learned of the label at x."""
         if self._first < FIRST and -LARGEST < x < LARGEST:
             self._first += 1
             self._sum += x
-            if self._first == FIRST:
-                self._hold()
+            self._hold()
 
     def _hold(self):
-        """Centre the prior of the regressions on the mean score, if that is far from 0."""
-        middle = self._sum / FIRST
-        if abs(middle) > NEAR:
+        """Centre the prior of the regressions on the mean score, if that is far from 0, and otherwise on 0."""
+        middle = self._sum / self._first
+        far = abs(middle) > NEAR
+        if far:
             self._fill(middle - NEAR * NEAR / middle, np.zeros(len(self._rates)))
+        elif self._off_centre:  # an offset by itself is the prior at first
+            np.asarray(self._phi)[:] = 0.0
+            self._phi[FEATURES["1"]] = 1.0
+        if far or self._off_centre:
             for regression in self.regressions:
                 regression.hold(self._phi, FEATURES["1"])
+        self._off_centre = far
 
     def _follow(self, means, y, w):
         """Update the means of labels; weight w is equivalent to w steps."""
@@ -334,7 +359,7 @@ class Panel:
         if state["learned"] < 0:
             raise ValueError(f"{state['learned']} observations are no number of them")
         self._first, self._sum = state["first"]
-        if self._first == FIRST:
+        if self._first > 0:
             self._hold()
         for regression, saved in zip(self.regressions, state["trackers"], strict=True):
             regression.load(*saved)

@@ -22,6 +22,8 @@ from streamcal.river.bases import ShowsCalibrator, taken_by_base, takes, takes_t
 HELD, SHARE, OF_NORMAL = 50, 0.9, 1.645
 #: So many times as large a residual, or mean squared error, is out of proportion.
 MOST = 10.0
+#: And a correction of the mean, so many times s: nine residuals of ten, bias included, are within 1.645 s.
+MOST_MOVED = 3.0
 
 
 class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
@@ -134,10 +136,17 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
         """The mean of the calibrated forecast, as of time `t`; without a forecast the prediction of the base.
 
-        The state does not change.
+        So it is where that mean is further than 3 s from it (see the Notes), as after an outlier. Nothing is learned.
         """
         calibrated = self.predict_distribution_one(x, t, **kwargs)
-        return self.regressor.predict_one(x, **kwargs) if calibrated is None else calibrated.mean
+        if calibrated is None:
+            return self.regressor.predict_one(x, **kwargs)
+        mean = calibrated.mean
+        if not self._with_dist and (most := MOST_MOVED * self._recent_sd()) < math.inf:
+            own = self.regressor.predict_one(x, **kwargs)
+            if abs(mean - own) > most:
+                return own
+        return mean
 
     def predict_distribution_one(
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any

@@ -74,7 +74,7 @@ class Kind(Enum):
     """The kinds of experts that have no parameters."""
 
     CURVE = "a curve over log-odds, fitted again from time to time to recent observations"
-    VENN_ABERS = "the log-minimax point of the Venn-Abers interval of recent observations"
+    VENN_ABERS = "the score-prior point of the Venn-Abers interval of recent observations"
     PROTECTED = "the forecast of `Protected`"
     SCORE = "the score itself"
 
