@@ -297,7 +297,7 @@ def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
     weights, before = earlier.specialist_weights(), cal.specialist_weights()
     assert [weights[name] for name in list(weights)[:2]] == pytest.approx([before[name] for name in list(before)[:2]])
     assert sum(weights.values()) == pytest.approx(sum(before.values()))
-    assert weights["period"] / weights["day"] == pytest.approx(0.01875 / 0.015625)
+    assert weights["period"] / weights["day"] == pytest.approx(0.006 / 0.022)
     earlier.learn_many(scores, y, None, t)
     assert plain(Auto.from_state(earlier.state_dict())) == plain(earlier)
 
