@@ -219,6 +219,90 @@ def test_a_daily_cycle_is_learned_from_times_alone():
     assert more[0] < more[1] + 0.02  # 80 nats for four parameters and the hours before: 55 seen
 
 
+def wave(n, seed=7):
+    """Scores, labels and random times five minutes apart; the log-odds move by ±1.5 in a cycle of 5.3 hours."""
+    rng = np.random.default_rng(seed)
+    t = 1.7e9 + np.cumsum(rng.exponential(300.0, n))
+    x = rng.normal(0.0, 1.0, n)
+    known = 1.0 / (1.0 + np.exp(-x - 1.5 * np.sin(2.0 * np.pi * t / 19_080.0)))
+    return 1.0 / (1.0 + np.exp(-x)), rng.random(n) < known, t, known
+
+
+@pytest.mark.skipif(kernel_form() != "compiled", reason="thousands of observations")
+def test_a_period_that_nobody_told_is_found():
+    """It is worth 203 nats to who knows it and the probabilities; a third of them is lost until it is learned."""
+    scores, y, t, known = wave(4_000)
+    cal = Auto()
+    losses = [
+        -np.log(np.where(y, p, 1.0 - p)).sum()
+        for p in (known, cal.predict_learn_many(scores, y, None, t), Auto().predict_learn_many(scores, y))
+    ]
+    assert losses[1] < losses[0] + 100.0
+    assert losses[2] > losses[0] + 150.0
+    assert 1.0 / cal._last.search.frequency == pytest.approx(19_080.0, rel=2e-3)
+    assert sum(cal.specialist_weights()[name] for name in ("period", "corrected by period")) > 0.5
+
+
+@pytest.mark.skipif(kernel_form() != "compiled", reason="a period takes hundreds of observations")
+@pytest.mark.parametrize("delay", [0, 3])
+def test_what_has_found_a_period_goes_on_after_a_restart(delay):
+    """As plain data and as bytes, before and after; and without times, or where nothing is learned, nothing moves."""
+    scores, y, t, _ = wave(1_200)
+    w = np.random.default_rng(8).choice([0.0, 1.0, 2.5], 1_200)
+    cal = Auto(delay)
+    for start in range(0, 1_200, 200):
+        rows = slice(start, start + 200)
+        twins = [Auto.from_state(json.loads(json.dumps(cal.state_dict()))), Auto.from_bytes(cal.to_bytes())]
+        said = cal.predict_learn_many(scores[rows], y[rows], w[rows], t[rows])
+        for twin in twins:
+            assert twin.predict_learn_many(scores[rows], y[rows], w[rows], t[rows]).tolist() == said.tolist()
+            assert plain(twin) == plain(cal)
+    assert cal._last.search.learned > 100
+    before, x = plain(cal), cal.scale.coordinate(0.4321)
+    cal.predict_one(0.4321, t[-1] + 1e6)
+    cal.learn_one(0.4321, True, 0.0, t[-1])
+    assert plain(cal) == before
+    assert cal._steps.at(x, math.nan) == cal._live.at(x)
+    assert len(cal._issue(x)) == cal._live.issued + 1  # forecasts that are issued have no time
+
+
+@pytest.mark.skipif(kernel_form() != "compiled", reason="a period takes hundreds of observations")
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, []), (1, [1e9] * 700), (2, [0, 0]), (2, [5, 10**9]), (3, [-1.0, 0.0, 0.0]), (4, [[0.0]])]
+)
+def test_a_damaged_search_is_refused(place, value):
+    cal = Auto()
+    scores, y, t, _ = wave(700)
+    cal.learn_many(scores, y, None, t)
+    state = cal.state_dict()
+    assert state["learned"]["specialists"]["now"]["search"][3][0] > 0.0
+    state["learned"]["specialists"]["now"]["search"][place] = value
+    with pytest.raises(StateError):
+        Auto.from_state(signed(state))
+
+
+def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
+    """The experts of the period have theirs from the other cycles: those of all others, and the sum, stay."""
+    cal = Auto(delay=2)
+    scores, y, t = repeating(LONG)
+    cal.learn_many(scores, y, None, t)
+    state = cal.state_dict()
+    for part in ("now", "then"):
+        saved = state["learned"]["specialists"][part]
+        saved = {key: value for key, value in saved.items() if key not in ("search", "periodic")}
+        rows = [[*row[:3], *[sum(row[3:]) / 4.0] * 4] for row in saved["shares"][0]]
+        state["learned"]["specialists"][part] = {**saved, "shares": [rows, saved["shares"][1]]}
+    judged = state["learned"]["specialists"]["judged"]
+    state["learned"]["specialists"]["judged"] = [[*one[:2], one[2][:7], one[3]] for one in judged]
+    earlier = Auto.from_state(signed(state))
+    weights, before = earlier.specialist_weights(), cal.specialist_weights()
+    assert [weights[name] for name in list(weights)[:2]] == pytest.approx([before[name] for name in list(before)[:2]])
+    assert sum(weights.values()) == pytest.approx(sum(before.values()))
+    assert weights["period"] / weights["day"] == pytest.approx(0.006 / 0.022)
+    earlier.learn_many(scores, y, None, t)
+    assert plain(Auto.from_state(earlier.state_dict())) == plain(earlier)
+
+
 @pytest.mark.parametrize("told", [False, True])
 def test_specialists_cost_no_more_than_their_bound(told):
     """Labels are what the specialists do not expect: against the ensemble alone, which the mixture falls back to."""
@@ -312,7 +396,7 @@ def test_what_was_issued_with_a_judgement_of_either_label_is_taken(delay, y):
         z, judged = cal._live.at(x), []
         for label in (0.0, 1.0):
             _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
-            judged += [*gains, *of_rows]
+            judged += [*gains[:7], *of_rows]
         twin = Auto.from_state(cal.state_dict())
         cal._learn_issued(x, y, 1.0, 0.0, said)
         twin._learn_issued(x, y, 1.0, 0.0, [*said[: own - 2], z, *judged])  # nothing of the switch either

@@ -74,6 +74,7 @@ HERE = {
     "online_softmax",
     "panel_logistic",
     "partial_order",
+    "period_search",
     "recent_moments",
     "specialists",
 }
@@ -776,20 +777,48 @@ def test_experts_load_the_state_of_their_twins():
     assert repr(learned(*fast, 0.5, 1.0, 2.0)) == repr(learned(*slow, 0.5, 1.0, 2.0))
 
 
+def search(periods):
+    """A search that finds a period at nearly every look."""
+    return periods.PeriodSearch(size=24, least=8, rate=100.0, covered=[1e-3], harmonics=2)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1e300, 1e300), st.floats(-1.0, 1.0)), min_size=60, max_size=60),
+    st.booleans(),
+)
+def test_period_search(stream, regular):
+    fast, slow = (search(periods) for periods in twins("period_search"))
+    for k, (t, error) in enumerate(stream * 5):
+        t = 10.0 * k if regular else t
+        assert fast.add(t, error) == slow.add(t, error)
+        assert bits(fast.turns_at(t + 1.0)) == bits(slow.turns_at(t + 1.0))
+        assert 0.0 <= fast.turns_at(t) <= 1.0
+    assert repr(fast.state()) == repr(slow.state())
+    loaded = search(twins("period_search")[1])
+    loaded.load(*fast.state())
+    for t, error in stream * 2:
+        assert fast.add(t, error) == loaded.add(t, error)
+    assert repr(fast.state()) == repr(loaded.state())
+
+
 def specialists():
     """Both forms, with places for eight scores, and regressions on the time that speak after three observations."""
     made = []
-    for steps, parts in zip(*map(twins, ("implicit_regression", "specialists")), strict=True):
+    for steps, parts, periods in zip(*map(twins, ("implicit_regression", "specialists", "period_search")), strict=True):
         features = [parts.TIME_FEATURES[name] for name in ("x", "1", "clamped below", "clamped above", "sin 2 day")]
         line = steps.ForgettingRegression(features, [0.9] * 5, [2.0] * 5, [1.0, 0.0, -6.0, 6.0, 0.0])
         waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "cos 4 day", "cos 1 week", "sin 3 week")]
         beside = steps.ForgettingRegression(waves, [0.99] * 5, [2.0] * 5, [1.0, 0.0, 0.0, 0.0, 0.0])
+        waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "sin 1 period", "cos 2 period")]
+        periodic = steps.ForgettingRegression(waves, [0.99] * 4, [2.0] * 4, [1.0, 0.0, 0.0, 0.0])
         made.append(
             parts.Specialists(
                 counts=parts.ScoreCounts(2, 3.0, (1.0, 0.9)),
                 cycles=[line, beside],
+                periodic=[periodic],
+                search=search(periods),
                 timed_from=3,
-                prior=[0.5, 0.125, 0.125, 0.125, 0.125],
+                prior=[0.5, 0.125, 0.125, 0.125, 0.0625, 0.0625],
                 rates=(0.25, 1e-5),
                 learning_rates=(0.25, 1.0),
                 row_rate=0.25,

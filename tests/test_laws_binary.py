@@ -358,7 +358,7 @@ def assert_bounded_or_growing(case, variants):
     """Measured on the state. The scores reach every cell of every grid and fill every window."""
     first = np.concatenate((1.0 / (1.0 + np.exp(-np.linspace(-16.5, 16.5, 20_000))), np.linspace(0.0, 1.0, 40_000)))
     if is_sequential(case.method):
-        first = first[::16]  # has no cells, and windows of no more than 1,000
+        first = first[::14]  # has no cells, and windows of no more than 4,096
     # A half-life of one observation would leave 60 of them, and most cells empty.
     policy = {"forgetting": Decay(1_000)} if case.policy == "decay" else {}
     for params in variants:

@@ -34,11 +34,11 @@ USES = {
     "expert_panel": ("implicit_regression", "logistic"),
     "fixed_share": ("fast_path", "online_newton"),
     "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
-    "specialists": ("implicit_regression", "logistic"),
+    "specialists": ("implicit_regression", "logistic", "period_search"),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
-        *("implicit_regression", "logistic", "mixture", "online_newton", "specialists"),
+        *("implicit_regression", "logistic", "mixture", "online_newton", "period_search", "specialists"),
     ),
     "segment_chain": ("implicit_regression", "level_table", "logistic"),
 }
@@ -48,7 +48,7 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: The same: `ensemble` takes what only C sees of the others.
-AUTO = ("expert_panel", "mixture", "specialists", "ensemble")
+AUTO = ("expert_panel", "mixture", "period_search", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
 LEVELS = ("level_table", "segment_chain")

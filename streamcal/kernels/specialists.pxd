@@ -1,6 +1,7 @@
 cimport cython
 
 from streamcal.kernels.implicit_regression cimport RegressionBank
+from streamcal.kernels.period_search cimport PeriodSearch
 
 
 @cython.final
@@ -34,15 +35,21 @@ cdef class Judgement:
 @cython.final
 cdef class Specialists:
     cdef readonly ScoreCounts counts
+    cdef readonly PeriodSearch search
     cdef readonly Py_ssize_t size  # forecasts
     cdef readonly Py_ssize_t rows
     cdef readonly Py_ssize_t issued  # numbers that `issue` returns where a specialist speaks
     cdef readonly long long timed  # observations learned with a time
     cdef list _regressions
     cdef RegressionBank _bank  # of these
+    cdef list _periodic  # regressions on the period found
+    cdef list _new  # and their states at first
+    cdef RegressionBank _periodic_bank
     cdef long long _timed_from
     cdef Py_ssize_t _first_cycle
+    cdef Py_ssize_t _first_periodic
     cdef const Py_ssize_t[::1] _places  # of what the regressions say
+    cdef const Py_ssize_t[::1] _periodic_places
     cdef const double[::1] _rates
     cdef const double[::1] _learning_rates
     cdef double _row_rate

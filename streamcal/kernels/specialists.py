@@ -20,6 +20,7 @@ if not cython.compiled:
 
     from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
+    from streamcal.kernels.period_search import PeriodSearch
 
     cos, exp, floor, log, rint, sin = math.cos, math.exp, math.floor, math.log, round, math.sin
     nan = math.nan
@@ -28,6 +29,7 @@ else:
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
+    from cython.cimports.streamcal.kernels.period_search import PeriodSearch
 
 import numpy as np
 
@@ -47,6 +49,8 @@ WAYS = cython.declare(cython.Py_ssize_t, 4)
 """Places in the table at which a score may be."""
 REPEATED = cython.declare(cython.double, 2.0)
 """A score has repeated when it was learned so often."""
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""Larger weights of observations are clipped to this in the search for a period."""
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 
@@ -55,8 +59,10 @@ FORECAST = cython.declare(cython.Py_ssize_t, 4)
 CYCLES = cython.declare(cython.Py_ssize_t, 5)
 DAILY = cython.declare(cython.Py_ssize_t, 4)
 WEEKLY = cython.declare(cython.Py_ssize_t, 3)
+PERIODIC = cython.declare(cython.Py_ssize_t, 4)
 
-#: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day and the week.
+#: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day, the week and
+#: the period that was found.
 TIME_FEATURES = {
     **LINE_FEATURES,
     "z": FORECAST,
@@ -64,6 +70,11 @@ TIME_FEATURES = {
     **{
         f"{wave} {k} week": CYCLES + 2 * (DAILY + k - 1) + (wave == "cos")
         for k in range(1, WEEKLY + 1)
+        for wave in ("sin", "cos")
+    },
+    **{
+        f"{wave} {k} period": CYCLES + 2 * (DAILY + WEEKLY + k - 1) + (wave == "cos")
+        for k in range(1, PERIODIC + 1)
         for wave in ("sin", "cos")
     },
 }
@@ -202,28 +213,47 @@ class Specialists:
 
     In row j, those that speak are weighted by W[j, k]; what they say together multiplies and shares as in `FixedShare`,
     the weight of those that speak being the same before and after. Forecasts are the given one, one for each memory of
-    `counts`, and one for each regression on the time.
+    `counts`, one for each regression on the time, and one for each on the period found.
 
     Parameters
     ----------
     counts : ScoreCounts
     cycles : sequence of ForgettingRegression
         On features of `TIME_FEATURES`. They speak after `timed_from` observations with a time.
+    periodic : sequence of ForgettingRegression
+        On features of `TIME_FEATURES`. They begin anew where `search` has found another period, and speak after
+        `timed_from` more observations with a time.
+    search : PeriodSearch
     timed_from : int
     prior, rates, learning_rates, row_rate
         As in `FixedShare`.
     """
 
-    def __init__(self, *, counts: ScoreCounts, cycles, timed_from, prior, rates, learning_rates, row_rate):
-        self.counts = counts
-        self._regressions = list(cycles)
-        self._bank = RegressionBank(self._regressions)
+    def __init__(
+        self,
+        *,
+        counts: ScoreCounts,
+        cycles,
+        periodic,
+        search: PeriodSearch,
+        timed_from,
+        prior,
+        rates,
+        learning_rates,
+        row_rate,
+    ):
+        self.counts, self.search = counts, search
+        self._regressions, self._periodic = list(cycles), list(periodic)
+        self._new = [regression.state() for regression in periodic]
+        self._bank, self._periodic_bank = RegressionBank(self._regressions), RegressionBank(self._periodic)
         self._timed_from = timed_from
         self.timed = 0
         self.size, self.rows = len(prior), len(rates)
-        if self.size != 1 + counts.memories + self._bank.size:
-            raise ValueError(f"{self.size} prior weights are not for {1 + counts.memories + self._bank.size} forecasts")
         self._first_cycle = 1 + counts.memories
+        self._first_periodic = self._first_cycle + self._bank.size
+        if self.size != self._first_periodic + self._periodic_bank.size:
+            needed = self._first_periodic + self._periodic_bank.size
+            raise ValueError(f"{self.size} prior weights are not for {needed} forecasts")
         self._rates, self._learning_rates = (
             np.array(rates, dtype=np.float64),
             np.array(learning_rates, dtype=np.float64),
@@ -234,8 +264,9 @@ class Specialists:
         self._log_wealth = np.zeros(self.rows)
         self._z, self._speaks = np.zeros(self.size), np.zeros(self.size, dtype=np.intc)
         self._phi = np.zeros(len(TIME_FEATURES))
-        self._places = np.arange(self._first_cycle, self.size)
-        self.issued = self.size + 2 * self.rows
+        self._places = np.arange(self._first_cycle, self._first_periodic)
+        self._periodic_places = np.arange(self._first_periodic, self.size)
+        self.issued = self._first_periodic + 2 * self.rows
         self._judged = Judgement(self.size, self.rows)
 
     def _fill(self, x, z, t):
@@ -244,6 +275,8 @@ class Specialists:
         self._phi[FORECAST] = z
         self._fill_waves(t / DAY, CYCLES, DAILY)
         self._fill_waves(t / (7.0 * DAY), CYCLES + 2 * DAILY, WEEKLY)
+        if self.search.frequency > 0.0:
+            self._fill_waves(self.search.turns_at(t), CYCLES + 2 * (DAILY + WEEKLY), PERIODIC)
 
     def _fill_waves(self, turns, start, count):
         """Sine and cosine of 1 to `count` times an angle, by the addition theorem."""
@@ -271,7 +304,12 @@ class Specialists:
         if timed:
             self._fill(x, z, t)
             self._bank.predict(self._phi, 0.0, self._places, self._z)
-        for k in range(self._first_cycle, self.size):
+        for k in range(self._first_cycle, self._first_periodic):
+            self._speaks[k] = timed
+        timed = timed and self.search.learned >= self._timed_from
+        if timed:
+            self._periodic_bank.predict(self._phi, 0.0, self._periodic_places, self._z)
+        for k in range(self._first_periodic, self.size):
             self._speaks[k] = timed
         return True
 
@@ -338,14 +376,14 @@ class Specialists:
         """What is said at the log-odds x without a time, for `assess_issued`: a list of floats.
 
         z alone where no specialist speaks; else `issued` numbers: the log-odds of each forecast, `UNSAID` where it says
-        nothing, and the log-probabilities of the labels 0 and 1 under the rows.
+        nothing, and the log-probabilities of the labels 0 and 1 under the rows. Those on a period are left out.
         """
         k: cython.Py_ssize_t
         label: cython.Py_ssize_t
         if not self._ask(z, x, nan):
             return [float(z)]
         said: list = []
-        for k in range(self.size):
+        for k in range(self._first_periodic):
             said.append(float(self._z[k]) if self._speaks[k] else float(UNSAID))
         for label in range(2):
             self._judge_forecasts(self._judged, label)
@@ -362,22 +400,25 @@ class Specialists:
         """
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = said.shape[0]
-        both: cython.Py_ssize_t = self.size + self.rows
+        both: cython.Py_ssize_t = self._first_periodic + self.rows
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
         if not (n <= 1 or n == self.issued or n == 1 + 2 * both):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
         found.z, found.t, found.spoke = said[0] if n > 0 else 0.0, nan, False
         if n == 1 + 2 * both:
             place = 1 + both if y > 0.0 else 1
-            gains = np.asarray(said)[place : place + self.size]
-            found.load(said[0], None, gains, np.asarray(said)[place + self.size : place + both])
+            gains = np.full(self.size, SILENT)
+            gains[: self._first_periodic] = np.asarray(said)[place : place + self._first_periodic]
+            found.load(said[0], None, gains, np.asarray(said)[place + self._first_periodic : place + both])
         elif n > 1:
             found.spoke = True
-            for k in range(self.size):
+            for k in range(self._first_periodic):
                 self._z[k], self._speaks[k] = said[k], abs(said[k]) < UNSAID
+            for k in range(self._first_periodic, self.size):
+                self._speaks[k] = False
             self._judge_forecasts(found, y)
             for k in range(self.rows):
-                found.of_rows[k] = said[self.size + k + (self.rows if y > 0.0 else 0)]
+                found.of_rows[k] = said[self._first_periodic + k + (self.rows if y > 0.0 else 0)]
         return found
 
     def learn(self, x, y, w, found):
@@ -389,6 +430,11 @@ class Specialists:
             self._fill(x, found.z, found.t)
             self._bank.learn(self._phi, y, w)
             self.timed += 1
+            if self.search.frequency > 0.0:
+                self._periodic_bank.learn(self._phi, y, w)
+            if self.search.add(found.t, min(w, HEAVIEST) * (y - sigmoid(x))):
+                for regression, new in zip(self._periodic, self._new, strict=True):
+                    regression.load(*new)
 
     def _weigh(self, gains, of_rows, w):
         """One step of fixed share among those that spoke."""
@@ -432,6 +478,8 @@ class Specialists:
             "counted": float(self.counts.learned),
             "timed": int(self.timed),
             "cycles": [regression.state() for regression in self._regressions] if self.timed else [],
+            "search": self.search.state(),
+            "periodic": [regression.state() for regression in self._periodic] if self.search.frequency else [],
         }
 
     def load(self, state):
@@ -443,4 +491,7 @@ class Specialists:
         self.counts.load(state["counts"], state["counted"])
         self.timed = state["timed"]
         for regression, saved in zip(self._regressions, state["cycles"], strict=self.timed > 0):
+            regression.load(*saved)
+        self.search.load(*state["search"])
+        for regression, saved in zip(self._periodic, state["periodic"], strict=self.search.frequency > 0.0):
             regression.load(*saved)

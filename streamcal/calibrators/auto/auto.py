@@ -65,8 +65,11 @@ class Auto(SequentialCalibrator):
     This forecast is mixed with *specialists* (Freund et al. 1997), which speak only where they know something; where
     none speaks, it stays as it is to the last bit. *Score counts* speak of scores that were learned at least twice: the
     share of positives at that very score, with 10 labels as likely as the forecast; 1,024 scores are held. *Cycles*
-    speak where a time `t` is given, once 100 observations had one: regressions on harmonics of the day (UTC) and of the
-    week, beside a line in the score or in the forecast. The time of an observation is that of its prediction.
+    speak where a time `t` is given, once 100 observations had one: regressions on harmonics of the day (UTC), of the
+    week, and of a period that is found, beside a line in the score or in the forecast. A period is searched in the
+    errors y − s of the scores s, of the last 4,096 observations with a time: from 4 mean gaps between two of them to a
+    third of the time they span, by the power of all such frequencies; errors that are independent have one look in
+    1,000 find one. The experts on it speak after 100 more. The time of an observation is that of its prediction.
 
     Parameters
     ----------
@@ -105,9 +108,9 @@ class Auto(SequentialCalibrator):
     weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
     **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
-    as much again with times; memory for 1,000 observations, 1,024 scores and, 5 KB each, late labels. `map()` is exact,
-    for 257 forecasts and four for each score that has repeated; it is of forecasts without a time. `weights()` are
-    those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
+    as much again with times; memory for 1,000 observations, 1,024 scores, 4,096 times and, 5 KB each, late labels.
+    `map()` is exact, for 257 forecasts and four for each score that has repeated; it is of forecasts without a time.
+    `weights()` are those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
 
     **An inferred delay.** Asking changes no forecast, and the scores that were asked for are no part of the state: a
     copy, and what is loaded, have the delay found so far, and begin to remember anew. Scores that come again tell

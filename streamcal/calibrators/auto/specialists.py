@@ -12,6 +12,7 @@ import numpy as np
 from streamcal.calibrators.auto.panel import regression_state
 from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.implicit_regression import ForgettingRegression
+from streamcal.kernels.period_search import PeriodSearch
 from streamcal.kernels.specialists import TIME_FEATURES, Judgement, ScoreCounts, Specialists
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
@@ -32,7 +33,7 @@ TIMED_FROM = 100
 
 
 class Cycle(NamedTuple):
-    """A regression on harmonics of the day and the week, beside a line in the score or in the forecast."""
+    """A regression on harmonics of the day, the week and a period found, beside a line in the score or the forecast."""
 
     prior: float
     of: str
@@ -40,12 +41,14 @@ class Cycle(NamedTuple):
     weeks: int
     keep: float
     keep_cycle: float
+    periods: int = 0
 
     def features(self) -> list[str]:
         line = ["x", "1", "clamped below", "clamped above"] if self.of == "x" else ["z", "1"]
         days = [f"{wave} {k} day" for k in range(1, self.days + 1) for wave in ("sin", "cos")]
         weeks = [f"{wave} {k} week" for k in range(1, self.weeks + 1) for wave in ("sin", "cos")]
-        return [*line, *days, *weeks]
+        periods = [f"{wave} {k} period" for k in range(1, self.periods + 1) for wave in ("sin", "cos")]
+        return [*line, *days, *weeks, *periods]
 
     def made(self) -> ForgettingRegression:
         """The regression, before it has learned anything: the score, or the forecast."""
@@ -66,14 +69,37 @@ CYCLE_PRECISION = {
 HARMONIC_PRECISION = 4.0
 #: A line and the cycle are remembered for 5,000 observations; what corrects the forecast for 1,000, and 5,000.
 CYCLE_EXPERTS = {
-    "day": Cycle(0.025, "x", 2, 0, 0.9998, 0.9998),
-    "day, week": Cycle(0.025, "x", 4, 3, 0.9995, 0.9998),
-    "corrected by day": Cycle(0.025, "z", 2, 0, 0.999, 0.9995),
-    "corrected by day, week": Cycle(0.025, "z", 4, 3, 0.999, 0.9998),
+    "day": Cycle(0.022, "x", 2, 0, 0.9998, 0.9998),
+    "day, week": Cycle(0.022, "x", 4, 3, 0.9995, 0.9998),
+    "corrected by day": Cycle(0.022, "z", 2, 0, 0.999, 0.9995),
+    "corrected by day, week": Cycle(0.022, "z", 4, 3, 0.999, 0.9998),
 }
+#: The same with a period that is found. Their weights and those of the cycles have the sum, rounding too, that those of
+#: the cycles had alone: without a time forecasts are as before, to the last bit.
+PERIOD_EXPERTS = {
+    "period": Cycle(0.006, "x", 0, 0, 0.9998, 0.9998, 2),
+    "corrected by period": Cycle(0.006, "z", 0, 0, 0.999, 0.9995, 2),
+}
+#: The period is searched in the last so many observations, from so many on; one look in a thousand finds one where
+#: there is none.
+SEARCHED, SEARCHED_FROM, FALSE_RATE = 4096, 128, 1e-3
+#: As in the kernel: looks whose phases are kept.
+PHASES = 32
+#: As in the kernel: no error counts more.
+HEAVIEST_ERROR = 1e6
+DAY = 86_400.0
+#: Frequencies that the other cycles have.
+COVERED = (
+    *(k / DAY for k in range(1, 1 + max(cycle.days for cycle in CYCLE_EXPERTS.values()))),
+    *(k / (7.0 * DAY) for k in range(1, 1 + max(cycle.weeks for cycle in CYCLE_EXPERTS.values()))),
+)
 #: What speaks in the last mixture, after the ensemble.
-SPECIALISTS = (*COUNTS, *CYCLE_EXPERTS)
-_PRIOR = (BASE_PRIOR, *(prior for _, prior in COUNTS.values()), *(cycle.prior for cycle in CYCLE_EXPERTS.values()))
+SPECIALISTS = (*COUNTS, *CYCLE_EXPERTS, *PERIOD_EXPERTS)
+_PRIOR = (
+    BASE_PRIOR,
+    *(prior for _, prior in COUNTS.values()),
+    *(cycle.prior for cycle in (*CYCLE_EXPERTS.values(), *PERIOD_EXPERTS.values())),
+)
 #: As an assessment of the ensemble: no log-probability of a label is further from 0.
 LARGEST_GAIN = 1e3
 
@@ -87,6 +113,14 @@ def new_specialists(slow: float) -> Specialists:
     return Specialists(
         counts=ScoreCounts(SETS, FIRM, [keep for keep, _ in COUNTS.values()]),
         cycles=[cycle.made() for cycle in CYCLE_EXPERTS.values()],
+        periodic=[cycle.made() for cycle in PERIOD_EXPERTS.values()],
+        search=PeriodSearch(
+            size=SEARCHED,
+            least=SEARCHED_FROM,
+            rate=FALSE_RATE,
+            covered=COVERED,
+            harmonics=max(cycle.periods for cycle in PERIOD_EXPERTS.values()),
+        ),
         timed_from=TIMED_FROM,
         prior=np.array(_PRIOR) / sum(_PRIOR),
         rates=RATES,
@@ -105,18 +139,51 @@ def spikes(last: Specialists, knots: FloatArray) -> FloatArray:
 
 
 def restored(last: Specialists, state: Any) -> None:
-    """Load what `Specialists.state` wrote; `StateError` for anything else."""
-    regressions = [regression_state(cycle.made().size) for cycle in CYCLE_EXPERTS.values()]
-    fields = {"shares": shares_state(last.rows, last.size), "counts": unread, "counted": number(0.0, MOST)}
-    read = record({**fields, "timed": whole(), "cycles": unread})(state)
+    """Load what `Specialists.state` wrote, of an earlier version too; `StateError` for anything else."""
+    fields = {"shares": unread, "counts": unread, "counted": number(0.0, MOST), "timed": whole(), "cycles": unread}
+    read = record(fields, {"search": unread, "periodic": unread})(state)
+    if read["search"] is None and read["periodic"] is None:
+        read |= {"shares": _with_a_period(last, read["shares"]), "search": last.search.state(), "periodic": []}
+    read["shares"] = shares_state(last.rows, last.size)(read["shares"])
     ensure(read["shares"][1].max() == 0.0, "the best row has another wealth than 1")
     ensure((read["shares"][0][:, 0] > 0.0).all(), "the forecast that always speaks has no weight")
     read["counts"] = _counts_state(read["counted"])(read["counts"])
-    read["cycles"] = (row(*regressions) if read["timed"] else listed(unread, length=0))(read["cycles"])
+    read["cycles"] = _regressions(CYCLE_EXPERTS, read["timed"] > 0)(read["cycles"])
+    read["search"] = _search_state(read["timed"], read["search"])
+    read["periodic"] = _regressions(PERIOD_EXPERTS, read["search"][3][0] > 0.0)(read["periodic"])
     try:
         last.load(read)
     except ValueError as error:
         ensure(False, str(error))
+
+
+def _regressions(cycles: dict[str, Cycle], learned: bool) -> Reader:
+    """What reads the states of the regressions of these cycles, which are none before anything is learned."""
+    if not learned:
+        return listed(unread, length=0)
+    return row(*(regression_state(cycle.made().size) for cycle in cycles.values()))
+
+
+def _with_a_period(last: Specialists, saved: Any) -> Any:
+    """Weights of an earlier version: experts of the period have had theirs from the other cycles, in equal parts."""
+    before, new = last.size - len(PERIOD_EXPERTS), len(PERIOD_EXPERTS)
+    shares, wealth = shares_state(last.rows, before)(saved)
+    first, prior = before - len(CYCLE_EXPERTS), np.array(_PRIOR)
+    kept = prior[first:before].sum() / prior[first:].sum()
+    given = shares[:, first:].sum(axis=1, keepdims=True) * (1.0 - kept) / new
+    return [np.hstack([shares[:, :first], shares[:, first:] * kept, np.repeat(given, new, axis=1)]), wealth]
+
+
+def _search_state(timed: int, value: Any) -> tuple[Any, ...]:
+    """The state of a search that has seen so many times; `StateError` for anything else."""
+    times, errors = numbers(None), numbers(None, least=-HEAVIEST_ERROR, most=HEAVIEST_ERROR)
+    found = row(number(0.0), number(), number(0.0, 1.0))
+    phases = listed(row(number(), number()), most=PHASES)
+    read = row(times, errors, row(whole(0), whole(0)), found, phases)(value)
+    ensure(len(read[0]) == len(read[1]) <= min(timed, SEARCHED), "times and errors are not as many as were learned")
+    ensure(read[2][0] > 0 and read[2][1] <= timed, "a search was not left so")
+    ensure(read[3][0] > 0.0 or read[2][1] == 0 == len(read[4]), "what was learned of a period has none")
+    return read
 
 
 def _counts_state(counted: float) -> Reader:
@@ -139,11 +206,12 @@ def _counts_state(counted: float) -> Reader:
 
 
 def judgement_of(last: Specialists, saved: Any) -> Judgement:
-    """The judgement that was written as `Judgement.state`; `StateError` for anything else."""
-    gains = numbers(last.size, least=-LARGEST_GAIN, most=SILENT)
+    """The judgement that was written as `Judgement.state`, also before there was a period; `StateError` else."""
+    gains = numbers(None, least=-LARGEST_GAIN, most=SILENT)
     rows = numbers(last.rows, least=-LARGEST_GAIN, most=LARGEST_GAIN)
     z = number(-LOGIT_LIMIT, LOGIT_LIMIT)
-    read = row(z, maybe(number()), gains, rows)(saved)
+    at, t, said, of_rows = row(z, maybe(number()), gains, rows)(saved)
+    ensure(len(said) in (last.size, last.size - len(PERIOD_EXPERTS)), "a judgement is of other forecasts")
     judged = Judgement(last.size, last.rows)
-    judged.load(*read)
+    judged.load(at, t, [*said.tolist(), *[SILENT] * (last.size - len(said))], of_rows)
     return judged
