@@ -25,7 +25,7 @@ INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
 
 
 class Distribution(Protocol):
-    """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float, and an array of them for an array."""
+    """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float; one that gives an array for an array is faster."""
 
     def cdf(self, t: Any, /) -> Any: ...
 
