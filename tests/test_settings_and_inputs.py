@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -490,6 +490,11 @@ def test_a_time_is_a_number_or_a_date():
     assert check_time(datetime(1970, 1, 2, tzinfo=UTC)) == 86_400.0
     assert check_time(np.datetime64("1970-01-02")) == 86_400.0
     assert check_time(np.datetime64("1970-01-01T00:00:00.500")) == 0.5
+
+
+def test_a_date_without_a_time_of_day_is_no_time():
+    with pytest.raises(InputError, match="give a number or a datetime"):
+        check_time(date(2026, 1, 1))
 
 
 @pytest.mark.parametrize("value", [np.datetime64("NaT"), math.nan, math.inf, "2024-03-01", None, 10**400, [1.0]])

@@ -61,7 +61,7 @@ def check_time(t: Any) -> float:
         if isinstance(t, datetime):
             return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    value = _number(t, "time", "give a number or a date")
+    value = _number(t, "time", "give a number or a datetime")
     if not math.isfinite(value):
         raise InputError(f"time {t!r} is not finite; give the time of the observation")
     return value
