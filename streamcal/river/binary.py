@@ -36,8 +36,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
-    learns (x, y). If the base returns {}, there is no score: the calibrator does not learn, and ½ is predicted.
-    Predictions are always {False: 1 − p, True: p}.
+    learns (x, y). If the base returns {} or zeros, there is no score: the calibrator does not learn, and ½ is
+    predicted. Predictions are always {False: 1 − p, True: p}.
 
     Parameters
     ----------
