@@ -28,6 +28,7 @@ from streamcal import (
     Window,
 )
 from streamcal.errors import ClockError, StreamcalError
+from streamcal.fusion import LogisticFusion
 from streamcal.live import Issued, Journal, LabelJoin
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
@@ -639,8 +640,9 @@ def test_other_parameters_are_refused(parameters):
 
 
 def test_only_methods_of_one_score_are_taken():
-    with pytest.raises(InputError, match="of one score"):
-        LabelJoin("ops", HORIZON)
+    for other in (LogisticFusion(), OnlinePlatt, None):
+        with pytest.raises(InputError, match="of one score"):
+            LabelJoin(other, HORIZON)
 
 
 def test_an_impression_issued_again_is_the_same():
