@@ -577,7 +577,7 @@ def test_complex_numbers_are_refused_and_not_cut(value):
 
 
 def test_lengths_that_differ_are_named():
-    with pytest.raises(InputError, match="2, 1 and 2"):
+    with pytest.raises(InputError, match="scores and y differ in length: 2 and 1"):
         check_batch([0.5, 0.5], [1], None)
     with pytest.raises(InputError, match="length 1"):
         check_times([0.0], 2)
