@@ -42,6 +42,8 @@ def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: A
         found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
         raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
+    if found.__class__ is dict:  # fast path, without a call
+        return found
     if found is None or isinstance(found, Mapping):
         return found or {}
     raise InputError(
