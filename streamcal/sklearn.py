@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
@@ -442,6 +443,8 @@ def _has_interval(calibrator: Any) -> bool:
 
 def _check_pair(estimator: Any, calibrator: Calibrator) -> None:
     """`InputError` for a calibrator that cannot take the scores of this base."""
+    if isinstance(estimator, FrozenEstimator) and not hasattr(estimator, "classes_"):
+        raise NotFittedError(f"{estimator!r} is not fitted; fit {estimator.estimator!r} first, or give it as it is")
     if getattr(getattr(calibrator, "forgetting", None), "timed", False):
         raise InputError(f"{calibrator!r} forgets by time, and scikit-learn passes no times; forget by count")
     if hasattr(estimator, "predict_proba"):

@@ -28,7 +28,8 @@ from streamcal import (
     Window,
 )
 from streamcal.errors import ClockError, StreamcalError
-from streamcal.live import Issued, LabelJoin
+from streamcal.fusion import LogisticFusion
+from streamcal.live import Issued, Journal, LabelJoin
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -59,6 +60,35 @@ class Mixture(OnlinePlatt):
     def _learn_issued(self, x, y, w, t, said):
         self.told.append((x, y, w, tuple(said)))
         self._learn(x, y, w, t)
+
+
+# -- ids -----------------------------------------------------------------------------------------------------------
+
+
+def test_ids_of_numpy_are_those_of_python(tmp_path):
+    def issued(ids, path):
+        join = LabelJoin(OnlinePlatt(), HORIZON, journal=Journal(path))
+        for k, id in enumerate(ids):
+            one = join.issue(id, 0.1, float(k), version=id)
+            assert type(one.id) is type(one.version) is type(ids[k].item() if hasattr(id, "item") else id)
+        assert all(join.resolve(id, True, 5.0) for id in ids)
+        assert not join.resolve(np.int8(99), True, 5.0)
+        join.acknowledge()
+        return join
+
+    plain = issued([7, "a", 2**63 - 1], tmp_path / "plain")
+    numpys = issued([np.int32(7), np.str_("a"), np.uint64(2**63 - 1)], tmp_path / "numpy")
+    assert pickle.dumps(numpys.state_dict()) == pickle.dumps(plain.state_dict())
+    assert list(numpys._journal.events()) == list(plain._journal.events())
+
+
+@pytest.mark.parametrize("id", [2**70, np.uint64(2**63), True, np.bool_(True), np.float64(1.0), np.str_(""), None])
+def test_other_ids_are_refused(id):
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    for call in (lambda: join.issue(id, 0.1, 0.0), lambda: join.resolve(id, True, 0.0)):
+        with pytest.raises(InputError, match="give a printable text of 1 to 256 characters, or an integer of 64 bits"):
+            call()
+    assert join.tally()["issued"] == join.tally()["unknown"] == 0
 
 
 # -- what is learned, and when ---------------------------------------------------------------------------------------
@@ -610,8 +640,9 @@ def test_other_parameters_are_refused(parameters):
 
 
 def test_only_methods_of_one_score_are_taken():
-    with pytest.raises(InputError, match="of one score"):
-        LabelJoin("ops", HORIZON)
+    for other in (LogisticFusion(), OnlinePlatt, None):
+        with pytest.raises(InputError, match="of one score"):
+            LabelJoin(other, HORIZON)
 
 
 def test_an_impression_issued_again_is_the_same():

@@ -1,7 +1,9 @@
 """The methods of distributions against plain transcriptions, other people's code, and simulations of their claims."""
 
+import inspect
 import itertools
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from streamcal import Beta, CapabilityError, InputError, Isotonic, Platt
+from streamcal.metrics import CRPS, IntervalCoverage, LogLikelihood, Pinball, PITHistogram
 from streamcal.regression import (
+    METHODS,
     CalibratedDistribution,
     ConformalPredictive,
     EmpiricalDensity,
@@ -454,6 +458,55 @@ def test_a_distribution_with_a_cdf_alone_has_searched_quantiles():
     assert found.crps(3.0) == pytest.approx(Normal(3.0, 0.5).crps(3.0), abs=1e-9)
     with pytest.raises(CapabilityError, match="no pdf"):
         found.pdf(0.0)
+
+
+class OneByOne:
+    """A distribution that takes floats alone, by `math` and an `if`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def cdf(self, t: float) -> float:
+        if self.error is not None:
+            raise self.error
+        return 0.5 * math.erfc(-t / math.sqrt(2.0)) if t < 0.0 else 1.0 - 0.5 * math.erfc(t / math.sqrt(2.0))
+
+
+BOUNDED = {"support": SUPPORT}
+
+
+@pytest.mark.parametrize("distribution", [statistics.NormalDist(0.0, 1.0), OneByOne()], ids=["statistics", "own"])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_cdf_that_takes_floats_alone_is_one_as_any_other(name, distribution):
+    needed = inspect.signature(METHODS[name]).parameters
+    own, other = (METHODS[name](**(BOUNDED if "support" in needed else {})) for _ in range(2))
+    y = np.random.default_rng(0).normal(0.3, 1.5, 40)
+    for method, given in ((own, distribution), (other, Normal(0.0, 1.0))):
+        method.learn_one(given, 0.3)
+        method.learn_many([given] * len(y), y)
+    for found, there in zip(own.predict_many([distribution]), other.predict_many([Normal(0.0, 1.0)]), strict=True):
+        # `math.erfc` and SciPy differ in the last digits, and bisection of a cdf, whose step is 1e-16, is less exact in
+        # the tails; the integrals are those of `test_a_distribution_with_a_cdf_alone_has_searched_quantiles`.
+        assert found.cdf(0.2) == pytest.approx(there.cdf(0.2), abs=1e-9)
+        assert found.interval(0.8) == pytest.approx(there.interval(0.8), abs=1e-6)
+        assert found.mean == pytest.approx(there.mean, abs=1e-6)
+        assert found.crps(0.3) == pytest.approx(there.crps(0.3), abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", [CRPS(), Pinball(0.9), PITHistogram(), LogLikelihood(), IntervalCoverage()])
+def test_a_distribution_of_the_standard_library_is_measured(metric):
+    metric.update(statistics.NormalDist(0.0, 1.0), 0.3)
+    metric.update_many([statistics.NormalDist(0.0, 1.0)] * 2, [0.3, 0.4])
+    assert metric.n == 3.0
+
+
+@pytest.mark.parametrize("error", [TypeError("no such cdf"), ValueError("no such cdf")])
+def test_a_cdf_that_fails_is_refused_with_its_reason(error):
+    cal = QuantileRecalibration()
+    with pytest.raises(InputError, match=r"the cdf of .* failed at .*: no such cdf; it must give a number") as refused:
+        cal.learn_one(OneByOne(error), 0.3)
+    assert refused.value.__cause__ is error
+    assert cal.n == 0.0
 
 
 # -- reading -----------------------------------------------------------------------------------------------------

@@ -48,6 +48,25 @@ def test_batches_of_one_row_are_single_observations():
     assert many.calibrator.n == single.calibrator.n == 60.0
 
 
+@pytest.mark.parametrize("rows", [0, 1, 200])
+def test_labels_of_a_batch_are_those_of_its_rows(rows):
+    model = CalibratedClassifier(pipeline(), OnlinePlatt())
+    for features in (X[:rows], pl.from_pandas(X[:rows]), pa.Table.from_pandas(X[:rows], preserve_index=False)):
+        assert not np.any(model.predict_many(features).to_numpy())  # of ½, as `predict_one` says
+    for batch in batches(5) * 4:
+        model.learn_many(*batch)
+    expected = [model.predict_one(x) for x, _ in ROWS[:rows]]
+    assert rows < 200 or len(set(expected)) == 2
+    found = model.predict_many(X[:rows])
+    assert type(found) is pd.Series
+    assert found.name is None
+    assert found.dtype == bool
+    assert found.index.equals(X.index[:rows])
+    assert found.tolist() == expected
+    for features in (pl.from_pandas(X[:rows]), pa.Table.from_pandas(X[:rows], preserve_index=False)):
+        assert model.predict_many(features).to_numpy().tolist() == expected
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
 def test_frames_come_back_as_they_were_given(kind):
     given = {

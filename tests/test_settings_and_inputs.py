@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -492,6 +492,11 @@ def test_a_time_is_a_number_or_a_date():
     assert check_time(np.datetime64("1970-01-01T00:00:00.500")) == 0.5
 
 
+def test_a_date_without_a_time_of_day_is_no_time():
+    with pytest.raises(InputError, match="give a number or a datetime"):
+        check_time(date(2026, 1, 1))
+
+
 @pytest.mark.parametrize("value", [np.datetime64("NaT"), math.nan, math.inf, "2024-03-01", None, 10**400, [1.0]])
 def test_any_other_time_is_refused(value):
     with pytest.raises(InputError, match="time"):
@@ -572,7 +577,7 @@ def test_complex_numbers_are_refused_and_not_cut(value):
 
 
 def test_lengths_that_differ_are_named():
-    with pytest.raises(InputError, match="2, 1 and 2"):
+    with pytest.raises(InputError, match="scores and y differ in length: 2 and 1"):
         check_batch([0.5, 0.5], [1], None)
     with pytest.raises(InputError, match="length 1"):
         check_times([0.0], 2)

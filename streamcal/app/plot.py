@@ -48,7 +48,7 @@ from streamcal.app.prepared import (
     spacing_of,
     sqrt_ticks,
 )
-from streamcal.app.text_plot import text_reliability
+from streamcal.app.text_plot import check_reliability, text_reliability
 from streamcal.errors import InputError
 from streamcal.metrics import CORPReliability, ReliabilityData
 from streamcal.parameters.types import FloatArray
@@ -120,6 +120,7 @@ def plot_reliability(
     StreamcalError
         Without matplotlib.
     """
+    check_reliability(data)
     ax = axes_for(data, "give at least one name with its ReliabilityData", ax)
     _check_spacing(spacing)
     low, high = _limits(data, spacing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from streamcal.errors import InputError
 from streamcal.metrics import ReliabilityData
@@ -14,6 +15,12 @@ TICKS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 DIAGONAL, SEVERAL = ".", "*"
 #: Width of the labels on the y axis.
 MARGIN = 5
+
+
+def check_reliability(data: Any) -> None:
+    """`InputError` unless these are the data of diagrams by name."""
+    if not isinstance(data, Mapping) or not all(isinstance(one, ReliabilityData) for one in data.values()):
+        raise InputError(f"{data!r} is no mapping of names to ReliabilityData; give {{name: metric.reliability()}}")
 
 
 def text_reliability(data: Mapping[str, ReliabilityData], *, width: int = 61, height: int = 21) -> str:
@@ -58,6 +65,7 @@ def text_reliability(data: Mapping[str, ReliabilityData], *, width: int = 61, he
           across: predicted probability, up: frequency of positive labels
           r raw
     """
+    check_reliability(data)
     letters = [name[:1] for name in data]
     if not data or len(set(letters)) < len(letters):
         raise InputError("give at least one name with its ReliabilityData, and names that begin with different letters")

@@ -50,7 +50,10 @@ class Calibrator(Learner):
         w: npt.ArrayLike | None = None,
         t: npt.ArrayLike | Sequence[Time] | None = None,
     ) -> None:
-        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned.
+
+        The weight may be one number, that of all rows.
+        """
         self._learn_many(*self._checked_many(scores, y, w, t))
 
     def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:

@@ -27,7 +27,8 @@ class Platt(LogisticCalibrator):
     ----------
     scale : Scale
         Default `Logit()`: the feature is the log-odds of the score, so that the identity is one of the sigmoids.
-        For margins: `Interval()` with `resolution=None`, or `Interval(lo, hi)`.
+        For margins: `Interval()` with `resolution=None`, or `Interval(lo, hi)`. For scores of exactly 0 and 1, such as
+        those of forests, whose log-odds are clamped to ±16 and turn the line: `Interval(0, 1)`.
     forgetting, prior
         See `AdditiveCalibrator`.
     resolution : int or None

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streamcal.errors import InputError
 from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.monitor import LONGEST_LEVEL, segments_of
@@ -88,7 +90,9 @@ class Outcome(NamedTuple):
 
 
 def check_id(value: Any, what: str = "id") -> Id:
-    """A text of 1 to 256 characters, or an integer of 64 bits; `InputError` otherwise."""
+    """A text of 1 to 256 characters, or an integer of 64 bits, those of NumPy too; `InputError` otherwise."""
+    if isinstance(value, (np.str_, np.integer)):
+        value = value.item()
     if value.__class__ is str:
         if 0 < len(value) <= LONGEST_ID and value.isprintable():
             return value
@@ -99,7 +103,8 @@ def check_id(value: Any, what: str = "id") -> Id:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise InputError(
-        f"{what} {shown} is not possible; give a printable text of 1 to {LONGEST_ID} characters, or an integer"
+        f"{what} {shown} is not possible; give a printable text of 1 to {LONGEST_ID} characters, or an integer "
+        "of 64 bits"
     )
 
 

@@ -9,7 +9,10 @@ from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
+from streamcal.calibrators.base import Calibrator
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError
+from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.early import DelayCurve
 from streamcal.live.holding import Holding
@@ -76,11 +79,11 @@ class LabelJoin(Holding, Journaled):
 
     Parameters
     ----------
-    calibrator : Calibrator, Segmented or Shadow
-        The method. Of a `Shadow` the champion's probability is issued, and all learn, each judged by what it said then.
-        Promotions, rollbacks and challengers that come and go are events of the journal too. No copy is made of it:
-        `join.calibrator` is this object, until the version of the model changes or a journal is resumed from. Give it
-        to one join alone: the journal of another would not have what this one learns.
+    calibrator : str, Calibrator, Segmented or Shadow
+        The method, or its name such as "auto". Of a `Shadow` the champion's probability is issued, and all learn, each
+        judged by what it said then. Promotions, rollbacks and challengers that come and go are events of the journal
+        too. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
+        journal is resumed from. Give it to one join alone: the journal of another would not have what this one learns.
     horizon : float or timedelta
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float or timedelta, optional
@@ -157,6 +160,8 @@ class LabelJoin(Holding, Journaled):
         max_unknown: int = 10_000,
         max_jump: float | timedelta | None = None,
     ) -> None:
+        if isinstance(calibrator, str):
+            calibrator = chosen(calibrator, Calibrator, REGISTRY)
         if not can_join(calibrator):
             raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
         span = seconds(horizon, "horizon")

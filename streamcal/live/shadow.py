@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.identity import Identity
+from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import CapabilityError, InputError, StateError
+from streamcal.learners.choosing import chosen
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch
@@ -88,9 +90,9 @@ class Shadow(Saved):
 
     Parameters
     ----------
-    champion : Calibrator
-        The calibrator in use; its name is "champion".
-    challengers : mapping of str to Calibrator
+    champion : str or Calibrator
+        The calibrator in use, or a method such as "auto"; its name here is "champion".
+    challengers : mapping of str to str or Calibrator
         The others, by name.
     confidence : float
         Above 0 and below 1, default 0.95; for all comparisons together.
@@ -135,7 +137,11 @@ class Shadow(Saved):
     _told: Callable[[str, str, Calibrator | None], None] | None = None
 
     def __init__(
-        self, champion: Calibrator, challengers: Mapping[str, Calibrator] | None = None, *, confidence: float = 0.95
+        self,
+        champion: str | Calibrator,
+        challengers: Mapping[str, str | Calibrator] | None = None,
+        *,
+        confidence: float = 0.95,
     ) -> None:
         if not isinstance(confidence, float) or not 0.0 < confidence < 1.0:
             raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
@@ -147,7 +153,9 @@ class Shadow(Saved):
         self._differences: dict[str, LogLossDifference] = {}  # by challenger, against the champion
         self._compared = 0  # comparisons begun so far
         self._n = 0
-        self._enter(FIRST, champion)
+        if challengers is not None and not isinstance(challengers, Mapping):
+            raise InputError(f"challengers={challengers!r} have no names; give {{name: calibrator}}")
+        self._enter(FIRST, _method(champion))
         self._versions = [Version(1, FIRST, 0)]
         for name, calibrator in (challengers or {}).items():
             self.add(name, calibrator)
@@ -314,7 +322,7 @@ class Shadow(Saved):
 
     # -- challengers -------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, calibrator: Calibrator) -> None:
+    def add(self, name: str, calibrator: str | Calibrator) -> None:
         """Let another challenger learn from now on; it may have learned before.
 
         Raises
@@ -322,9 +330,10 @@ class Shadow(Saved):
         InputError
             If the name is taken or no text of 1 to 200 characters, or the calibrator is none or one of those here.
         """
-        self._require_new(name, calibrator)
-        self._tell(ADD, name, calibrator)
-        self._enter(name, calibrator)
+        entrant = _method(calibrator)
+        self._require_new(name, entrant)
+        self._tell(ADD, name, entrant)
+        self._enter(name, entrant)
         self._begin(name)
 
     def remove(self, name: str) -> Calibrator:
@@ -555,3 +564,8 @@ class Shadow(Saved):
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
+
+
+def _method(given: Any) -> Any:
+    """A new calibrator, where a name is given; otherwise what is given."""
+    return chosen(given, Calibrator, REGISTRY) if isinstance(given, str) else given

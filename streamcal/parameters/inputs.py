@@ -61,7 +61,7 @@ def check_time(t: Any) -> float:
         if isinstance(t, datetime):
             return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    value = _number(t, "time", "give a number or a date")
+    value = _number(t, "time", "give a number or a datetime")
     if not math.isfinite(value):
         raise InputError(f"time {t!r} is not finite; give the time of the observation")
     return value
@@ -123,18 +123,28 @@ def check_batch(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Scores, labels and weights as float arrays of one length; `InputError` naming the first bad place.
 
-    Weights that were not given are a view of a single 1.0, which costs no memory.
+    One number as weight is that of all rows. Weights that were not given are a view of a single 1.0, which costs no
+    memory.
     """
     s = check_scores(scores)
-    labels = _as_floats(y, "y")
+    labels = _as_floats(y, "y", "give bools, or 0 and 1")
     if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no check
         _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
-    weights = np.broadcast_to(1.0, s.shape) if w is None else _as_floats(w, "w")
-    if w is not None:
+    if w is None:
+        weights = np.broadcast_to(1.0, s.shape)
+    elif isinstance(w, (int, float, np.number)):  # one for all
+        weights = np.full(s.shape, check_weight(w))
+    else:
+        weights = _as_floats(w, "w")
         usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
-        raise InputError(f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}")
+        if w is None:
+            raise InputError(f"scores and y differ in length: {len(s)} and {len(labels)}; give a label for each score")
+        raise InputError(
+            f"scores, y and w differ in length: {len(s)}, {len(labels)} and {len(weights)}; give a label and a weight "
+            "for each score"
+        )
     return s, labels, weights
 
 
@@ -185,18 +195,20 @@ def check_times(t: npt.ArrayLike | Sequence[Time], length: int) -> FloatArray:
     return times
 
 
-def _as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
+def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
     """A contiguous one-dimensional float64 array; a copy only where needed."""
     array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
     items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
-    return np.array([_number(item, f"{what}[{i}]", "give numbers") for i, item in enumerate(items)], dtype=np.float64)
+    return np.array([_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     """An array of shape (n,) of whatever type."""
     array = as_array(values, what)
+    if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
+        raise InputError(f"{what} {values!r} is of type {type(values).__name__}; give a list or an array")
     if array.ndim != 1:
         raise InputError(f"{what} has shape {array.shape}; give one dimension, shape (n,)")
     return array

@@ -40,8 +40,8 @@ class DistributionMap(Shown, ABC):
 class DistributionCalibrator(Learner):
     """A calibrator of regression: it learns which outcomes followed predictive distributions, and corrects later ones.
 
-    A distribution is any object whose `cdf` accepts floats and arrays: `Normal`, `Quantiles`, `Sample`, a frozen
-    distribution of `scipy.stats`, or your own.
+    A distribution is any object whose `cdf` accepts floats, and is faster if it accepts arrays: `Normal`, `Quantiles`,
+    `Sample`, a frozen distribution of `scipy.stats`, or your own.
 
     A subclass defines what it keeps of a distribution and its outcome (`_read`, `_read_many`).
 

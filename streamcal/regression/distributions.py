@@ -25,7 +25,7 @@ INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
 
 
 class Distribution(Protocol):
-    """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float, and an array of them for an array."""
+    """What a calibrator accepts: `cdf` gives P(Y ≤ t) for a float; one that gives an array for an array is faster."""
 
     def cdf(self, t: Any, /) -> Any: ...
 
@@ -87,8 +87,8 @@ class CalibratedDistribution(ABC):
 
     def interval(self, level: float) -> tuple[float, float]:
         """The central interval: the quantiles at (1 − level)/2 and (1 + level)/2."""
-        if not 0.0 <= level <= 1.0:
-            raise InputError(f"level {level!r} is not possible; give a level in [0, 1], such as 0.9")
+        if not (_is_number(level) and 0.0 <= level <= 1.0):
+            raise InputError(f"level {level!r} is not possible; give a number in [0, 1], such as 0.9")
         return self.ppf((1.0 - level) / 2.0), self.ppf((1.0 + level) / 2.0)
 
     @overload
@@ -96,7 +96,10 @@ class CalibratedDistribution(ABC):
     @overload
     def sample(self, seed: int | np.random.Generator, size: int) -> FloatArray: ...
     def sample(self, seed: int | np.random.Generator, size: int | None = None) -> Any:
-        """One draw, or an array of `size` independent draws, by inversion; the same for the same seed."""
+        """One draw, or an array of `size` independent draws, by inversion; the same for the same seed.
+
+        The seed comes first: `sample(3)` is one draw, with the seed 3, and `sample(0, 3)` are three.
+        """
         return self.ppf(np.random.default_rng(seed).random(size))
 
     @abstractmethod

@@ -26,6 +26,7 @@ LIGHT_TAIL = 1e-6
 JUMP = 1e-6
 #: An outcome to which no mass was predicted counts as one at this normal score, of the last level below 1.
 OUTSIDE = 8.25
+RETURNED = "it must give a number for a float, and may give an array for an array"
 #: Limit of doublings of the bracket in the search for a quantile: from ±1 to the largest float.
 DOUBLINGS = 1023
 
@@ -131,7 +132,7 @@ def quantiles_of(distribution: Distribution, levels: FloatArray) -> FloatArray:
     """
     ppf = getattr(distribution, "ppf", None)
     if callable(ppf):
-        return np.asarray(ppf(levels), dtype=np.float64)
+        return evaluated(distribution, "ppf", levels)
 
     def cdf(t: FloatArray) -> FloatArray:
         return _in_range(_called(distribution, t), distribution)
@@ -242,14 +243,26 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
     return edges
 
 
+def evaluated(distribution: Any, name: str, t: Any) -> FloatArray:
+    """A method of a distribution at t, of the shape of t; one by one if it takes floats alone, as `NormalDist.cdf`."""
+    method = getattr(distribution, name)
+    try:
+        values = np.asarray(method(t))
+        if values.dtype.kind in "biuf" and values.shape == np.shape(t):
+            return values.astype(np.float64)
+    except (TypeError, ValueError):  # of math.erf(t), or of `if t < 0.0`
+        pass
+    try:
+        values = np.array([method(one) for one in np.ravel(t).tolist()])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the {name} of {distribution!r} failed at {t!r}: {error}; {RETURNED}") from error
+    if values.dtype.kind not in "biuf" or values.shape != (np.size(t),):
+        raise InputError(f"the {name} of {distribution!r} gave {values!r} at {t!r}; {RETURNED}")
+    return values.astype(np.float64).reshape(np.shape(t))
+
+
 def _called(distribution: Distribution, t: Any) -> FloatArray:
-    values = np.asarray(check_distribution(distribution).cdf(t))
-    if values.dtype.kind not in "biuf" or values.shape != np.shape(t):
-        raise InputError(
-            f"the cdf of {distribution!r} gave {values!r} at {t!r}; it must give a float for a float and, for an array "
-            "of thresholds, an array of their probabilities"
-        )
-    return values.astype(np.float64)
+    return evaluated(check_distribution(distribution), "cdf", t)
 
 
 def _in_range(values: FloatArray, distribution: Distribution) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from streamcal.errors import CapabilityError
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.regression.ramps import NormalRamp, Ramp
-from streamcal.regression.reading import check_distribution, normal_scores, quantiles_at_scores, quantiles_of
+from streamcal.regression.reading import check_distribution, evaluated, normal_scores, quantiles_at_scores, quantiles_of
 
 #: Integrals over outcomes are split at the quantiles with these normal scores, of the base and of the result, so that
 #: pieces are smooth where either is like a normal distribution.
@@ -302,20 +301,15 @@ class Recalibrated(CalibratedDistribution):
     # -- the base ------------------------------------------------------------------------------------------------
 
     def _base_cdf(self, t: FloatArray) -> FloatArray:
-        return np.clip(np.asarray(self.base.cdf(t), dtype=np.float64), 0.0, 1.0)
+        return np.clip(evaluated(self.base, "cdf", t), 0.0, 1.0)
 
     def _base_log_prob(self, y: FloatArray) -> FloatArray:
         for name in ("log_prob", "logpdf"):
             if callable(getattr(self.base, name, None)):
-                return np.asarray(getattr(self.base, name)(y))
-        return np.log(np.asarray(self._of_base("pdf")(y)))
-
-    def _of_base(self, verb: str) -> Callable[[Any], Any]:
-        found = getattr(self.base, verb, None)
-        if not callable(found):
-            raise CapabilityError(f"{self.base!r} has no {verb}, which is needed here; add one")
-        called: Callable[[Any], Any] = found
-        return called
+                return evaluated(self.base, name, y)
+        if not callable(getattr(self.base, "pdf", None)):
+            raise CapabilityError(f"{self.base!r} has no pdf, which is needed here; add one")
+        return np.log(evaluated(self.base, "pdf", y))
 
 
 class Rescored(Recalibrated):

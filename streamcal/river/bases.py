@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from river import base, compose
@@ -20,21 +21,34 @@ ROUNDING = 1e-9
 
 
 def score_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> float | None:
-    """P(True) of a base, None if it returns no probabilities. (True, 1 and np.True_ are equal as keys.)"""
+    """P(True) of a base, None if it returns no probabilities, or zeros. (True, 1 and np.True_ are equal as keys.)"""
     scores = probabilities_of(classifier, x, **kwargs)
     if not scores:
         return None
     if True not in scores and False not in scores:
         raise InputError(f"the base predicts the classes {list(scores)!r}; only False and True, or 0 and 1, work")
-    return rounded(scores.get(True, 0.0))
+    p = scores.get(True, 0.0)
+    if p == 0.0 and not any(scores.values()):  # of no class
+        return None
+    try:
+        return rounded(p)
+    except TypeError:
+        raise InputError(f"the base predicts {scores!r}; its probabilities have to be numbers") from None
 
 
 def probabilities_of(classifier: base.Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
     """Probabilities of a base by label; `InputError` for a base without probabilities (`VotingClassifier`)."""
     try:
-        return classifier.predict_proba_one(x, **kwargs)
+        found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
         raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
+    if found.__class__ is dict:  # fast path, without a call
+        return found
+    if found is None or isinstance(found, Mapping):
+        return found or {}
+    raise InputError(
+        f"predict_proba_one of {type(classifier).__name__} gives {found!r}; it has to give {{label: probability}}"
+    )
 
 
 def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:

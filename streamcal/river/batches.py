@@ -102,3 +102,10 @@ def frame_like(X: Any, p: FloatArray) -> Any:
         return type(X)(columns, index=X.index)
     named = {str(label): values for label, values in columns.items()}
     return type(X).from_pydict(named) if hasattr(X, "column_names") else type(X)(named)
+
+
+def labels_like(X: Any, probabilities: Any) -> Any:
+    """The labels of `frame_like`, as a column of the kind of X: True where p is above 1 − p, as in `predict_one`."""
+    no, yes = names_of(probabilities)
+    found = column_like(X, None, column_of(probabilities, yes) > column_of(probabilities, no))
+    return found.rename(None) if hasattr(X, "index") else found

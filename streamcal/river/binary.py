@@ -22,6 +22,7 @@ from streamcal.river.batches import (
     column_like,
     column_of,
     frame_like,
+    labels_like,
     names_of,
     require_batches,
     require_keywords,
@@ -35,8 +36,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
-    learns (x, y). If the base returns {}, there is no score: the calibrator does not learn, and ½ is predicted.
-    Predictions are always {False: 1 − p, True: p}.
+    learns (x, y). If the base returns {} or zeros, there is no score: the calibrator does not learn, and ½ is
+    predicted. Predictions are always {False: 1 − p, True: p}.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     Notes
     -----
     Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
-    Where the base has mini-batches, `learn_many` and `predict_proba_many` work as well.
+    Where the base has mini-batches, `learn_many`, `predict_many` and `predict_proba_many` work as well.
 
     The weight `w` is passed to the calibrator, and to the base if its `learn_one` has a parameter of that name; other
     bases learn every observation with weight 1. The same holds for the time `t`, which calibrators that forget by time
@@ -205,6 +206,10 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if isinstance(self.calibrator, Segmented):
             return frame_like(X, self.calibrator.predict_many(scores, self._levels(X), t))
         return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
+
+    def predict_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
+        """True or False for each of n rows, as `predict_one`: a column of the kind of X, as of time `t`."""
+        return labels_like(X, self.predict_proba_many(X, t, **kwargs))
 
     def _columns_seen(self, X: Any) -> Any:
         """The columns that the base sees."""

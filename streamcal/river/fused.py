@@ -22,9 +22,9 @@ class FusedClassifier(base.Classifier):
     """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
 
     `learn_one(x, y)` first predicts the scores of x with all bases; the fusion learns (scores, y); then the bases learn
-    (x, y). The score of a base that returns {} is missing: the fusion learns the scores that are there, and predicts
-    from them. If all bases return {}, the fusion does not learn, and ½ is predicted. Predictions are always {False: 1 −
-    p, True: p}.
+    (x, y). The score of a base that returns {} or zeros is missing: the fusion learns the scores that are there, and
+    predicts from them. If all bases return {}, the fusion does not learn, and ½ is predicted. Predictions are always
+    {False: 1 − p, True: p}.
 
     Parameters
     ----------

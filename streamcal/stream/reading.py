@@ -43,6 +43,8 @@ LONGEST_FIELD = csv.field_size_limit()
 #: Names of columns in a message.
 MOST_SHOWN = 50
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: The byte order marks of UTF-16, which is not read.
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 #: What a file of Arrow begins with, unlike a stream.
 ARROW_FILE = b"ARROW1"
 #: What can stand between the fields of a CSV file without being named.
@@ -222,6 +224,9 @@ class RecordReader:
         self._read_more()
         if self._text.startswith(BYTE_ORDER_MARK):
             self._at = len(BYTE_ORDER_MARK)
+        begin = bytes(self._text[:2])
+        if begin in UTF_16 or 0 in begin:  # a letter in two bytes
+            raise RecordError("the file is UTF-16", "UTF-8; save it as UTF-8", file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
         """The file, which is closed with the reader, and whether it is one with an end that is known: no pipe."""
