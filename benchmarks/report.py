@@ -149,6 +149,8 @@ def _limit_of_run(row: dict[str, Any]) -> tuple[str, str]:
     """The target of a run, and the verdict."""
     if row["times"] is not None:
         return f"≤ {row['times']:g} × Arrow", _verdict(row["processor"] / row["arrow"] / row["times"])
+    if row["above"] is None:
+        return "", ""
     above = (row["processor"] - ALLOWED * row["arrow"]) / row["count"] * US
     return f"≤ {ALLOWED:g} × Arrow + {row['above']:g} µs", _verdict(above / row["above"])
 

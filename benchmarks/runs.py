@@ -38,8 +38,8 @@ for batch in batches:
     batch = batch.append_column("calibrated", added.slice(at, len(batch)))
     at += len(batch)
     if writer is None:
-        writer = (csv.CSVWriter if source.endswith(".csv") else parquet.ParquetWriter)(target, batch.schema)
-    (writer.write if source.endswith(".csv") else writer.write_batch)(batch)
+        writer = (csv.CSVWriter if target.endswith(".csv") else parquet.ParquetWriter)(target, batch.schema)
+    (writer.write if target.endswith(".csv") else writer.write_batch)(batch)
 writer.close()
 print(time.process_time() - start[0], time.perf_counter() - start[1])
 """
@@ -50,7 +50,10 @@ ALLOWED = 2.0
 
 
 class Subject(NamedTuple):
-    """A run: what it costs at most, as a multiple of Arrow, or in microseconds a row above `ALLOWED` times Arrow."""
+    """A run: what it costs at most, as a multiple of Arrow, or in microseconds a row above `ALLOWED` times Arrow.
+
+    Without either there is no target.
+    """
 
     format: str
     options: tuple[str, ...]
@@ -58,6 +61,8 @@ class Subject(NamedTuple):
     above: float | None = None
     #: Of how many rows it reads one: slow methods read fewer.
     one_in: int = 1
+    #: The format that it writes, where that is another.
+    to: str | None = None
 
 
 SUBJECTS = [
@@ -65,6 +70,8 @@ SUBJECTS = [
     Subject("parquet", ("--method", "ops"), times=4.0),
     Subject("csv", ("--method", "venn-abers", "--window", "50000"), above=4.0, one_in=5),
     Subject("csv", ("--method", "auto"), above=10.0, one_in=50),
+    Subject("csv", ("--method", "ops"), one_in=20, to="parquet"),
+    Subject("parquet", ("--method", "ops"), one_in=20, to="csv"),
 ]
 
 
@@ -96,7 +103,7 @@ def runs(plan: Plan) -> dict[str, Any]:
 def _measured(subject: Subject, folder: Path, plan: Plan) -> dict[str, Any]:
     count = plan.run_rows // subject.one_in
     source = _file(folder, subject.format, count)
-    target = folder / f"out.{subject.format}"
+    target = folder / f"out.{subject.to or subject.format}"
     ours, arrow = [], []
     for _ in range(plan.run_rounds):
         ours.append(_taken(_command(source, target, subject.options)))
@@ -109,7 +116,8 @@ def _measured(subject: Subject, folder: Path, plan: Plan) -> dict[str, Any]:
     target.unlink()
     run, alone = min(ours), min(arrow)
     return {
-        "format": subject.format, "options": " ".join(subject.options), "count": count,
+        "format": f"{subject.format} to {subject.to}" if subject.to else subject.format,
+        "options": " ".join(subject.options), "count": count,
         "processor": run.processor, "wall": run.wall, "arrow": alone.processor,
         "times": subject.times, "above": subject.above,
     }  # fmt: skip
