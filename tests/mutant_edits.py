@@ -528,8 +528,8 @@ MUTANTS = [
     Mutant(
         "state-contradicted",
         "app/choosing.py",
-        "if type(known) is not type(wanted) or differing or others:",
-        "if type(known) is not type(wanted) or others:",
+        "if type(known) is not type(wanted) or differing or others or",
+        "if type(known) is not type(wanted) or others or",
         "options that contradict the saved state are ignored",
         "test_cli",
     ),

@@ -239,6 +239,7 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
         return True
 
     monkeypatch.setattr(running, "serve", served)
+    monkeypatch.setattr(running, "log_as_json", lambda level: None)  # to a standard error that is closed afterwards
     options = ["serve", "--horizon", "10s", "--event-time", "--method", "ops", "--segment", "campaign"]
     stores = ["--levels-store", str(tmp_path / "levels.db"), "--max-levels", "5"]
     for _ in range(2):

@@ -225,7 +225,7 @@ class RecordReader:
         if self._text.startswith(BYTE_ORDER_MARK):
             self._at = len(BYTE_ORDER_MARK)
         begin = bytes(self._text[:2])
-        if begin in UTF_16 or 0 in begin:  # a letter in two bytes
+        if begin in UTF_16 or begin.count(0) == 1:  # a letter in two bytes
             raise RecordError("the file is UTF-16", "UTF-8; save it as UTF-8", file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
