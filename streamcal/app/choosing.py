@@ -169,6 +169,8 @@ def check_store(calibrator: Calibrator | Segmented, *others: str | os.PathLike[s
     store = getattr(calibrator, "store", None)
     if store is None:
         return
+    if str(store) == "-":
+        fail("--levels-store -: a store of levels is a file; give its name")
     check_place(Path(store), "store of levels")
     if any(other is not None and same_file(store, other) for other in others):
         fail(f"{store}: --levels-store would overwrite another file of this command; give another name")

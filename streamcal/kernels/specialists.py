@@ -49,8 +49,8 @@ WAYS = cython.declare(cython.Py_ssize_t, 4)
 """Places in the table at which a score may be."""
 REPEATED = cython.declare(cython.double, 2.0)
 """A score has repeated when it was learned so often."""
-HEAVIEST = cython.declare(cython.double, 1e6)
-"""Larger weights of observations are clipped to this in the search for a period."""
+HEAVIEST = cython.declare(cython.double, 10.0)
+"""Larger weights of observations are clipped to this in the search for a period: a heavy one has power everywhere."""
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 

@@ -32,6 +32,8 @@ SATURATION = 0.5
 MEAN_SIZE, SIZE_RATE = math.sqrt(2.0 / math.pi), 0.02
 #: No level is higher: the upper end's, (1 + level)/2, would be 1 in double precision.
 MOST_LEVEL = 1.0 - 2.0**-52
+#: Of a larger weight, a step is of this one: an end would else be far away for as many observations as it weighs.
+MOST_WEIGHT = 10.0
 #: No rate or slack is larger.
 LARGEST = 1e300
 #: Beyond this angle its tangent is above 10⁶.
@@ -82,8 +84,8 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
 
     The calibrated distribution has these intervals as its `interval(level)`, and elsewhere the shape of the forecast.
 
-    An observation of weight w is one step of w times the size; the bounds are of weight 1. It neither merges nor
-    unlearns. Cost: O(k) for k levels, O(k log window) for ``"aci"``.
+    An observation of weight w is one step of w times the size, 10 times at most; the bounds are of weight 1. It neither
+    merges nor unlearns. Cost: O(k) for k levels, O(k log window) for ``"aci"``.
 
     References
     ----------
@@ -266,7 +268,7 @@ class Tracked(ABC):
 
     def step(self, below: bool, w: float) -> None:
         """Learn whether an outcome was below the end."""
-        self.excess += w * (self.level - below)
+        self.excess += min(w, MOST_WEIGHT) * (self.level - below)
         self.steps += 1
 
     def beyond_slack(self) -> float:

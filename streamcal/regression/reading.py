@@ -250,11 +250,11 @@ def evaluated(distribution: Any, name: str, t: Any) -> FloatArray:
         values = np.asarray(method(t))
         if values.dtype.kind in "biuf" and values.shape == np.shape(t):
             return values.astype(np.float64)
-    except (TypeError, ValueError):  # of math.erf(t), or of `if t < 0.0`
+    except (TypeError, ValueError, ArithmeticError):  # of math.erf(t), or of `if t < 0.0`
         pass
     try:
         values = np.array([method(one) for one in np.ravel(t).tolist()])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"the {name} of {distribution!r} failed at {t!r}: {error}; {RETURNED}") from error
     if values.dtype.kind not in "biuf" or values.shape != (np.size(t),):
         raise InputError(f"the {name} of {distribution!r} gave {values!r} at {t!r}; {RETURNED}")

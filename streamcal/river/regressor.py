@@ -65,7 +65,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     Let s be the standard deviation that the last 50 residuals would have if they were normal, by their 90 % quantile:
     |residual| / 1.645. Once there are 50, a residual that is larger than 10 s counts as 10 s in the mean squared error;
     where the root of that exceeds 10 s, all residuals but the last 50 are forgotten. So an outlier does not widen the
-    forecasts after it, and first errors of any size are forgotten after 50 rows. Where more than nine residuals of ten
+    forecasts of the base, and first errors of any size are forgotten after 50 rows; the calibrator learns every outcome
+    as it is, and the default one widens its intervals for some hundred rows. Where more than nine residuals of ten
     are 0, s is 0, and neither happens. Residuals whose squares overflow are left out.
 
     One variance for all x is the assumption of ordinary least squares; where it does not hold, use a base with
