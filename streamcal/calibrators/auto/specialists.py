@@ -83,8 +83,8 @@ PERIOD_EXPERTS = {
 #: The period is searched in the last so many observations, from so many on; one look in a thousand finds one where
 #: there is none.
 SEARCHED, SEARCHED_FROM, FALSE_RATE = 4096, 128, 1e-3
-#: As in the kernel: looks whose phases are kept.
-PHASES = 32
+#: As in the kernel: looks whose phases are kept. A phase is an angle in turns, moved by each change of the frequency.
+PHASES, MOST_TURNS = 32, 1e6
 #: As in the kernel: no error counts more.
 HEAVIEST_ERROR = 1e6
 DAY = 86_400.0
@@ -178,7 +178,7 @@ def _search_state(timed: int, value: Any) -> tuple[Any, ...]:
     """The state of a search that has seen so many times; `StateError` for anything else."""
     times, errors = numbers(None), numbers(None, least=-HEAVIEST_ERROR, most=HEAVIEST_ERROR)
     found = row(number(0.0), number(), number(0.0, 1.0))
-    phases = listed(row(number(), number()), most=PHASES)
+    phases = listed(row(number(), number(-MOST_TURNS, MOST_TURNS)), most=PHASES)
     read = row(times, errors, row(whole(0), whole(0)), found, phases)(value)
     ensure(len(read[0]) == len(read[1]) <= min(timed, SEARCHED), "times and errors are not as many as were learned")
     ensure(read[2][0] > 0 and read[2][1] <= timed, "a search was not left so")
