@@ -1,9 +1,15 @@
-"""How the tests are run: where the package is imported from, and how much Hypothesis tries in every file."""
+"""How the tests are run: where the package is imported from, how much Hypothesis tries in every file, and what is not
+done again for every test."""
 
+import functools
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # Before NumPy is imported, here and by every worker: on cores that others use too, threads of BLAS wait for one another
@@ -23,3 +29,18 @@ settings.register_profile("compiled", max_examples=10, derandomize=True, statefu
 settings.register_profile("uncompiled", max_examples=4, derandomize=True, stateful_step_count=8, **COMMON)
 settings.register_profile("search", max_examples=300, stateful_step_count=25, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "compiled" if kernel_form() == "compiled" else "uncompiled"))
+
+# Of one app, typer builds the same command: all options of all commands, from their annotations.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests and the modules that they import are collected without the collector of garbage, and are none
+    of its business afterwards: it would walk through them a quarter of a second each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -73,13 +73,13 @@ def test_asking_changes_no_forecast_and_no_state():
     cal, once = Auto("inferred"), Auto("inferred")
     scores, y, _ = stream(LONG)
     waiting = deque()
-    for score, label in zip(scores.tolist(), y.tolist(), strict=True):
-        before = plain(cal)
+    for place, (score, label) in enumerate(zip(scores.tolist(), y.tolist(), strict=True)):
+        before = plain(cal) if place % 10 == 0 else None
         p = once.predict_one(score)
         assert [cal.predict_one(score), cal.predict_one(score)] == [p, p]
         # Rounding of the interpolation between knots.
         assert [cal.predict_many([score, 0.123])[0], cal.map()(score)] == pytest.approx([p, p], abs=1e-12)
-        assert plain(cal) == before
+        assert before is None or plain(cal) == before
         waiting.append((score, label))
         if len(waiting) > 5:
             row = waiting.popleft()

@@ -23,6 +23,8 @@ from streamcal.statistics.score_tree import ScoreTree
 
 #: Enough for the curves to be fitted again, every 64 observations, and short where kernels are not compiled.
 LONG = 150 if kernel_form() == "compiled" else 70
+#: Of how many rows one is asked whether its forecast left the state as it was: writing it takes ten times as long as a row.
+SELDOM = 10
 
 
 def stream(n, seed=1):
@@ -57,11 +59,11 @@ def test_issuing_and_learning_at_once_is_learning(delay, repeats):
     hooked, plainly = Auto(delay), Auto(0)
     scores, y, w = stream(LONG)
     scores = scores.round(1) if repeats else scores
-    for score, label, weight in zip(scores.tolist(), y.tolist(), w.tolist(), strict=True):
+    for place, (score, label, weight) in enumerate(zip(scores.tolist(), y.tolist(), w.tolist(), strict=True)):
         x = hooked.scale.coordinate(score)
-        before = plain(hooked)
+        before = plain(hooked) if place % SELDOM == 0 else None
         said = hooked._issue(x)
-        assert plain(hooked) == before
+        assert before is None or plain(hooked) == before
         assert all(type(number) is float for number in said)
         if delay == 0:
             assert hooked.predict_one(score) == plainly.predict_one(score)
@@ -170,11 +172,11 @@ def test_a_stream_with_times_is_the_loop_and_goes_on_after_a_restart(delay):
     scores, y, t = repeating(LONG)
     said = one.predict_learn_many(scores, y, None, t)
     for place, (score, label, time) in enumerate(zip(scores.tolist(), y.tolist(), t.tolist(), strict=True)):
-        before = plain(other)
+        before = plain(other) if place % SELDOM == 0 else None
         assert other.predict_one(score, time) == said[place]
-        assert plain(other) == before
+        assert before is None or plain(other) == before
         other.learn_one(score, label, 1.0, time)
-        if place == 120:  # after regressions on the time began to speak
+        if place == 12 * SELDOM:  # after regressions on the time began to speak
             other = Auto.from_state(json.loads(before))
             other.learn_one(score, label, 1.0, time)
     learned.learn_many(scores, y, None, t)

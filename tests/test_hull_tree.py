@@ -116,7 +116,8 @@ def test_random_operations(kernel, weight, distinct):
     rng = np.random.default_rng(distinct)
     tree, oracle = kernel(), Oracle(Fraction if weight is fractional else int)
     scores = np.linspace(-1.0, 1.0, distinct)
-    for step, (verb, arguments) in enumerate(random_steps(rng, 500, scores, weight)):
+    steps = 500 if kernel is HullTree else 250  # small leaves split after a few, and the source takes ten times as long
+    for step, (verb, arguments) in enumerate(random_steps(rng, steps, scores, weight)):
         assert getattr(tree, verb)(*arguments) in (None, 0)
         getattr(oracle, verb)(*arguments)
         tree.check()
