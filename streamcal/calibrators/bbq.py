@@ -138,7 +138,8 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
 def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
     """The numbers of bins that are tried, for this weight and so many distinct scores."""
     root, up, down = math.cbrt(total), 1.0 + ON_A_BOUNDARY, 1.0 - ON_A_BOUNDARY  # a total weight is rounded
-    most = max(1.0, min(math.ceil(min(breadth * root * down, distinct)), math.ceil(total / OBSERVATIONS_PER_BIN * down)))
+    filled = math.ceil(total / OBSERVATIONS_PER_BIN * down)
+    most = max(1.0, min(math.ceil(min(breadth * root * down, distinct)), filled))
     least = min(max(1.0, math.floor(root / breadth * up)), most)
     return range(int(least), int(most) + 1)
 
