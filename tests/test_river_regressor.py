@@ -103,7 +103,7 @@ def test_a_base_without_a_finite_prediction_has_no_forecast(answer):
     assert len(model.regressor.learned) == 3
 
 
-@pytest.mark.parametrize("answer", ["3.5", b"3.5", [1.0], True, np.array(1.0), Fraction(1, 2)])
+@pytest.mark.parametrize("answer", ["3.5", b"3.5", [1.0], {"mean": 1.0}, 1j])
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_a_base_whose_prediction_is_no_number_is_named_before_anything_is_learned(answer, rows):
     model = taught(CalibratedRegressor(Fixed(0.0)), ROWS[:rows])
@@ -116,6 +116,13 @@ def test_a_base_whose_prediction_is_no_number_is_named_before_anything_is_learne
     model.regressor.answer = np.float32(0.5)
     model.learn_one({}, 1.0)
     assert len(model.regressor.learned) == rows + 1
+
+
+@pytest.mark.parametrize("answer", [1, True, np.array(1.0), Fraction(1, 1), np.float32(1.0)])
+def test_whatever_can_be_a_float_is_a_prediction(answer):
+    models = [taught(CalibratedRegressor(Fixed(one)), ROWS[:9]) for one in (answer, 1.0)]
+    assert models[0].calibrator.to_bytes() == models[1].calibrator.to_bytes()
+    assert models[0].residual_sd == models[1].residual_sd
 
 
 def test_learning_asks_the_base_once():

@@ -12,7 +12,7 @@ from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
-from streamcal.parameters.given import is_number, plain_number, real_number
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
@@ -208,10 +208,15 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
 
 
 def _number(predicted: Any) -> float | None:
-    """A prediction of the base as a number of Python, or None; `InputError` for anything else."""
-    if not (predicted is None or is_number(predicted)):
-        raise InputError(f"the base predicts {predicted!r}; its predictions have to be numbers")
-    return None if predicted is None else plain_number(predicted)
+    """A prediction of the base as a float, or None; `InputError` for what is no number."""
+    if predicted is None:
+        return None
+    try:
+        if not isinstance(predicted, (str, bytes)):
+            return float(predicted)  # arrays and tensors of one number, too
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"the base predicts {predicted!r}; its predictions have to be numbers")
 
 
 def _normal(mean: float | None, sd: float | None) -> Normal | None:
