@@ -33,6 +33,7 @@ from streamcal.live.levels import (
 )
 from streamcal.live.monitor import LONGEST_LEVEL
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -151,18 +152,16 @@ class Segmented(Learner):
         max_levels: int = 100_000,
         store: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
-            raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
+        self.max_levels = whole_number(max_levels, "max_levels", 1, 2**31, "a whole number, such as 100000")
         if store is not None and not _is_path(store):
             raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
-        self.max_levels = max_levels
         #: The calibrator that learns.
         self.overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
-        self._chain = SegmentChain(len(self.by), max_levels)
+        self._chain = SegmentChain(len(self.by), self.max_levels)
         self._level_rows: LevelRows | None = None
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
