@@ -3,7 +3,8 @@
     python -m benchmarks.recovery
 
 Streams: `abrupt` of `streamcal.datasets.synthetic` (a development stream of the race), and four whose scores are
-calibrated up to the change; ten draws of each, 5,000 rows, with the change in the middle. The loss is the expected log
+calibrated up to the change; ten draws of each, 5,000 rows, with the change in the middle; up to 93 rows are left out in
+front, so that no draw changes at the place of another in the schedule of what begins anew. The loss is the expected log
 loss above that of the oracle, Σ KL(oracle ‖ forecast), in nats. At the change, parts of an `Auto` without lines
 that begin anew are put back to how a new one starts. The last rows are told nothing: such an `Auto` is mixed with whole
 ones that begin anew again and again, and are given a small part of all weight each time; and `Auto` as it is.
@@ -47,8 +48,15 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def streams() -> Iterator[tuple[str, Any, Any, Any]]:
-    """Name, scores, labels, and probabilities of each stream."""
+def streams() -> Iterator[tuple[str, int, Any, Any, Any]]:
+    """Name, the place of the change, scores, labels, and probabilities of each stream."""
+    for count, (name, *columns) in enumerate(whole_streams()):
+        left_out = 7 * count % 100
+        yield name, CHANGE - left_out, *(column[left_out:] for column in columns)
+
+
+def whole_streams() -> Iterator[tuple[str, Any, Any, Any]]:
+    """Name, scores, labels, and probabilities of each stream, which changes at `CHANGE`."""
     from streamcal.datasets.synthetic import generate
 
     for draw in range(DRAWS):
@@ -114,27 +122,27 @@ def mixed_with_autos(base: Any, scores: Any, y: Any) -> Any:
     return mixed
 
 
-def measured(scores: Any, y: Any, oracle: Any) -> dict[str, float]:
+def measured(change: int, scores: Any, y: Any, oracle: Any) -> dict[str, float]:
     """What each variant loses after the change."""
     from streamcal import Auto
 
-    later, near = slice(CHANGE, CHANGE + AFTER), slice(FROM, CHANGE + AFTER)
+    later, near = slice(change, change + AFTER), slice(FROM, change + AFTER)
     with mock.patch("streamcal.calibrators.auto.mixture.ANEW_EVERY", 10**12):
         cal = Auto()
-        base = cal.predict_learn_many(scores[:CHANGE], y[:CHANGE])
+        base = cal.predict_learn_many(scores[:change], y[:change])
         found = {anew: told(cal, anew).predict_learn_many(scores[later], y[later]) for anew in TOLD}
         base = np.concatenate([base[FROM:], found["nothing"]])
         found["untold: all, every 10 steps"] = mixed_with_autos(base, scores[near], y[near])[-AFTER:]
-    end = CHANGE + AFTER
-    found["untold: `Auto()`"] = Auto().predict_learn_many(scores[:end], y[:end])[CHANGE:]
+    end = change + AFTER
+    found["untold: `Auto()`"] = Auto().predict_learn_many(scores[:end], y[:end])[change:]
     return {name: regret(oracle[later], p) for name, p in found.items()}
 
 
 def main() -> None:
     require_compiled()
     lost: dict[str, list[dict[str, float]]] = {}
-    for name, scores, y, oracle in streams():
-        lost.setdefault(name, []).append(measured(scores, y, oracle))
+    for name, *stream in streams():
+        lost.setdefault(name, []).append(measured(*stream))
     print(f"| begun anew at the change | {' | '.join(lost)} |\n|---|{'---|' * len(lost)}")
     for anew in next(iter(lost.values()))[0]:
         cells = []

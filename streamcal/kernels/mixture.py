@@ -49,14 +49,14 @@ FAR = cython.declare(cython.double, 1e300)
 # What lines are mixed with, and where the first line is.
 BASE = cython.declare(cython.Py_ssize_t, 0)
 LINE = cython.declare(cython.Py_ssize_t, 1)
-LINES = cython.declare(cython.Py_ssize_t, 8)
+LINES = cython.declare(cython.Py_ssize_t, 4)
 """Lines that are held, at most."""
 NONE = cython.declare(cython.longlong, -1)
 """When a line began that has not."""
 LEAST = cython.declare(cython.double, 1e-100)
 """A line of less weight has none."""
-YOUNG = cython.declare(cython.Py_ssize_t, 3)
-"""A line is not given up before so many others have begun."""
+YOUNG = cython.declare(cython.Py_ssize_t, 2)
+"""A line is not given up before so many others have begun after it."""
 SLOPE_PRECISION = cython.declare(cython.double, 3.0)
 OFFSET_PRECISION = cython.declare(cython.double, 6.0)
 """What holds a line at the score, as the lines among the experts of `Auto`."""
@@ -72,7 +72,7 @@ class Restarts:
     """The mixture of a forecast and of lines in the log-odds of the score, one of which begins anew from time to time.
 
     After every `every` outcomes a line begins at the score, in the place of the one that has the least weight, unless
-    that is one of the last three; it is given the fraction `every`·`rate` of all weight, and what the other had goes to
+    that is one of the last two; it is given the fraction `every`·`rate` of all weight, and what the other had goes to
     the forecast. A line is a logistic regression that forgets nothing, by implicit steps. An outcome multiplies each
     weight by the probability that was given to it; then the fraction `back` of all weight goes to the forecast. The
     loss is at most that of the forecast and n/`every`·ln 1/(1 − `every`·`rate`) after n outcomes; and, from where it
@@ -297,8 +297,9 @@ class Assessment:
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
     components, and under its rows, shape (rows,); those under the score and the third mixture; whether the label is
-    `late`; if not, its log-probabilities under what `Restarts` mixes, which no state has. If `recorded`, it was learned, and `steps` and `panel_steps` are what the stack and the regressions of the
-    panel did then; a state does without.
+    `late`; if not, its log-probabilities under what `Restarts` mixes, which no state has. If `recorded`, it was
+    learned, and `steps` and `panel_steps` are what the stack and the regressions of the panel did then; a state does
+    without.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):

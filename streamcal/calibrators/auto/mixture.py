@@ -40,7 +40,7 @@ MOST_SCORE = 0.85
 #: all weight goes back to the forecast at every step. Chosen on development streams.
 ANEW_EVERY, ANEW_RATE, ANEW_BACK = 25, 3e-5, 1e-4
 #: As in the kernel: lines that are held at most, and the curvature that each has at least.
-MOST_LINES, LEAST_SLOPE, LEAST_OFFSET = 8, 3.0, 6.0
+MOST_LINES, LEAST_SLOPE, LEAST_OFFSET = 4, 3.0, 6.0
 #: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
 FAR = 1e300
 #: Share rates: calm spells of 100,000 observations, and of 1,000.
