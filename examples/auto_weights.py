@@ -97,6 +97,7 @@ if given.picture:
     figure = Figure(figsize=(9.0, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
     plot.plot_weights(trusted, top, title="Weights of Auto")
-    rest = plot.weights_over_time(steps, history, without=["stack", "corrected by score", "corrected by forecast"])
+    others = ["stack", "corrected by score", "corrected by forecast", "lines begun anew"]
+    rest = plot.weights_over_time(steps, history, without=others)
     plot.plot_weights(rest, bottom, title="Weights among the experts")
     figure.savefig(given.picture, dpi=110)

@@ -362,6 +362,14 @@ MUTANTS = [
         "test_oracles_auto",
     ),
     Mutant(
+        "auto-lines-at-every-step",
+        "calibrators/auto/mixture.py",
+        "Restarts(ANEW_EVERY, ANEW_RATE, ANEW_BACK)",
+        "Restarts(1, ANEW_RATE, ANEW_BACK)",
+        "a line begins anew at every observation, and is given up before it has learned",
+        "test_golden",
+    ),
+    Mutant(
         "auto-late-map",
         "calibrators/auto/auto.py",
         "np.array([self._steps.at(x, math.nan) for x",

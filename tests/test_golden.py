@@ -246,9 +246,10 @@ def test_every_kind_of_map_is_recorded() -> None:
     assert {expected["json"]["kind"] for _, expected in MAPS} == kinds
 
 
-def test_a_state_of_auto_from_before_its_specialists_goes_on() -> None:
-    """Nothing was counted then, so that it predicts what was recorded; then it counts."""
-    path = Path(__file__).parent / "golden" / "auto_without_specialists.json.gz"
+@pytest.mark.parametrize("lacks", ["specialists", "lines"])
+def test_a_state_of_auto_from_before_its_specialists_or_its_lines_goes_on(lacks: str) -> None:
+    """Nothing was counted then, and no line had begun, so that it predicts what was recorded; then it counts."""
+    path = Path(__file__).parent / "golden" / f"auto_without_{lacks}.json.gz"
     content = json.loads(gzip.decompress(path.read_bytes()))
     cal = Auto.from_state(content["case"]["state"])
     case = next(case for case in ROOMS["binary"][1] if case.name == "auto")

@@ -733,6 +733,7 @@ def mixtures():
             by_forecast=steps.Correction(1.0, 20.0, 4.0, 8),
             corrected=corrected,
             switch=mixed.Switch(0.25, 0.01, 0.85),
+            restarts=mixed.Restarts(5, 1e-3, 1e-3),
             knots_a_unit=8,
             late=True,
         )
@@ -949,7 +950,7 @@ def test_experts_refuse_states_and_parts_of_another_size():
         with pytest.raises(ValueError, match="shape"):
             shares.FixedShare((0.25,), (1.0,), [0.5, 0.5]).load(*fast[1].state()[0])
         with pytest.raises(ValueError, match="knots"):
-            steps.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[-2])
+            steps.Correction(1.0, 20.0, 4.0, 4).load(*fast[1].state()[5])
         with pytest.raises(ValueError, match="size"):
             steps.ForgettingRegression((0,), [1.0], [1.0], [0.0]).load([0.0, 0.0], [[1.0]])
         parts = {
@@ -960,6 +961,7 @@ def test_experts_refuse_states_and_parts_of_another_size():
             "by_forecast": steps.Correction(1.0, 20.0, 4.0, 4),
             "corrected": shares.FixedShare((0.25,), (1.0,), [0.5, 0.25, 0.25]),
             "switch": mixed.Switch(0.5, 0.01, 0.85),
+            "restarts": mixed.Restarts(5, 1e-3, 1e-3),
         }
         mixed.Mixture(**parts, knots_a_unit=4, late=False)
         for wrong in (

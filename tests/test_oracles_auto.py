@@ -15,6 +15,8 @@ from streamcal import Auto, Identity, OnlinePlatt
 from streamcal.app.doctor import kernel_form
 from streamcal.calibrators.auto.experts import ANCHOR, EXPERTS, FEATURE_PLACES, NAMES, PLACES, PRIOR, Regression
 from streamcal.calibrators.auto.mixture import (
+    ANEW_EVERY,
+    ANEW_RATE,
     CORRECTION_PRIOR,
     LEAVING,
     MOST_SCORE,
@@ -27,7 +29,7 @@ from streamcal.calibrators.auto.panel import KNOTS, REFRESH, ExpertPanel
 from streamcal.kernels.expert_panel import FEATURES, Panel
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
-from streamcal.kernels.mixture import Mixture, Switch
+from streamcal.kernels.mixture import Mixture, Restarts, Switch
 from streamcal.kernels.period_search import PeriodSearch
 from streamcal.maps.points import score_prior
 
@@ -450,15 +452,116 @@ def test_a_switch_remembers_how_far_it_has_gone():
         assert switch.weight() == 0.0
 
 
+class RestartsByHand:
+    """Lines as a list of records, in the order of their places; all weights as they are."""
+
+    def __init__(self, every, rate, back):
+        self.every, self.given, self.back = every, every * rate, back
+        self.weights, self.lines, self.seen, self.n = np.array([1.0]), [], [], 0
+
+    def said(self, x, z):
+        """What the forecast and the lines say at a knot."""
+        return np.array([z, *(np.clip(c + theta @ [x - c, 1.0], -16.0, 16.0) for c, theta, _, _ in self.lines)])
+
+    def mean(self, x, z):
+        said = self.said(x, z)
+        return math.log((self.weights @ sigmoid(said)) / (self.weights @ sigmoid(-said)))
+
+    def learn(self, x, y, w, gains):
+        self.weights = self.weights * np.exp(w * gains)
+        self.weights = (1.0 - self.back) * self.weights / self.weights.sum()
+        self.weights[0] += self.back
+        for k, (c, theta, a, began) in enumerate(self.lines):
+            phi = np.array([x - c, 1.0])
+            z, v = c + theta @ phi, w * (phi @ np.linalg.solve(a, phi))
+            end = brentq(lambda m, z=z, v=v: m - z - v * (y - sigmoid(m)), z - v - 1.0, z + v + 1.0, xtol=1e-13)
+            p = sigmoid(end)
+            theta = theta + np.linalg.solve(a, phi) * w * (y - p)
+            self.lines[k] = (c, theta, a + w * p * (1.0 - p) * np.outer(phi, phi), began)
+        self.n += 1
+        self.seen.append(x)
+        if self.n % self.every == 0:
+            self.begin()
+
+    def begin(self):
+        middle, self.seen = np.mean(self.seen), []
+        new = (middle - 9.0 / middle if abs(middle) > 3.0 else 0.0, np.array([1.0, 0.0]), np.diag([3.0, 6.0]), self.n)
+        if len(self.lines) < 4:
+            self.lines.append(new)
+            self.weights = np.append(self.weights, 0.0)
+            place = len(self.lines) - 1
+        else:
+            old = [k for k, line in enumerate(self.lines) if self.n - line[3] > 2 * self.every]
+            place = min(old, key=lambda k: self.weights[1 + k])
+            self.lines[place] = new
+            self.weights[0] += self.weights[1 + place]
+            self.weights[1 + place] = 0.0
+        self.weights = (1.0 - self.given) * self.weights
+        self.weights[1 + place] = self.given
+
+
+def test_lines_begin_anew_at_the_score():
+    """On scores near 0 and rare, weights of any size; in turn one forecast and another is right."""
+    rng = np.random.default_rng(4)
+    for middle in (0.0, -5.0):
+        restarts, by_hand = Restarts(10, 1e-3, 1e-3), RestartsByHand(10, 1e-3, 1e-3)
+        gains, heaviest = np.empty(5), 0.0
+        for i in range(400):
+            x, z, share = float(rng.normal(middle, 1.0)), float(rng.normal(middle, 1.0)), rng.random()
+            y, w = float(rng.random() < sigmoid(x if i < 200 else -1.5 - x)), float(rng.choice([0.3, 1.0, 2.0]))
+            ends = (x - share / 8.0, x + (1.0 - share) / 8.0)
+            for side, knot in enumerate(ends):
+                assert restarts.mean(side, knot, z) == pytest.approx(by_hand.mean(knot, z), abs=SOLVED)
+            restarts.assess(share, y, gains)
+            parts = zip((1.0 - share, share), ends, strict=True)
+            expected = sum(-part * log_loss(by_hand.said(knot, z), y) for part, knot in parts)
+            np.testing.assert_allclose(gains[: len(expected) if i >= 10 else 0], expected[: 5 if i >= 10 else 0])
+            restarts.learn(x, y, w, gains)
+            by_hand.learn(x, y, w, expected)
+            assert restarts.weight() == pytest.approx(1.0 - by_hand.weights[0], abs=SOLVED)
+            heaviest = max(heaviest, restarts.weight())
+            if i % 90 == 7:
+                state = restarts.state()
+                restarts = Restarts(10, 1e-3, 1e-3)
+                restarts.load(*state)
+                assert restarts.state() == state
+        assert heaviest > 0.9
+        restarts.drop()
+        assert restarts.weight() == 0.0
+        assert restarts.mean(0, 1.0, 0.3) == 0.3
+
+
+@pytest.mark.parametrize("w", [1e-300, 1e3, 1e6, 1e15])
+def test_lines_of_heavy_weights_stay_within_their_limits(w):
+    """One score, and two labels in turn, or one; and scores and labels of all kinds."""
+    rng = np.random.default_rng(8)
+    for flips in (1, 10**9, 0):
+        restarts, gains = Restarts(2, 1e-3, 1e-3), np.empty(5)
+        for i in range(300):
+            x, y = (-15.9, float(i // flips % 2)) if flips else (float(rng.normal(0.0, 2.0)), float(rng.random() < 0.4))
+            ends = [restarts.mean(side, x, 0.0) for side in (0, 1)]
+            assert all(abs(end) <= 16.0 for end in ends)
+            restarts.assess(0.5, y, gains)
+            restarts.learn(x, y, w, gains)
+            _, _, base, lines = restarts.state()
+            assert base + sum(line[2] for line in lines) == pytest.approx(1.0, abs=1e-12)
+            for *_, slope, both, offset in lines:
+                assert slope >= 3.0
+                assert offset >= 6.0
+                assert both * both <= slope * offset
+
+
 class MixtureByHand:
     """Three mixtures by hand, with the stack and the corrections between them, and the switch to the third.
+
+    Lines that begin anew come last.
 
     What is assessed is kept as it was.
     """
 
     def __init__(self, slow, stack, late):
         self.late = late
-        self.switch = SwitchByHand(0.25, 0.01, 0.85)
+        self.switch, self.restarts = SwitchByHand(0.25, 0.01, 0.85), RestartsByHand(10, 1e-3, 1e-3)
         self.shares = [three_rows(prior, slow, SharesByHand) for prior in PRIORS]
         self.stack, self.corrections = stack, [CorrectionByHand(1.0, 50.0, 4.0) for _ in range(2)]
 
@@ -478,7 +581,7 @@ class MixtureByHand:
         return np.array([KNOTS[knot], self.shares[2].mean(mixed[2])])
 
     def forecast(self, z, knot):
-        return self.switch.mean(self.either(self.mixed(z, knot)[0], knot))
+        return self.restarts.mean(KNOTS[knot], self.switch.mean(self.either(self.mixed(z, knot)[0], knot)))
 
     def assess(self, left, right, knot, share, y, w):
         (mixed, phi, base), (mixed_right, phi_right, base_right) = self.mixed(left, knot), self.mixed(right, knot + 1)
@@ -488,6 +591,12 @@ class MixtureByHand:
             for one, two in zip(mixed, mixed_right, strict=True)
         ]
         rows = [shares.shares @ np.exp(gain) for shares, gain in zip(self.shares, gains[:3], strict=True)]
+        gains.append(
+            sum(
+                -part * log_loss(self.restarts.said(KNOTS[at], self.switch.mean(one[3])), y)
+                for part, at, one in ((1.0 - share, knot, mixed), (share, knot + 1, mixed_right))
+            )
+        )
         x, base = KNOTS[knot] + share / 8.0, base + share * (base_right - base)
         return x, base, phi + share * (phi_right - phi), gains, rows, y, w
 
@@ -495,6 +604,8 @@ class MixtureByHand:
         for shares, gain, row in zip(self.shares, gains[:3], rows, strict=True):
             shares.learn(gain, row, w)
         self.switch.learn(gains[3], w, self.late)
+        if not self.late:
+            self.restarts.learn(x, y, w, gains[4])
         self.stack.learn(phi, y, w)
         for place, correction in zip((x, base), self.corrections, strict=True):
             correction.learn(place, base, y, w)
@@ -502,8 +613,10 @@ class MixtureByHand:
     def weights(self):
         first, second, third = (shares.weights() for shares in self.shares)
         score, rest = self.switch.weights
-        third = rest * third
-        return np.concatenate((third[0] * second[0] * first, third[:1] * second[1:], third[1:], [score]))
+        base = self.restarts.weights[0]
+        third = base * rest * third
+        parts = (third[0] * second[0] * first, third[:1] * second[1:], third[1:], [base * score], [1.0 - base])
+        return np.concatenate(parts)
 
 
 PRIORS = ([0.2, 0.3, 0.5], [0.8, 0.2], [0.6, 0.3, 0.1])
@@ -525,6 +638,7 @@ def test_three_mixtures_stand_upon_each_other(delay):
             by_forecast=Correction(1.0, 50.0, 4.0, 8),
             corrected=corrected,
             switch=Switch(0.25, 0.01, 0.85),
+            restarts=Restarts(10, 1e-3, 1e-3),
             knots_a_unit=8,
             late=delay > 0,
         )
@@ -622,7 +736,12 @@ def test_the_regret_bound_holds_against_every_adversary(adversary, heavy):
 
 def above(n):
     """What the mixtures upon the first may cost: as the docstring has it."""
-    return 2.5 + 2 * n * math.log(1.0 / (1.0 - 1e-5))
+    return 2.5 + 2 * n * math.log(1.0 / (1.0 - 1e-5)) + lines(n)
+
+
+def lines(n):
+    """What the lines that begin anew may cost."""
+    return 3.1e-5 * n
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: adversary.__name__)
@@ -630,7 +749,7 @@ def test_the_score_alone_is_never_far_better(adversary):
     n = 600 if COMPILED else 60
     own, theirs = run_against(adversary, n, 12, True)
     score = theirs[:, PLACES["identity"]].sum()
-    assert own <= score + math.log(4.0) + 0.92 + 2 * n * math.log(1.0 / (1.0 - 1e-5))
+    assert own <= score + math.log(4.0) + 0.92 + 2 * n * math.log(1.0 / (1.0 - 1e-5)) + lines(n)
 
 
 def test_calibrated_scores_lose_what_the_prior_weight_of_the_score_says():
@@ -639,7 +758,7 @@ def test_calibrated_scores_lose_what_the_prior_weight_of_the_score_says():
     scores = sigmoid(np.random.default_rng(5).normal(0.0, 1.5, n))
     y = np.random.default_rng(6).random(n) < scores
     score = log_loss(log_odds(scores) * np.where(y, 1.0, -1.0), True).sum()
-    for delay, most in ((0, math.log(4.0) + n * 1.1e-5), (20, 2.5)):
+    for delay, most in ((0, math.log(4.0) + n * 1.1e-5 + lines(n)), (20, 2.5)):
         assert n * prequential_loss(Auto(delay), scores.tolist(), y.tolist(), delay) - score <= most
 
 
@@ -648,7 +767,9 @@ def test_the_bound_counts_what_the_stack_and_the_corrections_may_cost():
     priors = sum(math.log(1.0 / prior[0]) + math.log(len(RATES)) for prior in (STACK_PRIOR, CORRECTION_PRIOR))
     priors += math.log(1.0 / (1.0 - SCORE_PRIOR))
     assert (SCORE_PRIOR, LEAVING, MOST_SCORE) == (0.25, 1e-5, 0.85)
-    assert priors + 2 * 999 * math.log(1.0 / (1.0 - min(RATES))) <= above(1_000) <= priors + 0.05
+    assert priors + 2 * 999 * math.log(1.0 / (1.0 - min(RATES))) <= above(1_000) - lines(1_000) <= priors + 0.05
+    assert 40 * math.log(1.0 / (1.0 - ANEW_EVERY * ANEW_RATE)) <= lines(1_000) <= 1.04 * 1_000 * ANEW_RATE
+    assert ANEW_EVERY == 25
 
 
 def test_sharing_is_what_the_bound_for_spells_needs():

@@ -18,10 +18,36 @@ cdef class Assessment:
     cdef double[::1] corrected_rows
     cdef double[::1] switched
     cdef double[::1] _arrays  # all of them
+    cdef double[::1] restarted
     cdef bint late
     cdef public bint recorded
     cdef public double[::1] steps
     cdef public double[::1] panel_steps
+
+@cython.final
+cdef class Restarts:
+    cdef long long _every
+    cdef double _given  # of all weight, to a line that begins
+    cdef double _back
+    # At the left and at the right knot, of the forecast and of the lines: log-odds z, exp(−z).
+    cdef double[:, ::1] _z
+    cdef double[:, ::1] _odds
+    cdef double[::1] _weights
+    cdef long long[::1] _began
+    cdef double[:, ::1] _lines  # c, θ, A
+    cdef Py_ssize_t _held
+    cdef long long _learned
+    cdef double _sum  # of scores since a line began
+
+    cpdef drop(self)
+    cpdef double weight(self) noexcept
+    cpdef double mean(self, Py_ssize_t side, double x, double z) noexcept
+    cdef double _at(self, Py_ssize_t k, double x) noexcept
+    cpdef assess(self, double share, double y, double[::1] out)
+    cpdef learn(self, double x, double y, double w, const double[::1] gains)
+    cdef void _weigh(self, const double[::1] gains, double w) noexcept
+    cdef void _move(self, Py_ssize_t k, double x, double y, double w) noexcept
+    cdef void _begin(self) noexcept
 
 @cython.final
 cdef class Switch:
@@ -43,6 +69,7 @@ cdef class Mixture:
     cdef Correction _by_forecast
     cdef FixedShare _corrected
     cdef Switch _switch
+    cdef Restarts _restarts
     cdef double _unit
     cdef bint _late
     # At the left and at the right knot: log-odds z of the components of each mixture, exp(−z), features of the stack.

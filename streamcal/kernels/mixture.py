@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Three successive mixtures, each of the previous one and of corrections learned from its errors; their assessment.
 
-A switch from the score to the third of them follows.
+A switch from the score to the third of them follows, and a mixture with lines that begin anew again and again.
 
 Symbols:
 
@@ -15,13 +15,20 @@ if not cython.compiled:
     import math
 
     from streamcal.kernels.fixed_share import FixedShare
-    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped, implicit
+    from streamcal.kernels.logistic import sigmoid
 
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
     from cython.cimports.streamcal.kernels.fixed_share import FixedShare
-    from cython.cimports.streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped
+    from cython.cimports.streamcal.kernels.implicit_regression import (
+        Correction,
+        ForgettingRegression,
+        clamped,
+        implicit,
+    )
+    from cython.cimports.streamcal.kernels.logistic import sigmoid
 
 import numpy as np
 
@@ -38,6 +45,194 @@ SCORE = cython.declare(cython.Py_ssize_t, 0)
 THIRD_MIXTURE = cython.declare(cython.Py_ssize_t, 1)
 FAR = cython.declare(cython.double, 1e300)
 """No log-odds of the weight of the score are further from 0, so that they stay finite."""
+
+# What lines are mixed with, and where the first line is.
+BASE = cython.declare(cython.Py_ssize_t, 0)
+LINE = cython.declare(cython.Py_ssize_t, 1)
+LINES = cython.declare(cython.Py_ssize_t, 4)
+"""Lines that are held, at most."""
+NONE = cython.declare(cython.longlong, -1)
+"""When a line began that has not."""
+LEAST = cython.declare(cython.double, 1e-100)
+"""A line of less weight has none."""
+YOUNG = cython.declare(cython.Py_ssize_t, 2)
+"""A line is not given up before so many others have begun after it."""
+SLOPE_PRECISION = cython.declare(cython.double, 3.0)
+OFFSET_PRECISION = cython.declare(cython.double, 6.0)
+"""What holds a line at the score, as the lines among the experts of `Auto`."""
+NEAR = cython.declare(cython.double, 3.0)
+"""A mean m of log-odds beyond ± this is far: offsets are then held at m − 9/m, as those of the experts of `Auto`."""
+HEAVIEST = cython.declare(cython.double, 1e6)
+"""Larger weights of observations are clipped to this in a line."""
+
+
+@cython.final
+@cython.cclass
+class Restarts:
+    """The mixture of a forecast and of lines in the log-odds of the score, one of which begins anew from time to time.
+
+    After every `every` outcomes a line begins at the score, in the place of the one that has the least weight, unless
+    that is one of the last two; it is given the fraction `every`·`rate` of all weight, and what the other had goes to
+    the forecast. A line is a logistic regression that forgets nothing, by implicit steps. An outcome multiplies each
+    weight by the probability that was given to it; then the fraction `back` of all weight goes to the forecast. The
+    loss is at most that of the forecast and n/`every`·ln 1/(1 − `every`·`rate`) after n outcomes; and, from where it
+    began on, that of a line for as long as it is held, and ln 1/(`every`·`rate`), and as much a step as `back` says.
+
+    This is fixed share (Herbster and Warmuth 1998) to experts that are born when they get their share, as of Adamskiy
+    et al., A closer look at adaptive regret, JMLR 17, 2016. Nothing begins where labels are late.
+
+    Parameters
+    ----------
+    every : int
+    rate, back : float
+
+    Notes
+    -----
+    Symbols: a line is c + θ·φ, φ = (x − c, 1), of curvature A. c is where offsets are held: 0, or near the mean of the
+    scores since the last line began, if that is far from 0.
+    """
+
+    def __init__(self, every: cython.longlong, rate: cython.double, back: cython.double):
+        self._every, self._given, self._back = every, every * rate, back
+        self._z, self._odds = np.zeros((2, 1 + LINES)), np.ones((2, 1 + LINES))
+        self._weights, self._began = np.zeros(1 + LINES), np.full(LINES, NONE)
+        self._lines = np.zeros((LINES, 6))
+        self._learned, self._sum = 0, 0.0
+        self.drop()
+
+    def drop(self):
+        """Give up all lines."""
+        self._weights[:] = 0.0
+        self._weights[BASE] = 1.0
+        self._began[:] = NONE
+        self._held = 0
+
+    def weight(self):
+        """The weight of all lines."""
+        return 1.0 - self._weights[BASE] if self._held > 0 else 0.0
+
+    def mean(self, side, x, z):
+        """The log-odds of the mixture at a knot, of log-odds x, where the forecast is z."""
+        k: cython.Py_ssize_t
+        p: cython.double = 0.0
+        q: cython.double = 0.0
+        if self._held == 0:
+            return z
+        self._z[side, BASE] = z
+        for k in range(LINES):
+            self._z[side, LINE + k] = clamped(self._at(k, x), LARGEST)
+        for k in range(1 + LINES):
+            self._odds[side, k] = exp(-self._z[side, k])
+            p += self._weights[k] / (1.0 + self._odds[side, k])
+            q += self._weights[k] / (1.0 + self._odds[side, k]) * self._odds[side, k]
+        return log(p / q)
+
+    def _at(self, k, x):
+        """What a line says at the log-odds x."""
+        c: cython.double = self._lines[k, 0]
+        return c + self._lines[k, 1] * (x - c) + self._lines[k, 2]
+
+    def assess(self, share, y, out):
+        """Set `out` to the log-probabilities of y under the forecast and the lines, as `mean` was told of them last."""
+        if self._held > 0:
+            _gain(self._z, self._odds, share, y, out)
+
+    def learn(self, x, y, w, gains):
+        """One step on a label y at the log-odds x, of weight w, with its log-probabilities."""
+        k: cython.Py_ssize_t
+        if self._held > 0:
+            self._weigh(gains, w)
+            for k in range(LINES):
+                if self._began[k] != NONE:
+                    self._move(k, x, y, min(w, HEAVIEST))
+        self._learned += 1
+        self._sum += x
+        if self._learned % self._every == 0:
+            self._begin()
+
+    def _weigh(self, gains, w):
+        """Multiply all weights by the probabilities of the outcome, and give the forecast back its part."""
+        k: cython.Py_ssize_t
+        best: cython.double = -FAR
+        total: cython.double = 0.0
+        for k in range(1 + LINES):
+            if self._weights[k] > 0.0:
+                best = max(best, gains[k])
+        for k in range(1 + LINES):
+            if self._weights[k] > 0.0:
+                self._weights[k] *= exp(w * (gains[k] - best))
+                total += self._weights[k]
+        for k in range(1 + LINES):
+            self._weights[k] = (1.0 - self._back) * (self._weights[k] / total)
+            if self._weights[k] < LEAST:
+                self._weights[k] = 0.0
+        self._weights[BASE] += self._back
+
+    def _move(self, k, x, y, w):
+        """A step of a line."""
+        line: cython.double[:, ::1] = self._lines
+        f: cython.double = x - line[k, 0]
+        determinant: cython.double = max(
+            line[k, 3] * line[k, 5] - line[k, 4] * line[k, 4], SLOPE_PRECISION * OFFSET_PRECISION
+        )
+        # A⁻¹φ
+        slope: cython.double = (line[k, 5] * f - line[k, 4]) / determinant
+        offset: cython.double = (line[k, 3] - line[k, 4] * f) / determinant
+        v: cython.double = max(slope * f + offset, 0.0)
+        p: cython.double = sigmoid(implicit(self._at(k, x), w * v, y))
+        line[k, 1] += w * (y - p) * slope
+        line[k, 2] += w * (y - p) * offset
+        line[k, 3] += w * p * (1.0 - p) * f * f
+        line[k, 4] += w * p * (1.0 - p) * f
+        line[k, 5] += w * p * (1.0 - p)
+
+    def _begin(self):
+        """Begin a line at the score."""
+        k: cython.Py_ssize_t
+        place: cython.Py_ssize_t = -1
+        middle: cython.double = self._sum / self._every
+        for k in range(LINES):
+            if self._began[k] == NONE:
+                place = k
+                break
+            if self._learned - self._began[k] > YOUNG * self._every and (
+                place < 0 or self._weights[LINE + k] < self._weights[LINE + place]
+            ):
+                place = k
+        self._weights[BASE] += self._weights[LINE + place]
+        self._weights[LINE + place] = 0.0
+        for k in range(1 + LINES):
+            self._weights[k] *= 1.0 - self._given
+        self._weights[LINE + place] = self._given
+        self._held += 1 if self._began[place] == NONE else 0
+        self._began[place] = self._learned
+        self._lines[place, 0] = middle - NEAR * NEAR / middle if abs(middle) > NEAR else 0.0
+        self._lines[place, 1], self._lines[place, 2] = 1.0, 0.0
+        self._lines[place, 3], self._lines[place, 4], self._lines[place, 5] = SLOPE_PRECISION, 0.0, OFFSET_PRECISION
+        self._sum = 0.0
+
+    def state(self):
+        """[learned, sum of scores, weight of the forecast, lines that are held], for `load`.
+
+        Of a line: its place, when it began, its weight, c, θ and A.
+        """
+        held: list = [k for k in range(LINES) if self._began[k] != NONE]
+        lines: list = [
+            [k, int(self._began[k]), float(self._weights[LINE + k]), *np.asarray(self._lines)[k].tolist()] for k in held
+        ]
+        return [int(self._learned), float(self._sum), float(self._weights[BASE]), lines]
+
+    def load(self, learned: cython.longlong, total: cython.double, base: cython.double, lines):
+        """Load an earlier `state`."""
+        self.drop()
+        self._learned, self._sum = learned, total
+        self._weights[BASE] = base
+        for line in lines:
+            k: cython.Py_ssize_t = line[0]
+            self._began[k] = line[1]
+            self._weights[LINE + k] = line[2]
+            np.asarray(self._lines)[k] = line[3:]
+            self._held += 1
 
 
 @cython.final
@@ -102,8 +297,9 @@ class Assessment:
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
     components, and under its rows, shape (rows,); those under the score and the third mixture; whether the label is
-    `late`. If `recorded`, it was learned, and `steps` and `panel_steps` are what the stack and the regressions of the
-    panel did then; a state does without.
+    `late`; if not, its log-probabilities under what `Restarts` mixes, which no state has. If `recorded`, it was
+    learned, and `steps` and `panel_steps` are what the stack and the regressions of the panel did then; a state does
+    without.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
@@ -123,6 +319,7 @@ class Assessment:
         start += 3
         self.corrected_rows = arrays[start : start + rows]
         self.switched = arrays[start + rows :]
+        self.restarted = np.empty(1 + LINES)
         self.recorded = self.late = False
         self.steps = self.panel_steps = arrays[:0]
 
@@ -152,7 +349,7 @@ class Mixture:
     regression with forgetting on (ζ, z₁ − ζ, …, z_K − ζ, 1). The third is of the second and of its corrections: one
     as a function of the score, and one as a function of the second mixture.
 
-    The forecast is the score until the switch, and then the third mixture.
+    The score until the switch, and then the third mixture, is mixed with the lines of `restarts`, if no label is late.
 
     The state that issued a forecast assesses it; a later state may `learn` from the assessment.
 
@@ -164,6 +361,7 @@ class Mixture:
         On K + 2 features.
     by_score, by_forecast : Correction
     switch : Switch
+    restarts : Restarts
     knots_a_unit : float
         Knots in a unit of log-odds.
     late : bool
@@ -184,6 +382,7 @@ class Mixture:
         by_forecast: Correction,
         corrected: FixedShare,
         switch: Switch,
+        restarts: Restarts,
         knots_a_unit,
         late,
     ):
@@ -194,6 +393,7 @@ class Mixture:
         self._by_forecast = by_forecast
         self._corrected = corrected
         self._switch = switch
+        self._restarts = restarts
         self._unit = knots_a_unit
         self._late = late
         if not experts.rows == stacked.rows == corrected.rows or (stacked.size, corrected.size) != (2, 3):
@@ -244,11 +444,9 @@ class Mixture:
         self._either[side, SCORE] = (self._knot + side) / self._unit - LARGEST
         self._either[side, THIRD_MIXTURE] = third
         _odds(self._either, self._either_odds, side)
-        self._forecast[side] = (
-            self._switch.mean_of(self._either_odds[side, SCORE], self._either_odds[side, THIRD_MIXTURE])
-            if self._switch.weight() > 0.0
-            else third
-        )
+        if self._switch.weight() > 0.0:
+            third = self._switch.mean_of(self._either_odds[side, SCORE], self._either_odds[side, THIRD_MIXTURE])
+        self._forecast[side] = self._restarts.mean(side, self._either[side, SCORE], third)
 
     def _set_features(self, side):
         """Set the features of the stack: the first mixture, each expert beside it, and 1."""
@@ -277,6 +475,7 @@ class Mixture:
         self._experts.assess(found.experts, found.expert_rows)
         self._stacked.assess(found.stacked, found.stacked_rows)
         self._corrected.assess(found.corrected, found.corrected_rows)
+        self._restarts.assess(share, y, found.restarted)
         return found
 
     def _judge(self, found, share, y, w, late):
@@ -374,6 +573,10 @@ class Mixture:
         self._stacked.learn(found.stacked, found.stacked_rows, found.w)
         self._corrected.learn(found.corrected, found.corrected_rows, found.w)
         self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w, found.late)
+        if found.late:
+            self._restarts.drop()
+        else:
+            self._restarts.learn(found.place / self._unit - LARGEST, found.y, found.w, found.restarted)
         if not found.recorded:
             self._bank.learn(found.features, found.y, found.w)
         else:
@@ -398,12 +601,13 @@ class Mixture:
         return found
 
     def weights(self):
-        """Weights in the forecast, which sum to 1: (experts, shape (K,), stack, by score, by forecast, score)."""
-        score: cython.double = self._switch.weight()
-        second, third = self._stacked.weights(), (1.0 - score) * self._corrected.weights()
+        """Weights in the forecast; they sum to 1: (experts, shape (K,), stack, by score, by forecast, score, lines)."""
+        lines: cython.double = self._restarts.weight()
+        score: cython.double = (1.0 - lines) * self._switch.weight()
+        second, third = self._stacked.weights(), (1.0 - lines - score) * self._corrected.weights()
         experts = third[SECOND_MIXTURE] * second[FIRST_MIXTURE] * self._experts.weights()
         stack = third[SECOND_MIXTURE] * second[STACK]
-        return experts, float(stack), float(third[BY_SCORE]), float(third[BY_FORECAST]), float(score)
+        return experts, float(stack), float(third[BY_SCORE]), float(third[BY_FORECAST]), float(score), float(lines)
 
     def state(self):
         """Everything learned, as plain data, for `load`."""
@@ -417,7 +621,7 @@ class Mixture:
     def _parts(self):
         """The parts, in the order of a state."""
         shares = (self._experts, self._stacked, self._corrected)
-        return (*shares, self._stack, self._by_score, self._by_forecast, self._switch)
+        return (*shares, self._stack, self._by_score, self._by_forecast, self._switch, self._restarts)
 
 
 @cython.cfunc

@@ -55,7 +55,10 @@ class Auto(SequentialCalibrator):
     and the result with two *corrections* of it, curves over log-odds that learn what it misses: one by the score, one
     by the forecast itself. Last comes a switch: the score itself has a prior weight of ¼, and after each outcome, which
     weighs it against all that, 1e-5 of its weight goes there for good. With a delay, and in a `LabelJoin`, its weight
-    is at most .85.
+    is at most .85. What comes of it is mixed with *lines begun anew*, for abrupt changes: after every 25 labels a
+    logistic regression begins at the score, with 7.5e-4 of all weight, in the place of one of four: of the two that
+    are older than 50 labels, the one with less weight. At every step 1e-4 of all weight goes back. With a delay, and in
+    a `LabelJoin`, there are none.
 
     A mixture of forecasts pₖ with prior weights πₖ has the weights Vᵣₖ = πₖ in each row r, which is a share rate αᵣ,
     1e-5 or 1e-3. The row says qᵣ = Σₖ Vᵣₖ pₖ. An outcome y multiplies every Vᵣₖ by the probability that pₖ gave to y,
@@ -95,16 +98,17 @@ class Auto(SequentialCalibrator):
     with any expert kᵢ in spell i,
 
         loss of Auto ≤ loss of these experts + Σᵢ ln 1/π(kᵢ) + ln 2 + minᵣ [(m − 1) ln 1/αᵣ + (n − m) ln 1/(1 − αᵣ)]
-                       + 2.5 + 2n ln 1/(1 − 1e-5) + .92 + n′ ln 1/(1 − 1e-5).
+                       + 2.5 + 2n ln 1/(1 − 1e-5) + 3.1e-5 n + .92 + n′ ln 1/(1 − 1e-5).
 
-    The last line is what the stack, the corrections and the switch (ln 4/3) may cost, and, on n′ observations of which
-    a specialist spoke, the specialists: ln 2 for the two rows of the last mixture, and ln 1/.8 for the prior weight of
-    the forecast in it. Against the score alone it is less:
+    The last line is what the stack, the corrections and the switch (ln 4/3) may cost; the lines begun anew, ln
+    1/(1 − 7.5e-4) for every 25 observations; and, on n′ observations of which a specialist spoke, the specialists: ln 2
+    for the two rows of the last mixture, and ln 1/.8 for the prior weight of the forecast in it. Against the score
+    alone it is less:
 
-        loss of Auto ≤ loss of the score + ln 4 + n ln 1/(1 − 1e-5) + .92 + n′ ln 1/(1 − 1e-5).
+        loss of Auto ≤ loss of the score + ln 4 + n ln 1/(1 − 1e-5) + 3.1e-5 n + .92 + n′ ln 1/(1 − 1e-5).
 
     Losses are summed log losses, in nats; that of an expert at a score between two knots is the mean of its losses at
-    both, by nearness. For one expert over 10,000 observations and a prior weight of .1 the bound is 6.8 nats, about
+    both, by nearness. For one expert over 10,000 observations and a prior weight of .1 the bound is 7.1 nats, about
     .0007 each. Experts never say less than 1e-7 or more than 1 − 1e-7. An observation of weight w counts w times in the
     weights of the mixtures and is one step of w-fold size for the experts, of 10⁶-fold at most for the regressions.
 
@@ -123,7 +127,8 @@ class Auto(SequentialCalibrator):
     Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998: fixed share. Vovk, Competitive on-line
     statistics, International Statistical Review 69, 2001: mixtures under log loss. Kulis and Bartlett, Implicit online
     learning, ICML 2010: the steps of the regressions. Freund, Schapire, Singer and Warmuth, Using and combining
-    predictors that specialize, STOC 1997: specialists.
+    predictors that specialize, STOC 1997: specialists. Adamskiy, Koolen, Chernov and Vovk, A closer look at adaptive
+    regret, JMLR 17, 2016: experts begun anew.
 
     Examples
     --------

@@ -7,21 +7,28 @@ from typing import Any
 import numpy as np
 
 from streamcal.calibrators.auto.experts import NAMES, PRIOR
-from streamcal.calibrators.auto.panel import KNOTS, KNOTS_A_UNIT, ExpertPanel, regression_state
+from streamcal.calibrators.auto.panel import (
+    KNOTS,
+    KNOTS_A_UNIT,
+    LARGEST_COORDINATE,
+    LARGEST_CURVATURE,
+    ExpertPanel,
+    regression_state,
+)
 from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.ensemble import Ensemble as Step
 from streamcal.kernels.fixed_share import FixedShare
 from streamcal.kernels.implicit_regression import Correction, ForgettingRegression
-from streamcal.kernels.mixture import Assessment, Mixture, Switch
+from streamcal.kernels.mixture import Assessment, Mixture, Restarts, Switch
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, record, row, unread
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, record, row, unread, whole
 
-STACK, BY_SCORE, BY_FORECAST = "stack", "corrected by score", "corrected by forecast"
+STACK, BY_SCORE, BY_FORECAST, LINES = "stack", "corrected by score", "corrected by forecast", "lines begun anew"
 #: The expert that is the score, which has a weight of its own beside.
 SCORE = "identity"
 #: All that a forecast is made of, as `Ensemble.weights` counts it.
-PARTS = (*NAMES, STACK, BY_SCORE, BY_FORECAST)
+PARTS = (*NAMES, STACK, BY_SCORE, BY_FORECAST, LINES)
 #: Prior weights: of the mixture of the experts and the stack; of what these give, and its two corrections.
 STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
 #: The prior weight of the score itself, before all else, and how much of it leaves at every step for good: a score that
@@ -29,6 +36,11 @@ STACK_PRIOR, CORRECTION_PRIOR = (0.9, 0.1), (0.5, 0.25, 0.25)
 SCORE_PRIOR, LEAVING = 0.25, 1e-5
 #: Its largest weight after a label that came late: if labels persist, it may look right for long before it is wrong.
 MOST_SCORE = 0.85
+#: After so many observations a line begins anew at the score; the rate of the changes that it is for, and how much of
+#: all weight goes back to the forecast at every step. Chosen on development streams.
+ANEW_EVERY, ANEW_RATE, ANEW_BACK = 25, 3e-5, 1e-4
+#: As in the kernel: lines that are held at most, and the curvature that each has at least.
+MOST_LINES, LEAST_SLOPE, LEAST_OFFSET = 4, 3.0, 6.0
 #: The log-odds of its weight lie within ± this, and in states of versions that did not know it they are the least.
 FAR = 1e300
 #: Share rates: calm spells of 100,000 observations, and of 1,000.
@@ -65,6 +77,7 @@ class Ensemble:
             by_forecast=Correction(WIDTH, CORRECTION_MEMORY, FIRMNESS, KNOTS_A_UNIT),
             corrected=_fixed_share(CORRECTION_PRIOR, slow),
             switch=Switch(SCORE_PRIOR, LEAVING, MOST_SCORE),
+            restarts=Restarts(ANEW_EVERY, ANEW_RATE, ANEW_BACK),
             knots_a_unit=KNOTS_A_UNIT,
             late=delay > 0,
         )
@@ -83,10 +96,10 @@ class Ensemble:
 
     def weights(self) -> dict[str, float]:
         """The weight in the forecast of each of `PARTS`; they sum to 1."""
-        experts, stack, by_score, by_forecast, score = self._mixture.weights()
+        experts, stack, by_score, by_forecast, score, lines = self._mixture.weights()
         named = dict(zip(NAMES, experts.tolist(), strict=True))
         named[SCORE] += score
-        return {**named, STACK: stack, BY_SCORE: by_score, BY_FORECAST: by_forecast}
+        return {**named, STACK: stack, BY_SCORE: by_score, BY_FORECAST: by_forecast, LINES: lines}
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain data, for `restore`."""
@@ -95,7 +108,7 @@ class Ensemble:
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
         mixture = row(*self._mixture_state())
-        read = record({"panel": unread, "mixture": lambda value: mixture(_with_switch(value))})(state)
+        read = record({"panel": unread, "mixture": lambda value: mixture(_completed(value))})(state)
         self._panel.restore(read["panel"])
         self._mixture.load(read["mixture"])
         self.kernel.forget()
@@ -104,7 +117,7 @@ class Ensemble:
         """What reads the parts of the mixture, in the order of `Mixture.state`."""
         shares = [_wealths(size, self._rows) for size in (len(NAMES), 2, 3)]
         corrections = (_correction_state, _correction_state)
-        return (*shares, regression_state(len(NAMES) + 2), *corrections, row(number(-FAR, FAR)))
+        return (*shares, regression_state(len(NAMES) + 2), *corrections, row(number(-FAR, FAR)), _restarts_state)
 
     @property
     def learned(self) -> int:
@@ -129,9 +142,12 @@ class Ensemble:
         return self._mixture.assessment(found)
 
 
-def _with_switch(saved: Any) -> Any:
-    """The state of a mixture, also where it is of a version without a switch: then it has switched."""
-    return [*saved, [-FAR]] if isinstance(saved, (list, tuple)) and len(saved) == 6 else saved
+def _completed(saved: Any) -> Any:
+    """The state of a mixture, also where it is of a version without a switch, which then has switched, or without lines
+    that begin anew, of which there are none then."""
+    if not isinstance(saved, (list, tuple)) or len(saved) not in (6, 7):
+        return saved
+    return [*saved, *[[-FAR]] * (len(saved) == 6), [0, 0.0, 1.0, []]]
 
 
 def slow_rate(delay: int) -> float:
@@ -162,6 +178,25 @@ def _wealths(size: int, rows: int) -> Reader:
         ensure(found[1].max() == 0.0, "the best row has another wealth than 1")
         return found
 
+    return read
+
+
+def _restarts_state(value: Any) -> tuple[Any, ...]:
+    """How many labels were learned, the sum of the scores since a line began, the weight of the forecast, and lines."""
+    most = 2.0 * LARGEST_CURVATURE
+    place, began, weight = whole(0, MOST_LINES - 1), whole(1), number(0.0, 1.0)
+    theta = (number(-LARGEST_COORDINATE, LARGEST_COORDINATE),) * 2
+    curvature = (number(LEAST_SLOPE, most), number(-most, most), number(LEAST_OFFSET, most))
+    line = row(place, began, weight, number(-LOGIT_LIMIT, LOGIT_LIMIT), *theta, *curvature)
+    total = number(-ANEW_EVERY * LOGIT_LIMIT, ANEW_EVERY * LOGIT_LIMIT)
+    read: tuple[Any, ...] = row(whole(0), total, number(0.0, 1.0), listed(line, most=MOST_LINES))(value)
+    learned, _, base, lines = read
+    ensure(len({one[0] for one in lines}) == len(lines), "two lines are one")
+    ensure(len({one[1] for one in lines}) == len(lines), "two lines began at once")
+    ensure(all(one[1] <= learned and one[1] % ANEW_EVERY == 0 for one in lines), "a line began at no time")
+    ensure(abs(base + sum(one[2] for one in lines) - 1.0) <= ROUNDING, "weights do not sum to 1")
+    for *_, slope, both, offset in lines:
+        ensure(both * both <= slope * offset * (1.0 + ROUNDING), "a curvature is below 0")
     return read
 
 
