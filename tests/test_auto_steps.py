@@ -23,7 +23,7 @@ from streamcal.statistics.score_tree import ScoreTree
 
 #: Enough for the curves to be fitted again, every 64 observations, and short where kernels are not compiled.
 LONG = 150 if kernel_form() == "compiled" else 70
-#: Of how many rows one is asked whether its forecast left the state as it was: writing it takes ten times as long as a row.
+#: Of how many rows one is asked whether its forecast left the state as it was: writing it takes as long as ten rows.
 SELDOM = 10
 
 
