@@ -28,7 +28,14 @@ from streamcal.kernels.specialists import Judgement
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
-from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score, check_scores, check_time, check_times
+from streamcal.parameters.inputs import (
+    LARGEST_WEIGHT,
+    SMALLEST_WEIGHT,
+    check_score,
+    check_scores,
+    check_time,
+    check_times,
+)
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, Reader, ensure, listed, number, record, row, unread, whole
@@ -340,7 +347,7 @@ class Auto(SequentialCalibrator):
         return {**super()._state(), **own, **found}
 
     def _state_fields(self) -> dict[str, Reader]:
-        late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(0.0, LARGEST_WEIGHT), unread)
+        late = row(number(self.scale.lo, self.scale.hi), whole(0, 1), number(SMALLEST_WEIGHT, LARGEST_WEIGHT), unread)
         own = {"n": number(0.0, HEAVIEST), "live": unread, "then": unread, "late": listed(late, most=self._most())}
         return {**super()._state_fields(), **own}
 
