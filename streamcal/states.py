@@ -133,11 +133,15 @@ def number(least: float = -math.inf, most: float = math.inf) -> Reader:
     return read
 
 
-def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf) -> Reader:
-    """An array of finite numbers in [least, most] of this shape, of which None is any length."""
+def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf, copy: bool = True) -> Reader:
+    """An array of finite numbers in [least, most] of this shape, of which None is any length.
+
+    Without `copy` it may be the array in the state, which others hold or which is read-only: for owners that only
+    read it.
+    """
 
     def read(value: Any) -> FloatArray:
-        array = _array(value, shape)
+        array = _array(value, shape, copy)
         if any(wanted not in (None, own) for own, wanted in zip(array.shape, shape, strict=True)):
             raise StateError(f"expected numbers of shape {shape}, not {array.shape}")
         if array.size:
@@ -150,7 +154,7 @@ def numbers(*shape: int | None, least: float = -math.inf, most: float = math.inf
     return read
 
 
-def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
+def _array(value: Any, shape: tuple[int | None, ...], copy: bool) -> FloatArray:
     """A list (of lists) of numbers as floats, with the dimensions of a shape."""
     _require(isinstance(value, (list, tuple, np.ndarray, Rows)), value, "is no list")
     if not len(value):
@@ -163,7 +167,7 @@ def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
         raise StateError("a list of numbers has rows of several lengths") from None
     ensure(array.dtype.kind in "fiu", no_numbers)
     ensure(array.ndim == len(shape), f"numbers have {array.ndim} dimensions and not {len(shape)}")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=copy)
 
 
 def _has_text(value: Any, dimensions: int) -> bool:
@@ -181,7 +185,7 @@ def _has_text(value: Any, dimensions: int) -> bool:
 def counts(length: int | None = None, least: int = 0) -> Reader:
     """An array of whole numbers from `least` on, of this length."""
 
-    in_range = numbers(length, least=least, most=MOST)
+    in_range = numbers(length, least=least, most=MOST, copy=False)
 
     def read(value: Any) -> npt.NDArray[np.int64]:
         array = in_range(value)

@@ -12,7 +12,10 @@ import pytest
 from laws import trying
 
 import streamcal
+from benchmarks.tree_counts import load_plain
 from streamcal import fusion, multiclass, regression
+from streamcal.kernels.hull_tree import HullTree
+from streamcal.statistics.score_tree import ScoreTree
 
 ROWS = 48
 SUPPORT = (-4.0, 4.0)
@@ -225,3 +228,38 @@ def test_times(forgetting, form):
     t = np.cumsum(values(form, ROWS)) if not form.startswith("bool") else np.ones(ROWS)
     columns = [values(form, ROWS), labels(ROWS), weights(form, ROWS), t]
     assert_form_does_not_matter(lambda: streamcal.VennAbers(forgetting=forgetting), form, columns)
+
+
+@pytest.mark.parametrize("form", [read_only, strided, np.copy])
+def test_a_tree_that_is_read_from_arrays_keeps_none_of_them(form):
+    rng = np.random.default_rng(0)
+    x, y, w = rng.random(500).round(2), rng.integers(0, 2, 500).astype(float), rng.random(500)
+    tree, again = ScoreTree(), ScoreTree()
+    tree.update_many(x, y, w)
+    state = tree.state()
+    arrays = {name: form(column) for name, column in state.items() if name != "heaviest"}
+    before = {name: column.copy() for name, column in arrays.items()}
+    again.restore({**state, **arrays})
+    again.update_many(x, y, w)
+    again.revert(x[0], y[0], w[0])
+    for name, column in arrays.items():
+        assert column.tolist() == before[name].tolist(), name
+    again.restore({**state, **arrays})
+    for column in arrays.values():
+        if column.flags.writeable:
+            column[...] = 0
+    for name, column in again.state().items():
+        assert np.asarray(column).tolist() == np.asarray(state[name]).tolist(), name
+
+
+@pytest.mark.parametrize("make", [HullTree, load_plain(LEAF_FILL=3).HullTree])
+@pytest.mark.parametrize("scores", [(0.1, 0.1), (0.2, 0.1), (0.1, np.nan), (np.nan, 0.1), (-0.0, 0.0)])
+def test_scores_that_do_not_rise_change_no_tree(make, scores):
+    tree = make()
+    held = np.array([-0.0, 0.25, 0.5, 0.75]), np.ones(4), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4, dtype=np.int64)
+    tree.rebuild(*map(read_only, held))
+    with pytest.raises(ValueError, match="rise strictly"):
+        tree.rebuild(np.array(scores), np.ones(2), np.ones(2), np.ones(2, dtype=np.int64))
+    tree.check()
+    assert [column.tolist() for column in tree.to_arrays()] == [column.tolist() for column in held]
+    assert not np.signbit(tree.to_arrays()[0][0]), "the zero without a sign"

@@ -41,6 +41,10 @@ cdef class Inner(Node):
 
 cdef int position(Leaf leaf, double score) noexcept
 cdef void place(Leaf leaf, int i, double score, double w, double p, long long count) noexcept
+cdef Leaf filled(
+    const double[::1] s, const double[::1] ws, const double[::1] ps, const long long[::1] cs, Py_ssize_t start, Py_ssize_t stop
+)
+cdef bint rises(const double[::1] s) noexcept
 cdef void drop(Leaf leaf, int i) noexcept
 cdef void append(Leaf leaf, Leaf other, int start) noexcept
 cdef void sum_up(Leaf leaf) noexcept

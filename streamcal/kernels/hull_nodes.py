@@ -44,10 +44,6 @@ class Node:
     line to an inner one.
     """
 
-    def __init__(self):
-        self.leaves = 1
-        self.weight = self.positive = self.moment = 0.0
-
 
 @cython.no_gc
 @cython.final
@@ -56,8 +52,8 @@ class Leaf(Node):
     """`n` groups in order of their scores."""
 
     def __init__(self):
-        Node.__init__(self)
-        self.n = 0
+        self.leaves, self.n = 1, 0
+        self.weight = self.positive = self.moment = 0.0
         if not cython.compiled:
             self.scores, self.w, self.p = ([0.0] * LEAF_CAPACITY for _ in range(3))
             self.count = [0] * LEAF_CAPACITY
@@ -76,7 +72,6 @@ class Inner(Node):
     """
 
     def __init__(self, left: Node, right: Node, cut: cython.double):
-        Node.__init__(self)
         self.left, self.right = left, right
         self.cut = self.lo = self.hi = cut
         add_up(self)
@@ -117,6 +112,38 @@ def place(
     leaf.weight += w
     leaf.positive += p
     leaf.moment += w * score
+
+
+@cython.cfunc
+@cython.locals(leaf=Leaf, j=cython.int)
+def filled(
+    s: cython.const[cython.double][::1],
+    ws: cython.const[cython.double][::1],
+    ps: cython.const[cython.double][::1],
+    cs: cython.const[cython.longlong][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+) -> Leaf:
+    """A leaf with the groups of these places of arrays of scores, weights, positive weights and counts."""
+    leaf = Leaf()
+    leaf.n = stop - start
+    for j in range(leaf.n):
+        leaf.scores[j] = float(s[start + j]) + 0.0  # 0.0 of -0.0
+        leaf.w[j], leaf.p[j] = float(ws[start + j]), float(ps[start + j])
+        leaf.count[j] = cython.cast(cython.longlong, cs[start + j])
+    sum_up(leaf)
+    return leaf
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.locals(i=cython.Py_ssize_t)
+def rises(s: cython.const[cython.double][::1]) -> cython.bint:
+    """Whether each number of an array is greater than the one before it."""
+    i = 1
+    while i < s.shape[0] and s[i] > s[i - 1]:
+        i += 1
+    return i >= s.shape[0]
 
 
 @cython.cfunc

@@ -56,16 +56,17 @@ from streamcal.kernels.hull_nodes import EXACT_LIMIT, HEAVIEST, LIGHTEST, RIGHT,
 if cython.compiled:
     from cython.cimports.streamcal.kernels.fast_path import fast_observation, fast_score
     from cython.cimports.streamcal.kernels.hull_changes import Changes
-    from cython.cimports.streamcal.kernels.hull_nodes import Leaf, outermost, place, whole
+    from cython.cimports.streamcal.kernels.hull_nodes import Leaf, filled, outermost, rises, whole
 else:
     from streamcal.kernels.fast_path import fast_observation, fast_score
     from streamcal.kernels.hull_changes import Changes
-    from streamcal.kernels.hull_nodes import Leaf, outermost, place, whole
+    from streamcal.kernels.hull_nodes import Leaf, filled, outermost, rises, whole
 
 LEAF_FILL = 48  # groups per leaf after `rebuild`, so that leaves do not split at once
 FEW = 16  # `update_sorted` loops while the tree is this many times larger than the update
 
 _RIGHT = cython.declare(cython.int, RIGHT)
+_LEAF_FILL = cython.declare(cython.Py_ssize_t, LEAF_FILL)
 _EXACT_LIMIT = cython.declare(cython.double, EXACT_LIMIT)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 _INFINITY = cython.declare(cython.double, math.inf)
@@ -268,28 +269,28 @@ class HullTree(Changes):
         if i >= x.shape[0] or not self._take_back(float(x[i]) + 0.0, float(w[i]), float(w[i]) * float(y[i]), 1):
             raise ValueError(f"row {i} of what leaves is not held")
 
-    @cython.locals(leaf=Leaf, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
+    @cython.locals(start=cython.Py_ssize_t, i=cython.Py_ssize_t, exact=cython.bint, total=cython.double)
     def rebuild(self, scores, w, positive, count, heaviest=0.0):
         """Replace the content by sorted arrays of distinct scores; `heaviest` restores that property. O(k)."""
-        s: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64) + 0.0
+        s: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64)
         ws: cython.const[cython.double][::1] = np.ascontiguousarray(w, dtype=np.float64)
         ps: cython.const[cython.double][::1] = np.ascontiguousarray(positive, dtype=np.float64)
         cs: cython.const[cython.longlong][::1] = np.ascontiguousarray(count, dtype=np.int64)
         if not len(s) == len(ws) == len(ps) == len(cs):
             raise ValueError(f"lengths differ: {len(s)}, {len(ws)}, {len(ps)}, {len(cs)}")
-        if not (np.diff(np.asarray(s)) > 0.0).all():
+        if not rises(s):
             raise ValueError("the scores do not rise strictly")
         self._size, self._count = len(s), 0
         self._heaviest = max(heaviest, float(np.asarray(ws).max())) if len(s) else heaviest
-        leaves, leaf, exact, total = [], None, True, 0.0
+        leaves, exact, total = [], True, 0.0
         for i in range(self._size):
-            if i % LEAF_FILL == 0:
-                leaf = Leaf()
-                leaves.append(leaf)
-            place(leaf, leaf.n, float(s[i]), float(ws[i]), float(ps[i]), int(cs[i]))
-            self._count += int(cs[i])
             total += float(ws[i])
             exact = exact and whole(float(ws[i])) and whole(float(ps[i]))
+            self._count += cython.cast(cython.longlong, cs[i])
+        start = 0
+        while start < self._size:
+            leaves.append(filled(s, ws, ps, cs, start, min(start + _LEAF_FILL, self._size)))
+            start += _LEAF_FILL
         self._set_exact(exact and total < _EXACT_LIMIT)
         self._root = self._built(leaves, 0, len(leaves)) if leaves else None
 

@@ -265,7 +265,7 @@ class ScoreTree(Statistic):
         return {**dict(zip(names, self._tree.to_arrays(), strict=True)), "heaviest": self._tree.heaviest}
 
     def fields(self) -> Fields:
-        columns = {name: numbers(None) for name in ("scores", "weight", "positive")}
+        columns = {name: numbers(None, copy=False) for name in ("scores", "weight", "positive")}
         return {**columns, "count": counts(least=1), "heaviest": number(0.0, HEAVIEST)}
 
     def _load(
