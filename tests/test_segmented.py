@@ -730,7 +730,7 @@ def test_copies_clones_and_files(tmp_path):
     assert cal.clone().levels("campaign") == []
     assert (
         repr(Segmented("ops", BY))
-        == "Segmented(calibrator='ops', by=('campaign', ('campaign', 'placement')), max_levels=100000, store=None)"
+        == "Segmented(calibrator='ops', by=('campaign', ('campaign', 'placement')), max_levels=100000, store=None, pairs=False)"
     )
     streamcal.save(cal, tmp_path / "state.json")
     assert streamcal.load(tmp_path / "state.json").state_dict() == cal.state_dict()

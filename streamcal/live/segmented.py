@@ -32,6 +32,7 @@ from streamcal.live.levels import (
     whole_level,
 )
 from streamcal.live.monitor import LONGEST_LEVEL
+from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
@@ -92,6 +93,8 @@ class Segmented(Learner):
     store : str or path, optional
         A file for the levels that make room, made when it is first needed. A level comes back as it was, so that
         forecasts are to the last bit those of a `max_levels` without end. It belongs to the state: see the notes.
+    pairs : bool, optional
+        Whether pairs of fields that need not be named, and the score, correct besides: see the notes.
 
     Raises
     ------
@@ -118,8 +121,16 @@ class Segmented(Learner):
     the last two can be loaded, and that of the journal of a `LabelJoin`. One process at a time can use the file. Where
     it cannot be read in the middle of `learn_many` or `merge`, what was learned is undefined: load the last state.
 
+    With `pairs`, one logistic model has an offset and a slope for each level of a field, an offset for each level of
+    each pair of fields, and one for the score in bins of log-odds of width 1. Each has its own variance of levels and
+    its own share in forecasts, by fixed share with prior .9 against "without", so that pairs are chosen as labels come:
+    `pairs_found` shows them. What is said is a mixture of the chain, with prior ½, of this model, and of the mean of
+    their log-odds; the guarantee is that of J + 1 fields. The score takes part for levels never seen, too; `effect` is
+    that of the chain. Levels of pairs count in memory as those of fields do, and there is no `store` for them. A
+    retraction is of second order in the model, not exact. 16 fields at most.
+
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
-    `predict_one` and `learn_one`; 350 bytes for a level and its name.
+    `predict_one` and `learn_one`; 350 bytes for a level and its name. COSTPAIRS
 
     References
     ----------
@@ -140,7 +151,7 @@ class Segmented(Learner):
     """
 
     name = "segmented"
-    added: ClassVar[Mapping[str, Any]] = MappingProxyType({"store": None})
+    added: ClassVar[Mapping[str, Any]] = MappingProxyType({"store": None, "pairs": False})
     summary = "any calibrator, corrected for the levels of fields such as campaigns"
 
     def __init__(
@@ -150,11 +161,16 @@ class Segmented(Learner):
         *,
         max_levels: int = 100_000,
         store: str | os.PathLike[str] | None = None,
+        pairs: bool = False,
     ) -> None:
         if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
             raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
         if store is not None and not _is_path(store):
             raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
+        if not isinstance(pairs, bool) or (pairs and store is not None):
+            raise InputError(
+                f"pairs={pairs!r} with store={store!r} is not possible; give True or False, one of the two"
+            )
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
@@ -162,7 +178,10 @@ class Segmented(Learner):
         #: The calibrator that learns.
         self.overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
+        self.pairs = pairs
         self._chain = SegmentChain(len(self.by), max_levels)
+        #: What corrects: the chain, or that and pairs of fields.
+        self._corrections: Any = PairedChain(self._chain, self.by, max_levels) if pairs else self._chain
         self._level_rows: LevelRows | None = None
         if self.store is not None:
             self._keep_in(LevelRows(self.store))
@@ -215,7 +234,7 @@ class Segmented(Learner):
 
     def tally(self) -> dict[str, int]:
         """The counts of the calibrator, and the number of levels "evicted" for lack of space."""
-        return {**self.overall.tally(), "evicted": int(self._chain.evicted)}
+        return {**self.overall.tally(), "evicted": int(self._corrections.evicted)}
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
@@ -244,7 +263,7 @@ class Segmented(Learner):
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None:
             levels = self._levels(keys)
-        p: float = self._chain.predict(self.overall.predict_one(score, t), levels)
+        p: float = self._corrections.predict(self.overall.predict_one(score, t), levels)
         return p
 
     def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -270,7 +289,7 @@ class Segmented(Learner):
         p = overall.predict_one(score, t)
         overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
         if w > 0.0:
-            self._chain.learn(p, levels, y, w)
+            self._corrections.learn(p, levels, y, w)
             self._learned += 1
 
     def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
@@ -290,13 +309,13 @@ class Segmented(Learner):
         self._require_store(levels)
         self.overall.unlearn_one(score, y, w, t)
         if weight > 0.0:
-            self._chain.unlearn(self.overall.predict_one(score, t), levels, label, weight)
+            self._corrections.unlearn(self.overall.predict_one(score, t), levels, label, weight)
 
     def predict_many(self, scores: npt.ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
         """`predict_one` for arrays: of n scores, and for each field of n levels, all as of time `t`."""
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         found = np.empty(len(p))
-        self._chain.predict_many(p, columns_of(self.by, keys, len(p)), found)
+        self._corrections.predict_many(p, columns_of(self.by, keys, len(p)), found)
         return like(scores, found)
 
     def learn_many(
@@ -372,7 +391,7 @@ class Segmented(Learner):
         scores, columns = x
         self._require_store()
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
-        self._chain.stream(p, columns, y, w, predictions)
+        self._corrections.stream(p, columns, y, w, predictions)
         self._learned += int(np.count_nonzero(w))
 
     def _levels(self, keys: Any) -> list[Any]:
@@ -394,7 +413,8 @@ class Segmented(Learner):
         -------
         list of float
             The probability of the calibrator; the number of observations learned so far; for each field of which `keys`
-            has a level, in the order of `by`, the log-odds of its five members; then what the parts of the calibrator
+            has a level, in the order of `by`, the log-odds of its five members; with `pairs`, those of the chain and of
+            the joint model; then what the parts of the calibrator
             say, if it is a mixture.
 
         Examples
@@ -412,7 +432,7 @@ class Segmented(Learner):
             levels = self._levels(keys)
         overall = self.overall
         p = overall.predict_one(score, t)
-        corrected, of_fields = self._chain.parts(p, levels)
+        corrected, of_fields = self._corrections.parts(p, levels)
         said = [p, float(self._learned)]
         for members in of_fields:
             if members is not None:
@@ -456,14 +476,14 @@ class Segmented(Learner):
             else:
                 overall.learn_one(score, label > 0.0, weight, t)
             late = min(max(self._learned - learned, 0.0), MOST_LABELS)
-            self._chain.learn_issued(p, levels, of_fields, label, weight, (1.0 + late) ** -LATE_POWER, int(late))
+            self._corrections.learn_issued(p, levels, of_fields, label, weight, (1.0 + late) ** -LATE_POWER, int(late))
             self._learned += 1
 
     def _read_parts(
         self, levels: list[Any], said: Sequence[float]
     ) -> tuple[list[float], list[Sequence[float] | None], Sequence[float]]:
         """Probability and count, what the members of each field said, and the rest; `InputError` if it is too short."""
-        needed = 2 + MEMBERS * sum(level is not None for level in levels)
+        needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
         parts = [float(one) for one in said]
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
@@ -472,6 +492,8 @@ class Segmented(Learner):
         for level in levels:
             of_fields.append(None if level is None else parts[place : place + MEMBERS])
             place += MEMBERS * (level is not None)
+        if self.pairs:
+            of_fields.append(parts[place:needed])
         return parts[:2], of_fields, parts[needed:]
 
     # -- what it knows ---------------------------------------------------------------------------------------------
@@ -561,6 +583,18 @@ class Segmented(Learner):
         """τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
         return float(self._chain.variances(self._place(field))[0])
 
+    def pairs_found(self) -> list[PairFound]:
+        """The pairs that `pairs` tries, each with its share in forecasts and its variance, what matters most first.
+
+        Examples
+        --------
+        >>> cal = Segmented("identity", by=["device", "page"], pairs=True)
+        >>> cal.learn_many([0.5] * 400, {"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200}, [1, 0, 0, 1] * 100)
+        >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pairs_found()]
+        [(('device', 'page'), True, True)]
+        """
+        return self._corrections.found() if self.pairs else []
+
     def _place(self, field: Field) -> int:
         """Where a field is among `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
@@ -591,7 +625,7 @@ class Segmented(Learner):
         self._require_store()
         other._require_store()
         self.overall.merge(other.overall)
-        self._chain.merge(other._chain)
+        self._corrections.merge(other._corrections)
         self._learned += other._learned
 
     def _time(self, t: Time | None) -> float:
@@ -601,9 +635,8 @@ class Segmented(Learner):
         return self.overall._times(t, size)
 
     def _plain_params(self) -> dict[str, Any]:
-        """Without a store, as states had them before there was one."""
-        params = super()._plain_params()
-        return params if self.store is not None else {name: params[name] for name in params if name != "store"}
+        """Without what is not used of `added`, as states had them before there was any."""
+        return {k: v for k, v in super()._plain_params().items() if k not in self.added or v != self.added[k]}
 
     def _state(self) -> dict[str, Any]:
         fields = []
@@ -616,11 +649,17 @@ class Segmented(Learner):
         stored = None if self._level_rows is None else self._level_rows.taken()
         if stored is not None:
             counts["stored"] = [*stored, [self._chain.absent(j) for j in range(len(self.by))]]
+        if self.pairs:
+            counts["pairs"] = self._corrections.state()
         return {"overall": self.overall._written(), **counts, "fields": fields}
 
     def _optional_fields(self) -> dict[str, Reader]:
         of_fields = listed(whole(), length=len(self.by))
-        return {"stored": maybe(row(whole(1), whole(1), whole(), of_fields)), "late": maybe(row(whole(), of_fields))}
+        return {
+            "stored": maybe(row(whole(1), whole(1), whole(), of_fields)),
+            "late": maybe(row(whole(), of_fields)),
+            "pairs": unread,
+        }
 
     def _state_fields(self) -> dict[str, Reader]:
         return {
@@ -639,6 +678,7 @@ class Segmented(Learner):
         fields: list[Any],
         late: Any = None,
         stored: Any = None,
+        pairs: Any = None,
         **more: Any,
     ) -> None:
         super()._load(**more)
@@ -648,6 +688,7 @@ class Segmented(Learner):
             raise StateError("the calibrator has other parameters than its template")
         self.overall = loaded
         ensure(stored is None or self.store is not None, "there are levels in a store, and no path of it")
+        ensure((pairs is not None) == self.pairs, "pairs of fields are missing, or not among the parameters")
         absent = [0] * len(fields) if stored is None else stored[3]
         for j, plain in enumerate(fields):
             self._chain.load(j, *field_state(self.by[j], self.max_levels, absent[j])(plain), absent[j])
@@ -655,6 +696,8 @@ class Segmented(Learner):
             self._keep_in(LevelRows(self.store, *stored[:3]))
         self._chain.load_lateness(*(late or (0, len(fields) * [learned])))  # earlier states: as if all had judged
         self._learned, self._chain.evicted = learned, evicted
+        if pairs is not None:
+            self._corrections.load(pairs, self.max_levels)
 
 
 def _is_path(store: Any) -> bool:
