@@ -2,6 +2,7 @@
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --effects    # the table of random effects alone
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --pairs    # the table of `pairs=True` alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late    # the table of late labels alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late 10000    # so many rows late, prints only
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --rows 8000 --seeds 1    # shortened, prints only
@@ -154,16 +155,26 @@ def crossed(stream: Stream, base: Array) -> Array:
     return found
 
 
-def segmented(stream: Stream, base: Array, pairs: bool = False) -> Array:
-    """`Segmented` over forecasts of a calibrator, which it takes as they are: the calibrator learns alone."""
+def segmented(stream: Stream, base: Array, pairs: bool = False, chosen: bool = False) -> Array:
+    """`Segmented` over forecasts of a calibrator, which it takes as they are: the calibrator learns alone.
+
+    `pairs` names the pairs of neighbouring fields, `chosen` has it choose among all.
+    """
     names = list(stream.fields)
     by: list[str | tuple[str, ...]] = [*names, *pairwise(names)] if pairs else [*names]
-    return Segmented("identity", by).predict_learn_many(base, stream.fields, stream.y)
+    return Segmented("identity", by, pairs=chosen).predict_learn_many(base, stream.fields, stream.y)
 
 
-def late(stream: Stream, delay: int) -> tuple[Array, Array]:
+def with_noise(stream: Stream) -> Stream:
+    """With four fields more, of 3 to 1,000 levels that are drawn at random."""
+    rng = np.random.default_rng(18)
+    noise = {f"noise {m}": rng.integers(m, size=len(stream.y)).tolist() for m in (3, 20, 100, 1000)}
+    return stream._replace(fields={**stream.fields, **noise})
+
+
+def late(stream: Stream, delay: int, chosen: bool = False) -> tuple[Array, Array]:
     """Forecasts of `Auto(delay)` and of `Segmented` over it, whose labels come so many rows late."""
-    cal = Segmented(Auto(delay=delay), list(stream.fields))
+    cal = Segmented(Auto(delay=delay), list(stream.fields), pairs=chosen)
     rows = list(zip(stream.scores.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True))
     base, found, parts = np.empty(len(rows)), np.empty(len(rows)), []
     for i, (score, levels, _) in enumerate(rows):
@@ -260,6 +271,22 @@ def effects_row(name: str, given: list[Stream]) -> str:
     return f"| {name} | {shown(found[0])} | {shown(found[1])} |"
 
 
+def pairs_row(name: str, given: list[Stream]) -> str:
+    """The line of a stream in the table of pairs: labels in time, also with fields of noise, and then late."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for stream in given:
+        base = Auto().predict_learn_many(stream.scores, stream.y)
+        noisy = with_noise(stream)
+        every = [segmented(stream, base), segmented(stream, base, pairs=True), segmented(stream, base, chosen=True)]
+        every += [segmented(noisy, base), segmented(noisy, base, chosen=True)]
+        for column, p in enumerate(every):
+            found.setdefault(str(column), []).append(nats(p, base, stream.y))
+        for chosen in (False, True):
+            issued, p = late(stream, min(DELAY, len(stream.y) // 4), chosen)
+            found.setdefault(f"late {chosen}", []).append(nats(p, issued, stream.y))
+    return f"| {name} | {' | '.join(shown(values) for values in found.values())} |"
+
+
 def late_row(name: str, stream: Stream, delay: int) -> str:
     base, found = late(stream, delay)
     total, error = nats(found, base, stream.y)
@@ -315,6 +342,8 @@ HEADS = {
     "losses": "| stream | raw | `OnlinePlatt` by segment | levels in a logistic regression | `Segmented` | with pairs "
     "| χ²/df by level, `Auto` → `Segmented` |\n|---|---:|---:|---:|---:|---:|---|",
     "effects": "| stream | crossed random effects | `Segmented` |\n|---|---:|---:|",
+    "pairs": "| stream | `Segmented` | pairs named | `pairs=True` | noise too | noise too, `pairs=True` "
+    f"| {DELAY:,} rows late | late, `pairs=True` |\n|---|---:|---:|---:|---:|---:|---:|---:|",
     "late": f"| stream, labels {DELAY:,} rows late | nats | a row |\n|---|---:|---:|",
     "multicalibration": "| stream | n/64 | n/8 | n | exponent from n/8 to n |\n|---|---|---|---|---:|",
 }
@@ -322,7 +351,7 @@ HEADS = {
 
 def tables(rows: int | None, seeds: int) -> dict[str, str]:
     """The parts of the page."""
-    lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items()}
+    lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items() if name != "pairs"}
     for name, given in streams(rows, seeds):
         line, forecasts = row(name, given)
         lines["losses"].append(line)
@@ -346,6 +375,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")
     parser.add_argument("--effects", action="store_true", help="the table of random effects alone")
+    parser.add_argument("--pairs", action="store_true", help="the table of `pairs=True` alone")
     parser.add_argument("--late", type=int, nargs="?", const=DELAY, metavar="N", help="the table of late labels alone")
     parser.add_argument("--cost", action="store_true", help="the line on processor time alone")
     given = parser.parse_args(arguments)
@@ -355,6 +385,10 @@ def main(arguments: list[str] | None = None) -> None:
     if given.effects:
         lines = [effects_row(*one) for one in streams(given.rows, given.seeds)]
         found = {"effects": "\n".join([HEADS["effects"], *lines])}
+    elif given.pairs:
+        made = f"`python -m benchmarks.segments --pairs`, {datetime.date.today()}; simulators with their first seed."
+        lines = [HEADS["pairs"], *(pairs_row(name, some[:1]) for name, some in streams(given.rows, 1)), "", made]
+        found = {"pairs": "\n".join(lines)}
     elif given.late is not None:
         lines = [late_row(name, some[0], min(given.late, len(some[0].y) // 2)) for name, some in streams(given.rows, 1)]
         found = {"late": "\n".join([HEADS["late"].replace(f"{DELAY:,}", f"{given.late:,}"), *lines])}

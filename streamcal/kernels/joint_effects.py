@@ -4,7 +4,7 @@
 Symbols, z being the log-odds of the calibrator, x = z within ±16, and k the level at place j, which is a field, a pair
 of fields, or, at the last place, the score, whose levels are bins of log-odds of width 1:
 
-    H[k, g], E[k, g]     sums of natural parameters of term g of a level: 0 an offset, 1 (of fields alone) a slope in x/2
+    H[k, g], E[k, g]     sums of natural parameters of term g: 0 an offset, 1 (of fields alone) a slope in x/2
     P[j, g]              1/τ², τ² being the variance of the levels: (4·0.02 + Σ C)/(4 + levels), and C = min(m², 16) + v
     m, v                 E/(H + P), 1/(H + P)
     s[j, g]              the share of a term: the probability that it improves the forecast, under fixed share
@@ -405,7 +405,8 @@ class JointEffects:
         if w == 1.0:
             s = part / (part + rest)
         else:
-            s = sigmoid(log(s / (1.0 - s)) + w * log((part / s) / (rest / (1.0 - s))))
+            odds: cython.double = s / (1.0 - s)
+            s = sigmoid(log(odds) + w * log(part / (rest * odds)))
         self._shares[j, g] = (1.0 - _SHARE) * s + _SHARE * _PRIOR
 
     @cython.cfunc

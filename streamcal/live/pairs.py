@@ -10,14 +10,14 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.joint_effects import MIXED, WIDTH, JointEffects
-from streamcal.kernels.segment_chain import MEMBERS, SegmentChain
+from streamcal.kernels.segment_chain import SegmentChain
 from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, whole
 
 #: The pairs of more fields are refused: an observation takes a step in each pair.
 MOST_PAIRED = 16
-#: What is remembered of a forecast besides the members of the chain: the log-odds of the chain and of the joint effects.
+#: What is remembered of a forecast besides the members of the chain: the log-odds of the chain and the joint effects.
 REMEMBERED = 2
 
 
