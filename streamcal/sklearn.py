@@ -24,6 +24,7 @@ from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Logit, Probability
 from streamcal.parameters.types import FloatArray
 
@@ -112,21 +113,20 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         Raises `ValueError` for other labels or invalid weights, `InputError` for a calibrator that cannot take the
         scores of the base. Warns if all rows are in the first chunk, so that nothing is calibrated.
         """
-        if isinstance(self.chunk_size, bool) or not isinstance(self.chunk_size, int) or self.chunk_size < 1:
-            raise InputError(f"chunk_size={self.chunk_size!r} is not possible; give a whole number of at least 1")
+        chunk = whole_number(self.chunk_size, "chunk_size", 1)
         sample = _checked(X, y, sample_weight)
         rows = sample.weighty()
         self._start(np.unique(sample.y[rows]))
         if not (self._base_learns or self._base_is_ready):
             return self._cross_fit(sample)
-        if self._base_learns and len(rows) <= self.chunk_size:
+        if self._base_learns and len(rows) <= chunk:
             warnings.warn(
                 f"the {len(rows)} rows are one chunk, which only fits the base: nothing is calibrated. "
                 f"Give a chunk_size below {len(rows)}, or go on with partial_fit",
                 stacklevel=2,
             )
-        for start in range(0, len(rows), self.chunk_size):
-            self._learn(sample.take(rows[start : start + self.chunk_size]))
+        for start in range(0, len(rows), chunk):
+            self._learn(sample.take(rows[start : start + chunk]))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -155,13 +155,27 @@ def _array(value: Any, shape: tuple[int | None, ...]) -> FloatArray:
     _require(isinstance(value, (list, tuple, np.ndarray, Rows)), value, "is no list")
     if not len(value):
         return np.empty((0, *[wanted or 0 for wanted in shape[1:]]))
+    no_numbers = "not all entries of a list are numbers, or they are not finite"
+    ensure(not _has_text(value, len(shape)), no_numbers)
     try:
         array = value.array() if isinstance(value, Rows) else np.asarray(value)
     except ValueError:
         raise StateError("a list of numbers has rows of several lengths") from None
-    ensure(array.dtype.kind in "fiu", "not all entries of a list are numbers, or they are not finite")
+    ensure(array.dtype.kind in "fiu", no_numbers)
     ensure(array.ndim == len(shape), f"numbers have {array.ndim} dimensions and not {len(shape)}")
     return array.astype(np.float64)
+
+
+def _has_text(value: Any, dimensions: int) -> bool:
+    """Whether a list (of lists) is too deep, or has text: in NumPy all entries would be as long as the longest."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    if dimensions == 0:
+        return True
+    kinds = set(map(type, value))
+    if not kinds.isdisjoint((str, bytes)):
+        return True
+    return not kinds.isdisjoint((list, tuple)) and any(_has_text(one, dimensions - 1) for one in value)
 
 
 def counts(length: int | None = None, least: int = 0) -> Reader:

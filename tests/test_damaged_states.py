@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from streamcal.kernels.hull_tree import HullTree
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.multiclass import Dirichlet, MulticlassVennAbers, OnlineVectorScaling
 from streamcal.regression import ConformalPredictive, Normal, QuantileRecalibration
-from streamcal.states import checksum, signed
+from streamcal.states import checksum, numbers, signed
 
 ROWS = [(0.1, 0), (0.35, 1), (0.35, 0), (0.6, 1), (0.9, 1)]
 
@@ -245,3 +246,26 @@ def test_a_damaged_map_is_refused(name, value):
     assert load_map(json.dumps(map))(0.3) == 0.5
     with pytest.raises(ValueError, match=r"map|known"):
         load_map(json.dumps({**map, name: value}))
+
+
+# -- lists of numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        ((None,), [*[1.0] * 5_000, "1" * 5_000]),
+        ((None, 1), [*[[1.0]] * 5_000, ["1" * 5_000]]),
+        ((None,), [*[[1.0]] * 5_000, ["1" * 5_000]]),
+    ],
+    ids=["text", "text in a row", "text in a row too many"],
+)
+def test_a_long_text_among_numbers_takes_no_memory(shape, value):
+    """NumPy makes all entries as long as the longest: 5,000 of 5,000 characters are 100 MB."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(StateError, match="not all entries of a list are numbers"):
+            numbers(*shape)(value)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -386,6 +386,14 @@ def test_bbq_weighs_in_units_of_an_observation_of_today():
     np.testing.assert_allclose(cal.predict_many(s), bbq_by_hand(s, y, w, s), rtol=0.0, atol=1e-10)
 
 
+def test_any_breadth_that_is_finite_tries_all_numbers_of_bins():
+    scores, labels = np.arange(1, 9) / 10, [0, 0, 1, 0, 1, 1, 0, 1]
+    largest, enough = BBQ(1.7e308, resolution=None), BBQ(1e6, resolution=None)
+    for cal in (largest, enough):
+        cal.learn_many(scores, labels)
+    np.testing.assert_array_equal(largest.predict_many(scores), enough.predict_many(scores))
+
+
 @pytest.mark.parametrize("breadth", [0.5, math.inf, math.nan, "10", True, None])
 def test_a_breadth_that_cannot_be_is_refused(breadth):
     with pytest.raises(InputError, match="at least 1"):

@@ -448,7 +448,7 @@ def test_bad_arrays_and_parameters():
         with pytest.raises(InputError):
             call()
     for folds in (0, 1001, 2.0, True):
-        with pytest.raises(InputError, match=r"folds=.*whole number from 1 to 1000"):
+        with pytest.raises(InputError, match=r"folds=.*whole number from 1 to 1,000"):
             CrossVennAbers(folds=folds)
     assert cal.predict_one(np.array(0.5)) == cal.predict_one(0.5) == cal.predict_one((0.5,) * 5)
     cal.learn_many([0.5, 0.6], [1, 0], fold=3)

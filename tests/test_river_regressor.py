@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -101,6 +103,33 @@ def test_a_base_without_a_finite_prediction_has_no_forecast(answer):
     assert len(model.regressor.learned) == 3
 
 
+@pytest.mark.parametrize("answer", ["3.5", b"3.5", [1.0], {"mean": 1.0}, 1j])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_base_whose_prediction_is_no_number_is_named_before_anything_is_learned(answer, rows):
+    model = taught(CalibratedRegressor(Fixed(0.0)), ROWS[:rows])
+    before = (model.residual_sd, model.calibrator.to_bytes(), len(model.regressor.learned))
+    model.regressor.answer = answer
+    for call in (lambda: model.learn_one({}, 1.0), lambda: model.predict_distribution_one({})):
+        with pytest.raises(InputError, match=re.escape(f"the base predicts {answer!r}")):
+            call()
+    assert (model.residual_sd, model.calibrator.to_bytes(), len(model.regressor.learned)) == before
+    model.regressor.answer = np.float32(0.5)
+    model.learn_one({}, 1.0)
+    assert len(model.regressor.learned) == rows + 1
+
+
+@pytest.mark.parametrize("answer", [1, True, np.array(1.0), Fraction(1, 1), np.float32(1.0)])
+def test_whatever_can_be_a_float_is_a_prediction(answer):
+    models = [taught(CalibratedRegressor(Fixed(one)), ROWS[:9]) for one in (answer, 1.0)]
+    assert models[0].calibrator.to_bytes() == models[1].calibrator.to_bytes()
+    assert models[0].residual_sd == models[1].residual_sd
+
+
+def test_learning_asks_the_base_once():
+    model = taught(CalibratedRegressor(Counting()), [({}, 1.0)] * 5)
+    assert model.regressor.asked == 5
+
+
 @pytest.mark.parametrize("half_life", [None, 10])
 def test_a_base_that_diverges_and_comes_back(half_life):
     model = taught(CalibratedRegressor(Fixed(0.0), half_life=half_life), [({}, 1.0)] * 5)
@@ -111,6 +140,19 @@ def test_a_base_that_diverges_and_comes_back(half_life):
     assert (model.residual_sd, model.calibrator.n, len(model.regressor.learned)) == (before, 6.0, 7)
     model.regressor.answer = 0.0
     assert model.predict_distribution_one({}) is not None
+
+
+class Counting(base.Regressor):
+    """A base that counts its predictions."""
+
+    asked = 0
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_one(self, x):
+        self.asked += 1
+        return 0.5
 
 
 class Scripted(base.Regressor):
@@ -246,7 +288,7 @@ def test_every_method_improves_what_a_wrong_shape_says(name):
     for i, y in enumerate((rng.choice([-1.0, 1.0], 1200) + 0.1 * rng.normal(size=1200)).tolist()):
         if i >= 600 and i % 20 == 0:
             forecast = model.predict_distribution_one({})
-            before.update(model._forecast({}), y)
+            before.update(Normal(model.regressor.predict_one({}), model.residual_sd), y)
             after.update(forecast, y)
             coverage.update(forecast, y)
         model.learn_one({}, y)

@@ -238,7 +238,7 @@ def test_a_restored_shadow_goes_on(copied):
         (lambda s: s["learned"].__setitem__("numbers", [0, 0, 1]), "no numbers of their own"),
         (lambda s: s["learned"].__setitem__("numbers", [0, 1]), "no numbers of their own"),
         (lambda s: s["learned"].__setitem__("numbers", [0, 1, 9]), "a number of later ones"),
-        (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence 2.0"),
+        (lambda s: s["params"].__setitem__("confidence", 2.0), "confidence=2.0"),
         (lambda s: s.__setitem__("class", "Auto"), "is one of 'Auto'"),
     ],
 )

@@ -20,6 +20,7 @@ from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.statistics.base import Piece
+from streamcal.statistics.grid import check_resolution
 
 
 class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
@@ -54,7 +55,7 @@ class AdditiveCalibrator(AdditiveLearner[Held, ScaledMap], Calibrator):
             require(prior, Prior, "prior", "None or Prior(strength)")
         self.scale = scale
         self.prior = prior
-        self.resolution = resolution
+        self.resolution = check_resolution(resolution)
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain

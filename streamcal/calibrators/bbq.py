@@ -11,11 +11,11 @@ import numpy.typing as npt
 from streamcal.calibrators.cells import CellCalibrator
 from streamcal.calibrators.histogram import ON_A_BOUNDARY, cuts_before, first_of_bins, middle_ranks
 from streamcal.calibrators.table import Table, TableParameters
-from streamcal.errors import InputError
 from streamcal.kernels.binnings import Binnings, bin_scores
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.forgetting import Decay
+from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_table import GridTable
 
@@ -84,10 +84,7 @@ class BBQ(CellCalibrator):
     streams = False
 
     def __init__(self, breadth: float = 10.0, **common: Unpack[TableParameters]) -> None:
-        number = isinstance(breadth, (int, float)) and not isinstance(breadth, bool)
-        if not number or not 1.0 <= breadth < math.inf:
-            raise InputError(f"breadth={breadth!r} is not possible; give a finite number of at least 1")
-        self.breadth = breadth
+        self.breadth = real_number(breadth, "breadth", "a finite number of at least 1", least=1.0)
         super().__init__(**common)
 
     def _cell_tree(self, table: GridTable) -> Binnings | None:
@@ -138,7 +135,8 @@ def averaged_bins(weight: FloatArray, positive: FloatArray, borders: FloatArray,
 def numbers_of_bins(total: float, distinct: int, breadth: float) -> range:
     """The numbers of bins that are tried, for this weight and so many distinct scores."""
     root, up, down = math.cbrt(total), 1.0 + ON_A_BOUNDARY, 1.0 - ON_A_BOUNDARY  # a total weight is rounded
-    most = max(1.0, min(math.ceil(breadth * root * down), math.ceil(total / OBSERVATIONS_PER_BIN * down), distinct))
+    filled = math.ceil(total / OBSERVATIONS_PER_BIN * down)
+    most = max(1.0, min(math.ceil(min(breadth * root * down, distinct)), filled))
     least = min(max(1.0, math.floor(root / breadth * up)), most)
     return range(int(least), int(most) + 1)
 

@@ -14,6 +14,7 @@ from streamcal.kernels.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
@@ -75,17 +76,13 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         forgetting: Forgetting = Forever(),
         prior: Prior | None = None,
     ) -> None:
-        if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
-            raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
-        if not isinstance(tolerance, float) or not 0.0 < tolerance < 1.0:
-            raise InputError(f"tolerance={tolerance!r} is not possible; give a number between 0 and 1")
+        self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
+        self.tolerance = real_number(tolerance, "tolerance", "a number between 0 and 1", above=0.0, below=1.0)
         if solver not in ("active-set", "osqp"):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
-        self._kernel = MonotoneQP(degree)
-        self._osqp = WarmOSQP(degree, tolerance) if solver == "osqp" else None
-        self.degree = degree
+        self._kernel = MonotoneQP(self.degree)
+        self._osqp = WarmOSQP(self.degree, self.tolerance) if solver == "osqp" else None
         self.solver = solver
-        self.tolerance = tolerance
         super().__init__(scale=scale, forgetting=forgetting, prior=prior)
         # The fast path of predictions: the kernel watches the sums that are held and writes coefficients in place.
         self._sums = self._memory.statistic.sums

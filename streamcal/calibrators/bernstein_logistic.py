@@ -8,11 +8,12 @@ import numpy as np
 
 from streamcal.calibrators.following import FollowingCalibrator
 from streamcal.calibrators.table import Table, TableParameters
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import SolverError
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.kernels.panel_logistic import PANELS, PanelLogistic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
+from streamcal.parameters.given import whole_number
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic
 from streamcal.states import LARGEST_START, ensure, numbers
@@ -65,10 +66,8 @@ class BernsteinLogistic(FollowingCalibrator):
     default_resolution = 16384
 
     def __init__(self, degree: int = 10, **common: Unpack[TableParameters]) -> None:
-        if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
-            raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
-        self._quadratic = MonotoneLeastSquares(degree)
-        self.degree = degree
+        self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
+        self._quadratic = MonotoneLeastSquares(self.degree)
         super().__init__(**common)
 
     def new_statistic(self) -> Table:

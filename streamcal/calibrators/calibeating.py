@@ -7,10 +7,10 @@ from typing import Any
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, NEWTON_GAMMA, RADIUS, newton_state
 from streamcal.calibrators.sequential import SequentialCalibrator
-from streamcal.errors import InputError
 from streamcal.kernels.hedging import bin_of, stream
 from streamcal.kernels.online_newton import OnlineNewton
 from streamcal.maps.steps import BinnedSigmoidMap
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import Reader
@@ -29,13 +29,11 @@ class CalibeatenOPS(SequentialCalibrator):
     monotone = False
 
     def __init__(self, bins: int, forecaster: Callable[[int], Any]) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
-            raise InputError(f"bins={bins!r} is not possible; give a whole number from 1 to {MOST_BINS:,}")
         super().__init__()
-        self.bins = bins
+        self.bins = whole_number(bins, "bins", 1, MOST_BINS)
         self.scale = Logit()
         self._newton = OnlineNewton((1.0, 0.0), NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, 1.0, LOGIT_LIMIT)
-        self._forecaster = forecaster(bins)
+        self._forecaster = forecaster(self.bins)
 
     @property
     def n(self) -> float:

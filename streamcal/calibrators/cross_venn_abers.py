@@ -18,6 +18,7 @@ from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Decay, Forever, Forgetting
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
@@ -140,10 +141,8 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> None:
         if point not in MERGES:
             raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, MERGES))}")
-        if isinstance(folds, bool) or not isinstance(folds, int) or not 1 <= folds <= MAX_FOLDS:
-            raise InputError(f"folds={folds!r} is not possible; give a whole number from 1 to {MAX_FOLDS}")
         self.point = point
-        self.folds = folds
+        self.folds = whole_number(folds, "folds", 1, MAX_FOLDS)
         self._merge, self._pair = MERGES[point], PAIRS[point]
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, resolution=resolution)
         self._deals = self._memory.statistic.dealt and not self._timed

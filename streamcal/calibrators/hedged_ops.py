@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamcal.calibrators.calibeating import CalibeatenOPS
-from streamcal.errors import InputError
 from streamcal.kernels.hedging import Hedger
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Reader, ensure, numbers, row, whole
@@ -67,10 +67,8 @@ class HedgedOPS(CalibeatenOPS):
     summary = "online Platt scaling, then randomised forecasts calibrated on every stream"
 
     def __init__(self, bins: int = 10, *, seed: int = 0) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
-            raise InputError(f"seed={seed!r} is not possible; give a whole number from 0 to 2**64 - 1")
-        super().__init__(bins, lambda size: Hedger(size, seed))
-        self.seed = seed
+        self.seed = whole_number(seed, "seed", 0, SEEDS - 1, "a whole number from 0 to 2**64 - 1")
+        super().__init__(bins, lambda size: Hedger(size, self.seed))
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "hedger": list(self._forecaster.state())}

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from streamcal.calibrators.cells import CellCalibrator
 from streamcal.calibrators.table import Table, TableParameters
-from streamcal.errors import InputError
 from streamcal.kernels.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_table import GridTable
 
@@ -65,9 +65,7 @@ class HistogramBinning(CellCalibrator):
     by_ratios = True
 
     def __init__(self, bins: int = 15, **common: Unpack[TableParameters]) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
-            raise InputError(f"bins={bins!r} is not possible; give a whole number from 1 to {MOST_BINS:,}")
-        self.bins = bins
+        self.bins = whole_number(bins, "bins", 1, MOST_BINS)
         super().__init__(**common)
 
     def _cell_tree(self, table: GridTable) -> FrequencyBins:

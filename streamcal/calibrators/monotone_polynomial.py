@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import MappingProxyType
 from typing import get_args
 
@@ -11,6 +10,7 @@ from streamcal.errors import InputError, SolverError, StreamcalError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import ChebyshevMap
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.conic import MAX_DEGREE, Basis, MonotonePolynomialFit
@@ -87,19 +87,15 @@ class MonotonePolynomial(AdditiveCalibrator[ChebyshevMoments]):
         prior: Prior | None = None,
         refresh_every: int = 1,
     ) -> None:
-        if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
-            raise InputError(f"degree={degree!r} is not possible; give a whole number from 1 to {MAX_DEGREE}")
-        number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
-        if bound is not None and not (number and 0.0 < bound < math.inf):
-            raise InputError(f"bound={bound!r} is not possible; give None or a finite number above 0")
+        self.degree = whole_number(degree, "degree", 1, MAX_DEGREE)
+        finite = "None or a finite number above 0"
+        self.bound = None if bound is None else real_number(bound, "bound", finite, above=0.0)
         if basis not in get_args(Basis):
             raise InputError(f"basis={basis!r} is not possible; give 'monomial' or 'chebyshev'")
         try:
-            self._fit = MonotonePolynomialFit(degree, bound, basis)
+            self._fit = MonotonePolynomialFit(self.degree, self.bound, basis)
         except ModuleNotFoundError as error:
             raise StreamcalError(f"MonotonePolynomial cannot be used: {error}") from None
-        self.degree = degree
-        self.bound = bound
         self.basis = basis
         super().__init__(scale=scale, forgetting=forgetting, prior=prior, refresh_every=refresh_every)
 

@@ -8,10 +8,10 @@ from typing import Unpack
 import numpy as np
 
 from streamcal.calibrators.table import Table, TableCalibrator, TableParameters
-from streamcal.errors import InputError
 from streamcal.kernels.near_isotonic import NearIsotonicPath
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
+from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of
@@ -111,8 +111,5 @@ def bic_of_path(weight: FloatArray, positive: FloatArray) -> FloatArray:
 
 def checked_penalty(penalty: float | None) -> float | None:
     """`InputError` unless a penalty is None or a finite number of at least 0."""
-    if penalty is not None and not (
-        isinstance(penalty, (int, float)) and not isinstance(penalty, bool) and 0.0 <= penalty < math.inf
-    ):
-        raise InputError(f"penalty={penalty!r} is not possible; give None, or a finite number of at least 0")
-    return penalty
+    allowed = "None, or a finite number of at least 0"
+    return None if penalty is None else real_number(penalty, "penalty", allowed, least=0.0)

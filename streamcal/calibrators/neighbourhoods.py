@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.errors import InputError
+from streamcal.parameters.given import real_number
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 
@@ -57,9 +58,9 @@ class NearestScores(Neighbourhood):
     fraction: float = 0.05
 
     def __post_init__(self) -> None:
-        if not _is_number(self.fraction) or not SMALLEST_FRACTION <= self.fraction <= 1.0:
-            allowed = f"give a fraction from {SMALLEST_FRACTION:g} to 1"
-            raise InputError(f"NearestScores({self.fraction!r}) is not possible; {allowed}")
+        allowed = f"a number from {SMALLEST_FRACTION:g} to 1"
+        fraction = real_number(self.fraction, "fraction", allowed, least=SMALLEST_FRACTION, most=1.0)
+        object.__setattr__(self, "fraction", fraction)
 
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
         """A window a … b is that of x if it holds enough and would not without its farthest scores.
@@ -115,8 +116,8 @@ class FixedWidth(Neighbourhood):
     half_width: float
 
     def __post_init__(self) -> None:
-        if not _is_number(self.half_width) or not 0.0 <= self.half_width < math.inf:
-            raise InputError(f"FixedWidth({self.half_width!r}) is not possible; give a finite half-width, at least 0")
+        half_width = real_number(self.half_width, "half_width", "a finite number of at least 0", least=0.0)
+        object.__setattr__(self, "half_width", half_width)
 
     def windows(self, x: FloatArray, weight: FloatArray) -> Windows:
         with np.errstate(over="ignore"):  # infinite ends are as good
@@ -197,7 +198,3 @@ def _midpoints(a: FloatArray, b: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
         both = a + b
     return np.where(np.isinf(both), 0.5 * a + 0.5 * b, 0.5 * both)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, NewtonCalibrator
-from streamcal.errors import InputError
 from streamcal.maps.sigmoids import SigmoidMap
+from streamcal.parameters.given import real_number
 
 
 class OnlinePlatt(NewtonCalibrator):
@@ -51,10 +51,8 @@ class OnlinePlatt(NewtonCalibrator):
     curvature = INITIAL_CURVATURE
 
     def __init__(self, *, discount: float = 1.0) -> None:
-        if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
-            raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
-        super().__init__(discount)
-        self.discount = discount
+        self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
+        super().__init__(self.discount)
 
     def map(self) -> SigmoidMap:
         return SigmoidMap(self.scale, *self._newton.parameters())

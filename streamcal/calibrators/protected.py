@@ -11,6 +11,7 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.fixed_share import Jumper
 from streamcal.maps.sigmoids import SigmoidMixtureMap
+from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, unread
@@ -75,15 +76,17 @@ class Protected(SequentialCalibrator):
     summary = "mixture of nine sigmoids of the score; total log loss at most log 2 above that of the score"
 
     def __init__(self, *, jump_rates: tuple[float, ...] = JUMP_RATES, passive: float = PASSIVE) -> None:
-        if not isinstance(jump_rates, tuple) or not jump_rates or not all(map(_is_rate, jump_rates)):
-            raise InputError(f"jump_rates={jump_rates!r} is not possible; give a tuple of numbers from 1e-100 to 1")
-        if isinstance(passive, bool) or not isinstance(passive, (int, float)) or not 0.0 < passive < 1.0:
-            raise InputError(f"passive={passive!r} is not possible; give a number between 0 and 1, both excluded")
+        allowed = "a tuple of numbers from 1e-100 to 1"
+        if not isinstance(jump_rates, tuple) or not jump_rates:
+            raise InputError(f"jump_rates={jump_rates!r} is not possible; give {allowed}")
+        self.jump_rates = tuple(
+            real_number(one, "jump_rates", allowed, least=SMALLEST_RATE, most=1.0) for one in jump_rates
+        )
+        within = "a number between 0 and 1, both excluded"
+        self.passive = real_number(passive, "passive", within, above=0.0, below=1.0)
         super().__init__()
-        self.jump_rates = jump_rates
-        self.passive = passive
         self.scale = Logit()
-        self._jumper = new_jumper(jump_rates, passive)
+        self._jumper = new_jumper(self.jump_rates, self.passive)
 
     @property
     def n(self) -> float:
@@ -147,7 +150,3 @@ def shares_state(rows: int, size: int) -> Reader:
         return [shares, wealth]
 
     return read
-
-
-def _is_rate(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and SMALLEST_RATE <= value <= 1.0

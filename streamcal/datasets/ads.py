@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoids
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray
 
 DAY = 86_400.0
@@ -132,7 +132,10 @@ def ad_click_chunks(
     >>> sum(len(chunk.t) for chunk in ad_click_chunks(1_000, seed=1))
     1000
     """
-    _check(n, seed, rate, days, versions, candidates)
+    n, seed = whole_number(n, "n", 1), whole_number(seed, "seed", 0)
+    versions, candidates = whole_number(versions, "versions", 1), whole_number(candidates, "candidates", 1)
+    rate = real_number(rate, "rate", "a number from 0.0001 to 0.05", least=1e-4, most=0.05)
+    days = real_number(days, "days", "a number above 0, up to 10000", above=0.0, most=10_000.0)
     world = _World(seed, days * DAY, versions, candidates)
     world.set_rate(rate)
     ends = np.linspace(0, n, min(PARTS, n) + 1).astype(np.int64)
@@ -218,19 +221,3 @@ class _World:
         seen += self.known_placement[version, placement][:, None]
         z = self.offset + self.jump[version][:, None] + SLOPE * seen
         return sigmoids(z.ravel()).reshape(z.shape)
-
-
-def _check(n: object, seed: object, rate: object, days: object, versions: object, candidates: object) -> None:
-    """`InputError` for arguments of which there is no stream."""
-    for name, value, least in (
-        ("n", n, 1),
-        ("seed", seed, 0),
-        ("versions", versions, 1),
-        ("candidates", candidates, 1),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{name}={value!r} is not possible; give a whole number of at least {least}")
-    if not isinstance(rate, float) or not 1e-4 <= rate <= 0.05:
-        raise InputError(f"rate={rate!r} is not possible; give a number from 0.0001 to 0.05")
-    if isinstance(days, bool) or not isinstance(days, (int, float)) or not 0.0 < days <= 10_000.0:
-        raise InputError(f"days={days!r} is not possible; give a number above 0, up to 10000")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError, StreamcalError
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
@@ -121,10 +122,8 @@ def generate(name: str, seed: int = 0, *, oracle_size: int = ORACLE_SIZE) -> Syn
     """
     if name not in SETTINGS:
         raise InputError(f"setting {name!r} is not known; give one of {', '.join(SETTINGS)}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed={seed!r} is not possible; give a whole number of at least 0")
-    if isinstance(oracle_size, bool) or not isinstance(oracle_size, int) or oracle_size < 1_000:
-        raise InputError(f"oracle_size={oracle_size!r} is not possible; give a whole number of at least 1000")
+    seed = whole_number(seed, "seed", 0)
+    oracle_size = whole_number(oracle_size, "oracle_size", 1_000)
     setting = SETTINGS[name]
     number = list(SETTINGS).index(name)
     world_rng, draw_rng, oracle_rng = (np.random.default_rng([seed, number, part]) for part in range(3))

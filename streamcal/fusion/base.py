@@ -22,6 +22,7 @@ from streamcal.learners.learner import Learner, in_turn
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_scores_matrix, check_vector_batch, check_weight
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import Shown
@@ -272,9 +273,7 @@ class NamedScores(Fusion):
     noted = "clamped"
 
     def __init__(self, n_scores: int, scale: Scale | tuple[Scale, ...]) -> None:
-        if isinstance(n_scores, bool) or not isinstance(n_scores, int) or not 1 <= n_scores <= MOST_SCORES:
-            raise InputError(f"n_scores={n_scores!r} is not possible; give a whole number from 1 to {MOST_SCORES:,}")
-        self.n_scores = n_scores
+        n_scores = self.n_scores = whole_number(n_scores, "n_scores", 1, MOST_SCORES)
         self.scale = scale
         self._scales = scale if isinstance(scale, tuple) else (scale,) * n_scores
         if len(self._scales) != n_scores:

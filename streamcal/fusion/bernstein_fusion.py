@@ -12,6 +12,7 @@ from streamcal.fusion.missing import Missing
 from streamcal.kernels.bernstein import MAX_DEGREE
 from streamcal.kernels.tensor_bernstein import TensorPolynomial
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.osqp import WarmTensorOSQP
@@ -100,6 +101,10 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         if solver not in ("active-set", "osqp"):
             raise InputError(f"solver={solver!r} is not possible; give 'active-set' or 'osqp'")
         self.degrees = degrees
+        if isinstance(degrees, tuple):
+            self.degrees = tuple(map(_degree, degrees))
+        elif degrees is not None:
+            self.degrees = _degree(degrees)
         self.solver = solver
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
@@ -110,7 +115,7 @@ class BernsteinFusion(AdditiveFusion[TensorMoments]):
         return {"degrees": tuple([self._degrees[place] for place in places])}
 
     def new_statistic(self) -> TensorMoments:
-        self._degrees = _checked_degrees(self.degrees, self.n_scores)
+        self._degrees = _each_degree(self.degrees, self.n_scores)
         for scale in self._scales:
             scale.require_bounds("a Bernstein polynomial")
         return TensorMoments(self._degrees, self._scales)
@@ -154,14 +159,15 @@ class TensorMap(FusionMap):
         return found
 
 
-def _checked_degrees(degrees: int | tuple[int, ...] | None, n_scores: int) -> tuple[int, ...]:
+def _degree(degree: int) -> int:
+    return whole_number(degree, "degrees", 1, MAX_DEGREE, f"whole numbers from 1 to {MAX_DEGREE}")
+
+
+def _each_degree(degrees: int | tuple[int, ...] | None, n_scores: int) -> tuple[int, ...]:
     """(K₁, …, K_M), or an `InputError`."""
     if degrees is None:
         degrees = CHOSEN[n_scores - 1] if n_scores <= len(CHOSEN) else CHOSEN_FOR_MORE
     each = degrees if isinstance(degrees, tuple) else (degrees,) * n_scores
-    for degree in each:
-        if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= MAX_DEGREE:
-            raise InputError(f"degrees={degrees!r} is not possible; give whole numbers from 1 to {MAX_DEGREE}")
     if len(each) != n_scores:
         raise InputError(f"degrees={degrees!r} do not fit {n_scores} scores; give one, or n_scores={len(each)}")
     coefficients = int(np.prod([degree + 1 for degree in each], dtype=object))

@@ -14,6 +14,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.copulas import ANY_WIDTH, FAMILIES, Copula, fit_copula
+from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.vector_table import VectorTable, check_limit, vector_table
 
 #: A margin is stored at this many equal steps over its range, and is linear between them.
@@ -101,14 +102,14 @@ class CopulaFusion(AdditiveFusion[VectorTable]):
         known = isinstance(families, tuple) and all(family in FAMILIES for family in families)
         if not known or not families:
             raise InputError(f"families={families!r} is not possible; give a tuple of {', '.join(map(repr, FAMILIES))}")
-        if n_scores > 2 and not set(families) & set(ANY_WIDTH):
-            raise InputError(f"families={families!r} are of two scores; for {n_scores} add 'gaussian' or 'student'")
         self.families = families
-        self.resolution = resolution
+        self.resolution = check_resolution(resolution)
         self.limit = check_limit(limit)
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every
         )
+        if self.n_scores > 2 and not set(families) & set(ANY_WIDTH):
+            raise InputError(f"families={families!r} are of two scores; for {n_scores} add 'gaussian' or 'student'")
         for one in self._scales:
             one.require_bounds("CopulaFusion")
 

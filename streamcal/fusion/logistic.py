@@ -17,6 +17,7 @@ from streamcal.kernels.logistic import sigmoid, sigmoids
 from streamcal.learners.sequential import SequentialLearner
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST as HEAVIEST_SUM
@@ -105,16 +106,13 @@ class LogisticFusion(SequentialLearner, NamedScores):
         discount: float = 1.0,
         bound: float = 8.0,
     ) -> None:
-        if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
-            raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not 0.0 < bound < math.inf:
-            raise InputError(f"bound={bound!r} is not possible; give a finite number above 0")
+        self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
+        self.bound = real_number(bound, "bound", "a finite number above 0", above=0.0)
         if missing not in ("raise", "marginal"):
             raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
         super().__init__(n_scores, scale)
         self.missing = missing
-        self.discount = discount
-        self.bound = bound
+        n_scores, discount = self.n_scores, self.discount
         size = 2 * n_scores + 1
         start = [1.0 / n_scores] * n_scores + [0.0] * n_scores + [0.0]
         precisions = [*PRECISIONS[:1] * n_scores, *PRECISIONS[1:2] * n_scores, PRECISIONS[2]]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
 from streamcal.parameters.forgetting import Forgetting, Window
+from streamcal.parameters.given import real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
+from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.vector_table import VectorTable, check_limit, vector_table
 
 #: Points whose spread in some direction is below this share of their largest coordinate lie in a plane (on a line, at
@@ -94,10 +95,8 @@ class MRMIC(AdditiveFusion[VectorTable]):
         limit: int | None = 500,
         refresh_every: int = 1,
     ) -> None:
-        if isinstance(penalty, bool) or not isinstance(penalty, (int, float)) or not 0.0 <= penalty < math.inf:
-            raise InputError(f"penalty={penalty!r} is not possible; give a finite number of at least 0")
-        self.penalty = penalty
-        self.resolution = resolution
+        self.penalty = real_number(penalty, "penalty", "a finite number of at least 0", least=0.0)
+        self.resolution = check_resolution(resolution)
         self.limit = check_limit(limit)
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every

@@ -19,6 +19,7 @@ from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.solvers.partial_order import PartialOrder
+from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.vector_table import VectorTable, check_limit, distinct_rows, vector_table
 
 
@@ -99,7 +100,7 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
         if point not in POINTS:
             raise InputError(f"point={point!r} is not possible; give one of {', '.join(map(repr, POINTS))}")
         self.point = point
-        self.resolution = resolution
+        self.resolution = check_resolution(resolution)
         self.limit = check_limit(limit)
         super().__init__(
             n_scores=n_scores, scale=scale, missing=missing, forgetting=forgetting, refresh_every=refresh_every

@@ -14,6 +14,7 @@ from streamcal.fusion.base import AdditiveFusion, Fusion, FusionMap, Scores
 from streamcal.fusion.bernstein_fusion import BernsteinFusion
 from streamcal.fusion.missing import Missing, check_present_batch, coordinates_present
 from streamcal.learners.additive import require
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_vector_batch, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.states import HEAVIEST, UNSIGNED, Reader, ensure, listed, numbers, unread
@@ -85,12 +86,10 @@ class PrequentialFusion(Fusion):
             require(candidate, AdditiveFusion, "candidates", "fusions such as BernsteinFusion(3)")
         if len({candidate.n_scores for candidate in given}) > 1:
             raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
-        if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
-            raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
+        self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
         if missing not in ("raise", "marginal"):
             raise InputError(f"missing={missing!r} is not possible; give 'raise' or 'marginal'")
         self.candidates = candidates
-        self.discount = discount
         self.missing = missing
         self.n_scores = given[0].n_scores
         self._candidates = [candidate.clone() for candidate in given]

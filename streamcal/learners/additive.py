@@ -20,6 +20,7 @@ from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
 from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_time, check_times, none_is_zero
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray, Time
@@ -60,15 +61,13 @@ class AdditiveLearner(Learner, Generic[Held, Map]):
 
     def __init__(self, *, forgetting: Forgetting = Forever(), refresh_every: int = 1) -> None:
         require(forgetting, Forgetting, "forgetting", "Forever(), Window(size) or Decay(half_life)")
-        if isinstance(refresh_every, bool) or not isinstance(refresh_every, int) or refresh_every < 1:
-            raise InputError(f"refresh_every={refresh_every!r} is not possible; give a whole number of at least 1")
         self.forgetting = forgetting
         self._timed = forgetting.timed
-        self.refresh_every = refresh_every
+        self.refresh_every = whole_number(refresh_every, "refresh_every", 1)
         self._memory = memory_under(forgetting, self._empty_statistic(), self.pseudo_observations())
-        self._refreshing = Refreshing(self._memory, refresh_every)
+        self._refreshing = Refreshing(self._memory, self.refresh_every)
         #: The object whose `present` returns the statistic for predictions.
-        self._source = self._memory if refresh_every == 1 else self._refreshing
+        self._source = self._memory if self.refresh_every == 1 else self._refreshing
         self._solved: Map | None = None
         self._solved_for: tuple[int, float] | None = None
         self._unsolved = 0  # how many solves have failed

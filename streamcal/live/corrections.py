@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
 
@@ -109,9 +110,7 @@ def shift_prior(p: npt.ArrayLike, trained: float, served: float) -> Any:
 
 
 def _share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise InputError(f"{name}={value!r} is not possible; give a number from 0 to 1")
-    return float(value)
+    return float(real_number(value, name, "a number from 0 to 1", least=0.0, most=1.0))
 
 
 def _probabilities(p: npt.ArrayLike) -> FloatArray:

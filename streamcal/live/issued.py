@@ -12,6 +12,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.monitor import LONGEST_LEVEL, segments_of
+from streamcal.parameters.given import real_number
 
 #: Longer ids and versions are refused, since every state and every event holds them.
 LONGEST_ID = 256
@@ -122,8 +123,6 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:
     """A span of time in seconds; `InputError` unless it is a `timedelta` or a number above 0, or 0 if allowed."""
     value = span.total_seconds() if isinstance(span, timedelta) else span
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not (0.0 < value < LONGEST_SPAN or (or_zero and value == 0.0)):
-        zero = "0, " if or_zero else ""
-        raise InputError(f"{name}={span!r} is not possible; give {zero}a timedelta, or a number of seconds above 0")
-    return float(value)
+    allowed = f"{'0, ' if or_zero else ''}a timedelta, or a number of seconds above 0"
+    above = -1.0 if or_zero else 0.0
+    return float(real_number(value, name, allowed, above=above, least=0.0, below=LONGEST_SPAN))

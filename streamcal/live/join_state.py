@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamcal.errors import InputError
 from streamcal.live.issued import Id, Issued, Outcome, check_id, check_keys
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import LARGEST_WEIGHT
@@ -208,17 +207,3 @@ def _load_ages(join: LabelJoin, ages: list[tuple[float, int, int, Id]]) -> None:
         ensure(one is not None and one.number == number_ and id in join._outcomes, "a click has no impression")
         ensure(cell < len(edges) and one is not None and when == one.at + edges[cell], "a click is in no cell")
     join._ages = sorted(ages, key=lambda one: one[:3])  # and so a heap
-
-
-def check_share(share: Any) -> float:
-    """A number between 0 and 1; `InputError` otherwise."""
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0.0 < share < 1.0:
-        raise InputError(f"early_share={share!r} is not possible; give a number between 0 and 1, both excluded")
-    return float(share)
-
-
-def check_count(count: Any, name: str, least: int) -> int:
-    """A whole number of at least `least`; `InputError` otherwise."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < least:
-        raise InputError(f"{name}={count!r} is not possible; give a whole number of at least {least}")
-    return count

@@ -20,6 +20,7 @@ from streamcal.live.issued import Id, Issued, Keys, Outcome, check_id, check_key
 from streamcal.live.journal import Journal
 from streamcal.live.journaled import Journaled
 from streamcal.live.versions import VersionLearner, can_join
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight
 from streamcal.parameters.types import Label, Time
 
@@ -165,18 +166,19 @@ class LabelJoin(Holding, Journaled):
         if not can_join(calibrator):
             raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
         span = seconds(horizon, "horizon")
+        between = "a number between 0 and 1, both excluded"
         self.spans = Spans(
             span,
             None if early is None else seconds(early, "early"),
-            join_state.check_share(early_share),
+            real_number(early_share, "early_share", between, above=0.0, below=1.0),
             span if late is None else seconds(late, "late", or_zero=True),
         )
         if self.spans.early is not None and not self.spans.early < span:
             raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
         if self.spans.early is not None and calibrator.scale.domain != (0.0, 1.0):
             raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
-        self.max_held = join_state.check_count(max_held, "max_held", least=2)
-        self.max_unknown = join_state.check_count(max_unknown, "max_unknown", least=0)
+        self.max_held = whole_number(max_held, "max_held", 2)
+        self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
         self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
         #: Is told of each label that is learned.
         self._on_learned: Callable[[Issued, bool], None] | None = None

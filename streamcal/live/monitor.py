@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_probability
 from streamcal.parameters.columns import as_array, as_objects
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_batch, check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.saved import Saved
@@ -114,17 +114,15 @@ class CalibrationMonitor(Saved):
             raise InputError(f"alpha={alpha!r} and run_length={run_length!r} are two monitors; give one of them")
         if run_length is None:
             alpha = DEFAULT_ALPHA if alpha is None else alpha
-            if not is_number(alpha) or not 0.0 < alpha < 1.0:
-                raise InputError(f"alpha {alpha!r} is not allowed; give a probability, such as 0.05")
-        elif not is_number(run_length) or not 1.0 < run_length <= 1e15:
-            raise InputError(f"run_length {run_length!r} is not allowed; give a number of outcomes, such as 1e6")
-        if not isinstance(max_segments, int) or isinstance(max_segments, bool) or max_segments < 0:
-            raise InputError(f"max_segments {max_segments!r} is not allowed; give a whole number, such as 1000")
+            alpha = real_number(alpha, "alpha", "a probability, such as 0.05", above=0.0, below=1.0)
+        else:
+            outcomes = "a number of outcomes, such as 1e6"
+            run_length = real_number(run_length, "run_length", outcomes, above=1.0, most=1e15)
         if on_alarm is not None and not callable(on_alarm):
             raise InputError(f"on_alarm {on_alarm!r} cannot be called; give a function of one alarm")
         self.alpha = alpha
         self.run_length = run_length
-        self.max_segments = max_segments
+        self.max_segments = whole_number(max_segments, "max_segments", 0, allowed="a whole number, such as 1000")
         self.on_alarm = on_alarm
         self._restarting = run_length is not None
         self._threshold = float(run_length) if run_length is not None else 1.0 / float(alpha or 1.0)
@@ -132,7 +130,7 @@ class CalibrationMonitor(Saved):
         self._stopped = False
         self._of_pits: bool | None = None  #: what it watches; None before the first outcome
         self._count = 0
-        self._family = SegmentFamily(self._threshold, self._restarting, max_segments)
+        self._family = SegmentFamily(self._threshold, self._restarting, self.max_segments)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -438,11 +436,6 @@ def _with_listener(kind: type[CalibrationMonitor], content: bytes, on_alarm: Cal
     monitor = kind.from_bytes(content)
     monitor.on_alarm = on_alarm
     return monitor
-
-
-def is_number(value: Any) -> bool:
-    """Whether a parameter is a float or an integer."""
-    return isinstance(value, (float, int)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def normal_scores(u: Any) -> Any:

@@ -34,6 +34,7 @@ from streamcal.live.levels import (
 from streamcal.live.monitor import LONGEST_LEVEL
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -163,8 +164,7 @@ class Segmented(Learner):
         store: str | os.PathLike[str] | None = None,
         pairs: bool = False,
     ) -> None:
-        if not isinstance(max_levels, int) or isinstance(max_levels, bool) or not 1 <= max_levels <= 2**31:
-            raise InputError(f"max_levels={max_levels!r} is not possible; give a whole number, such as 100000")
+        self.max_levels = whole_number(max_levels, "max_levels", 1, 2**31, "a whole number, such as 100000")
         if store is not None and not _is_path(store):
             raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
         if not isinstance(pairs, bool) or (pairs and store is not None):
@@ -174,14 +174,13 @@ class Segmented(Learner):
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
-        self.max_levels = max_levels
         #: The calibrator that learns.
         self.overall: Calibrator = template.clone()
         self.store = None if store is None else str(os.fspath(store))
         self.pairs = pairs
-        self._chain = SegmentChain(len(self.by), max_levels)
+        self._chain = SegmentChain(len(self.by), self.max_levels)
         #: What corrects: the chain, or that and pairs of fields.
-        self._corrections: Any = PairedChain(self._chain, self.by, max_levels) if pairs else self._chain
+        self._corrections: Any = PairedChain(self._chain, self.by, self.max_levels) if pairs else self._chain
         self._level_rows: LevelRows | None = None
         if self.store is not None:
             self._keep_in(LevelRows(self.store))

@@ -19,6 +19,7 @@ from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_batch
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -143,9 +144,7 @@ class Shadow(Saved):
         *,
         confidence: float = 0.95,
     ) -> None:
-        if not isinstance(confidence, float) or not 0.0 < confidence < 1.0:
-            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
-        self.confidence = confidence
+        self.confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
         self._calibrators: dict[str, Calibrator] = {}
         self._numbers: dict[
             str, int

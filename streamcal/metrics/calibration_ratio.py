@@ -8,9 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from streamcal.errors import InputError
 from streamcal.metrics.base import Forecasts, Metric
 from streamcal.metrics.reliability import wilson_interval
+from streamcal.parameters.given import real_number
 
 
 class CalibrationRatio(Metric):
@@ -67,8 +67,7 @@ class CalibrationRatio(Metric):
         then varies less than the binomial one of Wilson's interval. Labels that come in bursts vary more. It holds for
         a number of observations fixed beforehand, and not, as `LogLossDifference` does, at all times together.
         """
-        if not 0.0 < confidence < 1.0:
-            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
+        confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
         if self._weight <= 0.0 or self._squares <= 0.0:
             return 0.0, math.inf
         share = min(max(self._positive / self._weight, 0.0), 1.0) if self._positives else 0.0

@@ -15,6 +15,7 @@ from streamcal.kernels.centred_blocks import centred_blocks
 from streamcal.metrics.cell_metric import CellMetric, calibrated_draws
 from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
+from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 
 Loss = Literal["brier", "log"]
@@ -177,8 +178,7 @@ class CORP(CellMetric):
         >>> data.lower[0] < 0.2 < data.upper[0], data.upper[-1] < 0.9
         (True, True)
         """
-        if not 0.0 < confidence < 1.0:
-            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.9")
+        confidence = real_number(confidence, "confidence", "a probability, such as 0.9", above=0.0, below=1.0)
         columns = self._columns()
         if columns is None:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")

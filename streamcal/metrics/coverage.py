@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
+from streamcal.parameters.given import real_number
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete
 
@@ -48,9 +49,8 @@ class IntervalCoverage(DistributionMetric):
     """
 
     def __init__(self, level: float = 0.9) -> None:
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level {level!r} is not allowed; give a level above 0 and below 1, such as 0.9")
-        self.level = level
+        allowed = "a level above 0 and below 1, such as 0.9"
+        self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
         super().__init__()
 
     @property

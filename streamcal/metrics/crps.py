@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
+from streamcal.parameters.given import plain_number, real_number
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete, variance_of, weighted_crps
 
@@ -99,10 +100,9 @@ class ThresholdWeightedCRPS(_MeanTerm):
     """
 
     def __init__(self, low: float = -math.inf, high: float = math.inf) -> None:
-        if not low < high or (math.isinf(low) and math.isinf(high)):
-            raise InputError(f"low={low!r}, high={high!r} are not allowed; give low < high, one of them finite")
-        self.low = low
-        self.high = high
+        self.low, self.high = plain_number(low), plain_number(high)
+        if not self.low < self.high or (math.isinf(self.low) and math.isinf(self.high)):
+            raise InputError(f"low={low!r}, high={high!r} are not possible; give low < high, one of them finite")
         super().__init__()
 
     def _term(self, distribution: Distribution, y: float) -> float:
@@ -147,9 +147,8 @@ class IntervalScore(_MeanTerm):
     """
 
     def __init__(self, level: float = 0.9) -> None:
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level {level!r} is not allowed; give a level above 0 and below 1, such as 0.9")
-        self.level = level
+        allowed = "a level above 0 and below 1, such as 0.9"
+        self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
         super().__init__()
 
     def _term(self, distribution: Distribution, y: float) -> float:
@@ -233,9 +232,8 @@ class Pinball(_MeanTerm):
     """
 
     def __init__(self, level: float) -> None:
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level {level!r} is not allowed; give a level above 0 and below 1, such as 0.9")
-        self.level = level
+        allowed = "a level above 0 and below 1, such as 0.9"
+        self.level = real_number(level, "level", allowed, above=0.0, below=1.0)
         super().__init__()
 
     def _term(self, distribution: Distribution, y: float) -> float:

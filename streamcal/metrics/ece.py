@@ -9,6 +9,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.metrics.cell_metric import CellMetric
 from streamcal.metrics.reliability import ReliabilityData, first_cells, reliability_data
+from streamcal.parameters.given import real_number, whole_number
 
 
 class EqualMassECE(CellMetric):
@@ -56,9 +57,7 @@ class EqualMassECE(CellMetric):
     """
 
     def __init__(self, bins: int = 15) -> None:
-        if bins != int(bins) or bins < 1:
-            raise InputError(f"bins {bins!r} is not allowed; give a whole number of at least 1, such as 15")
-        self.bins = int(bins)
+        self.bins = whole_number(bins, "bins", 1, allowed="a whole number of at least 1, such as 15")
         super().__init__()
 
     @property
@@ -117,14 +116,12 @@ class EqualMassECE(CellMetric):
         >>> ece.reliability().bins[0].frequency
         0.5
         """
-        if not 0.0 < confidence < 1.0:
-            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
-        if bins is not None and bins < 1:
-            raise InputError(f"bins={bins!r} is not possible; give a whole number of at least 1")
+        confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
+        bins = self.bins if bins is None else whole_number(bins, "bins", 1)
         columns = self._columns()
         if columns is None:
             raise InputError("there is no reliability diagram of nothing: update the metric with observations first")
-        return reliability_data(columns, self.bins if bins is None else bins, confidence)
+        return reliability_data(columns, bins, confidence)
 
     def _params(self) -> dict[str, Any]:
         return {"bins": self.bins}

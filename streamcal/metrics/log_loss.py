@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamcal.errors import InputError
 from streamcal.metrics.base import Forecasts, Metric
+from streamcal.parameters.given import real_number
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
 #: clipped, it has a loss that this constant determines and not the model: 13.8 nats. Typical click and conversion
@@ -52,10 +52,9 @@ class LogLoss(Metric):
     """
 
     def __init__(self, clip: float = LOG_LOSS_CLIP) -> None:
-        if not 0.0 < clip < 1.0:
-            raise InputError(f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6")
-        self.clip = clip
-        self._cap = -math.log(clip)
+        allowed = "a probability above 0 and below 1, such as 1e-6"
+        self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
+        self._cap = -math.log(self.clip)
         super().__init__()
 
     @property

@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError, MergeError
+from streamcal.errors import MergeError
 from streamcal.kernels.measures import add_differences
 from streamcal.metrics.base import MANY, Forecasts, check_probability
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_batch, check_label
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray, Label
@@ -90,14 +91,11 @@ class LogLossDifference:
     """
 
     def __init__(self, confidence: float = 0.95, *, clip: float = LOG_LOSS_CLIP, adaptive: bool = False) -> None:
-        if not 0.0 < confidence < 1.0:
-            raise InputError(f"confidence {confidence!r} is not allowed; give a probability, such as 0.95")
-        if not 0.0 < clip < 1.0:
-            raise InputError(f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6")
-        self.confidence = confidence
-        self.clip = clip
+        self.confidence = real_number(confidence, "confidence", "a probability, such as 0.95", above=0.0, below=1.0)
+        allowed = "a probability above 0 and below 1, such as 1e-6"
+        self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
         self.adaptive = adaptive
-        self._cap = -math.log(clip)
+        self._cap = -math.log(self.clip)
         self._count = 0
         self._sum = 0.0
         self._squares = 0.0

@@ -9,11 +9,12 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from streamcal.errors import InputError, RetractionError
+from streamcal.errors import RetractionError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_scores
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
 
 
@@ -156,9 +157,8 @@ class MulticlassLogLoss(_Mean):
     """
 
     def __init__(self, clip: float = LOG_LOSS_CLIP) -> None:
-        if not 0.0 < clip < 1.0:
-            raise InputError(f"clip {clip!r} is not allowed; give a probability above 0 and below 1, such as 1e-6")
-        self.clip = clip
+        allowed = "a probability above 0 and below 1, such as 1e-6"
+        self.clip = real_number(clip, "clip", allowed, above=0.0, below=1.0)
         super().__init__()
 
     def _loss(self, p: dict[ClassLabel, float], y: ClassLabel) -> float:

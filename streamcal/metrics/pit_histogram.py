@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError, RetractionError
+from streamcal.errors import RetractionError
 from streamcal.metrics.distribution import DistributionMetric
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import pit
@@ -71,9 +72,7 @@ class PITHistogram(DistributionMetric):
     """
 
     def __init__(self, bins: int = 20) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
-            raise InputError(f"bins {bins!r} is not allowed; give a whole number of at least 2, such as 20")
-        self.bins = bins
+        self.bins = whole_number(bins, "bins", 2, allowed="a whole number of at least 2, such as 20")
         super().__init__()
 
     @property

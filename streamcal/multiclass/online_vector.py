@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamcal.calibrators.newton import INITIAL_CURVATURE, LARGEST_CURVATURE, NEWTON_GAMMA, RADIUS
-from streamcal.errors import InputError
 from streamcal.kernels import class_scores
 from streamcal.kernels.online_softmax import OnlineSoftmax
 from streamcal.learners.sequential import SequentialLearner
@@ -25,6 +24,7 @@ from streamcal.multiclass.labels import (
     with_label,
 )
 from streamcal.multiclass.softmax import ScaledLogsMap
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, number, numbers, row, unread
@@ -75,10 +75,8 @@ class OnlineVectorScaling(SequentialLearner, MulticlassCalibrator):
     bounded_memory = True
 
     def __init__(self, *, discount: float = 1.0) -> None:
-        if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 < discount <= 1.0:
-            raise InputError(f"discount={discount!r} is not possible; give a number above 0 and at most 1")
-        self.discount = discount
-        self._newton = OnlineSoftmax(NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, discount)
+        self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
+        self._newton = OnlineSoftmax(NEWTON_GAMMA, INITIAL_CURVATURE, RADIUS, self.discount)
         self._places: dict[ClassLabel, int] = {}
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -10,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.errors import InputError, SolverError
+from streamcal.errors import SolverError
 from streamcal.kernels.class_scores import softmax
 from streamcal.maps.base import frozen
 from streamcal.multiclass.base import AdditiveMulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, check_class, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.states import LARGEST_START, ensure, listed, numbers, row
@@ -216,6 +216,4 @@ def among_all(points: Sequence[ClassPoints]) -> ClassPoints:
 
 def nonnegative(value: float, name: str) -> float:
     """A finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
-        raise InputError(f"{name}={value!r} is not possible; give a number of at least 0")
-    return value
+    return real_number(value, name, "a number of at least 0", least=0.0)

@@ -78,8 +78,8 @@ class MulticlassVennAbers(BinarySubproblems):
         self.strategy = strategy
         self.point = point
         self.forgetting = forgetting
-        self.resolution = resolution
         self._venn_abers = VennAbers(point, forgetting=forgetting, resolution=resolution)
+        self.resolution = self._venn_abers.resolution
         super().__init__(self._venn_abers, STRATEGIES[strategy]())
 
     def predict_intervals_one(

@@ -29,6 +29,7 @@ from datetime import timedelta
 from typing import Literal
 
 from streamcal.errors import InputError
+from streamcal.parameters.given import real_number
 from streamcal.parameters.settings import OMITTED, Setting, written_fields
 
 By = Literal["count", "time"]
@@ -195,11 +196,9 @@ class Decay(Forgetting):
 def _set_span(policy: Forgetting, field: str, value: float | timedelta) -> None:
     """Validate a span; a `timedelta` becomes seconds and makes the policy one by time."""
     if isinstance(value, timedelta):
-        object.__setattr__(policy, field, value.total_seconds())
+        value = value.total_seconds()
         object.__setattr__(policy, "by", "time")
-    span = getattr(policy, field)
-    if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= sys.float_info.max:
-        raise InputError(f"{field}={value!r} is not possible; give a finite number above 0")
+    object.__setattr__(policy, field, real_number(value, field, "a finite number above 0", above=0.0))
     if policy.by not in ("count", "time"):  # type: ignore[attr-defined]
         raise InputError(f"by={policy.by!r} is not possible; give 'count' or 'time'")  # type: ignore[attr-defined]
 
@@ -211,13 +210,12 @@ def _set_jump(policy: Forgetting, span: float) -> None:
         return
     if isinstance(jump, timedelta):
         jump = jump.total_seconds()
-    if jump == math.inf:  # which JSON does not have
-        jump = sys.float_info.max
-    object.__setattr__(policy, "max_jump", jump)
     if not policy.timed:
         raise InputError(f"max_jump={jump!r} is not possible by count; give by='time', or leave it out")
-    if isinstance(jump, bool) or not isinstance(jump, (int, float)) or not jump >= span:
-        raise InputError(f"max_jump={jump!r} is not possible; give a number of at least {span!r}, the span itself")
+    if jump == math.inf:  # which JSON does not have
+        jump = sys.float_info.max
+    allowed = f"a number of at least {span!r}, the span itself"
+    object.__setattr__(policy, "max_jump", real_number(jump, "max_jump", allowed, least=span))
 
 
 def largest_jump(policy: Forgetting, span: float) -> float:

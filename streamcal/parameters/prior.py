@@ -9,6 +9,7 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.logistic import sigmoids
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.parameters.settings import Setting
@@ -61,9 +62,9 @@ class Prior(Setting):
     strength: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.strength, (int, float)) and not isinstance(self.strength, bool)
-        if not number or not 0.0 < self.strength <= LARGEST_WEIGHT:
-            raise InputError(f"Prior({self.strength!r}) is not possible; give 0 < strength <= {LARGEST_WEIGHT:g}")
+        allowed = f"Prior(strength) with 0 < strength <= {LARGEST_WEIGHT:g}"
+        strength = real_number(self.strength, "strength", allowed, above=0.0, most=LARGEST_WEIGHT)
+        object.__setattr__(self, "strength", strength)
 
     def pseudo_observations(self, scale: Scale) -> PseudoObservations:
         """The pseudo-observations on this scale; `InputError` unless it reads scores as probabilities."""

@@ -24,6 +24,7 @@ from streamcal.kernels.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.maps.sql import literal
 from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
 from streamcal.maps.sql import sigmoid as sql_sigmoid
+from streamcal.parameters.given import plain_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
@@ -488,13 +489,15 @@ class EmpiricalCDF(Scale):
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
     """Bounds as floats, lo < hi; finite ones where required."""
-    if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float))) or not lo < hi:
-        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs numbers lo < hi")
+    given = f"{type(scale).__name__}({lo!r}, {hi!r})"
+    lo, hi = plain_number(lo), plain_number(hi)
+    if not lo < hi:
+        raise InputError(f"{given} needs numbers lo < hi")
     largest = sys.float_info.max
     if -math.inf < lo and hi < math.inf and (max(-lo, hi) > largest or hi - lo > largest):
-        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) is wider than the largest float; give nearer bounds")
+        raise InputError(f"{given} is wider than the largest float; give nearer bounds")
     if finite and not (math.isfinite(lo) and math.isfinite(hi)):
-        raise InputError(f"{type(scale).__name__}({lo!r}, {hi!r}) needs finite bounds")
+        raise InputError(f"{given} needs finite bounds")
     object.__setattr__(scale, "lo", float(lo))
     object.__setattr__(scale, "hi", float(hi))
 

@@ -16,6 +16,7 @@ from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
 from streamcal.learners.sequential import SequentialLearner
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
@@ -116,19 +117,14 @@ class AdaptiveConformal(SequentialLearner, DistributionCalibrator):
     ) -> None:
         if method not in tuple(TRACKED):
             raise InputError(f"method={method!r} is not possible; give 'pid', 'aci' or 'tracking'")
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 < rate <= LARGEST:
-            raise InputError(f"rate={rate!r} is not possible; give a finite number above 0")
-        if isinstance(window, bool) or not isinstance(window, int) or window < 1:
-            raise InputError(f"window={window!r} is not possible; give a whole number of at least 1")
-        if isinstance(slack, bool) or not isinstance(slack, (int, float)) or not 0.0 <= slack <= LARGEST:
-            raise InputError(f"slack={slack!r} is not possible; give a finite number of outcomes, 0 or more")
         levels = _levels(level)
-        self.level = level if isinstance(level, (int, float)) else levels
+        self.level = levels if isinstance(level, (tuple, list)) else levels[0]
         self.method = method
-        self.rate = rate
-        self.window = window
-        self.slack = slack
-        self._scores = Scores(window if method == "aci" else 0)
+        self.rate = rate = real_number(rate, "rate", "a finite number above 0", above=0.0, most=LARGEST)
+        self.window = whole_number(window, "window", 1)
+        outcomes = "a finite number of outcomes, 0 or more"
+        self.slack = slack = real_number(slack, "slack", outcomes, least=0.0, most=LARGEST)
+        self._scores = Scores(self.window if method == "aci" else 0)
         make = TRACKED[method]
         # of all ends the levels ascend: the widest interval first, and last
         self._lower = [make(0.5 - 0.5 * one, rate, slack) for one in reversed(levels)]
@@ -309,10 +305,9 @@ TRACKED: dict[str, type[Tracked]] = {"pid": IntegratedScore, "aci": TrackedLevel
 
 def _levels(level: Any) -> tuple[float, ...]:
     """The levels, ascending; `InputError` for what is none."""
+    allowed = "a number above 0 and below 1, such as 0.9"
     given = tuple(level) if isinstance(level, (tuple, list)) else (level,)
-    for one in given:
-        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0.0 < one <= MOST_LEVEL:
-            raise InputError(f"level={level!r} is not possible; give a number above 0 and below 1, such as 0.9")
-    if not given or len(set(given)) < len(given):
+    levels = {real_number(one, "level", allowed, above=0.0, most=MOST_LEVEL) for one in given}
+    if not given or len(levels) < len(given):
         raise InputError(f"level={level!r} is not possible; give one level or several different ones")
-    return tuple(sorted(given))
+    return tuple(sorted(levels))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamcal.errors import InputError
 from streamcal.learners.sequential import SequentialLearner
+from streamcal.parameters.given import plain_number, real_number
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution
@@ -92,9 +93,7 @@ class AdaptiveScale(SequentialLearner, DistributionCalibrator):
 
     def __init__(self, half_lives: tuple[float, ...] = HALF_LIVES, share: float = SHARE) -> None:
         self.half_lives = _ascending(half_lives)
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0.0 <= share <= 1.0:
-            raise InputError(f"share={share!r} is not possible; give a number from 0 to 1")
-        self.share = share
+        self.share = real_number(share, "share", "a number from 0 to 1", least=0.0, most=1.0)
         self._memories = [Memory(0.5 ** (1.0 / one)) for one in (*self.half_lives, math.inf)]
         self._weights = [1.0 / len(self._memories)] * len(self._memories)
         self._totals = Totals()
@@ -236,9 +235,8 @@ def _moments(low: float, high: float, distribution: Distribution) -> tuple[float
 
 def _ascending(half_lives: Any) -> tuple[float, ...]:
     """The half-lives as floats; `InputError` for others."""
-    given = tuple(half_lives) if isinstance(half_lives, (tuple, list)) else ()
-    numbers_only = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in given)
-    if not (given and numbers_only and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, LARGEST)))):
+    given = tuple(map(plain_number, half_lives)) if isinstance(half_lives, (tuple, list)) else ()
+    if not (given and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, LARGEST)))):
         raise InputError(
             f"half_lives={half_lives!r} are not possible; give ascending numbers above 0, such as (20, 320)"
         )

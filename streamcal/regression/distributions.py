@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import as_array
+from streamcal.parameters.given import is_number
 from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -87,7 +88,7 @@ class CalibratedDistribution(ABC):
 
     def interval(self, level: float) -> tuple[float, float]:
         """The central interval: the quantiles at (1 − level)/2 and (1 + level)/2."""
-        if not (_is_number(level) and 0.0 <= level <= 1.0):
+        if not (is_number(level) and 0.0 <= level <= 1.0):
             raise InputError(f"level {level!r} is not possible; give a number in [0, 1], such as 0.9")
         return self.ppf((1.0 - level) / 2.0), self.ppf((1.0 + level) / 2.0)
 
@@ -156,9 +157,9 @@ class Normal(CalibratedDistribution):
     __slots__ = ("_mean", "_sd")
 
     def __init__(self, mean: float, sd: float) -> None:
-        if not (_is_number(mean) and math.isfinite(mean)):
+        if not (is_number(mean) and math.isfinite(mean)):
             raise InputError(f"mean={mean!r} is not possible; give a finite number")
-        if not (_is_number(sd) and 0.0 < sd < math.inf):
+        if not (is_number(sd) and 0.0 < sd < math.inf):
             raise InputError(f"sd={sd!r} is not possible; give a finite number above 0")
         self._mean, self._sd = float(mean), float(sd)
 
@@ -436,7 +437,3 @@ def _require_rising(values: FloatArray, what: str) -> None:
         raise InputError(
             f"{what} decrease from {values[place].item()!r} to {values[place + 1].item()!r}; give them in order"
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -16,6 +16,7 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.lazy import Methods
 from streamcal.learners.choosing import chosen
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
@@ -106,13 +107,12 @@ class EmpiricalDensity(ThresholdCalibrator):
         >>> EmpiricalDensity.from_sample([0.0, 1.0, 2.0, 4.0], thresholds=2).params()["thresholds"]
         (1.5,)
         """
-        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 2:
-            raise InputError(f"thresholds={thresholds!r} is not possible; give 2 segments or more, a whole number")
+        segments = whole_number(thresholds, "thresholds", 2, allowed="2 segments or more, a whole number")
         sample = check_scores(y)
         if len(sample) == 0 or sample.min() == sample.max():
             raise InputError("from_sample needs a sample with at least two different outcomes")
         margin = MARGIN * (sample.max() - sample.min())
-        quantiles = np.unique(np.quantile(sample, np.linspace(0.0, 1.0, thresholds + 1)[1:-1]))
+        quantiles = np.unique(np.quantile(sample, np.linspace(0.0, 1.0, segments + 1)[1:-1]))
         return cls(calibrator, quantiles, support=(float(sample.min() - margin), float(sample.max() + margin)))
 
     def _scores(self, distribution: Distribution) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from streamcal.errors import InputError, SolverError
 from streamcal.kernels.logistic import sigmoids
 from streamcal.learners.additive import require
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.scales import Interval, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
@@ -24,6 +25,7 @@ from streamcal.regression.distributions import Distribution, Piecewise
 from streamcal.regression.reading import cdf_at, cdfs_at, check_distributions, normal_scores, segment_edges
 from streamcal.solvers.gaussian_process import Axis, LaplaceProblem, axis_over, axis_through, covariance
 from streamcal.states import LARGEST_START, numbers, row
+from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.threshold_tables import ThresholdTables
 
 #: More observations than this are weighted as this many. At 10⁷ the prior has a share of 1e-7 and next to no influence;
@@ -78,9 +80,8 @@ class RBF(Setting):
 
     def __post_init__(self) -> None:
         for name, (low, high) in (("variance", VARIANCES), ("q_length", LENGTHS), ("t_length", LENGTHS)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-                raise InputError(f"{name}={value!r} is not possible; give a number from {low:g} to {high:g}")
+            allowed = f"a number from {low:g} to {high:g}"
+            value = real_number(getattr(self, name), name, allowed, least=low, most=high)
             object.__setattr__(self, name, float(value))
 
 
@@ -246,15 +247,13 @@ class GaussianProcessCDF(AdditiveDistributionCalibrator[ThresholdTables]):
         for name, value, allowed in (("mean", mean, ("base", "zero")), ("point", point, ("mode", "mean"))):
             if value not in allowed:
                 raise InputError(f"{name}={value!r} is not possible; give {' or '.join(map(repr, allowed))}")
-        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
-            raise InputError(f"points={points!r} is not possible; give a whole number from 2 to {MOST_POINTS:,}")
+        self.points = whole_number(points, "points", 2, MOST_POINTS)
         self.mean = mean
         self.point = point
         self.scale = scale
         self._inputs = inputs_of(scale)
-        self.resolution = resolution
-        self.points = points
-        self._knots = np.linspace(*self.support, points)
+        self.resolution = check_resolution(resolution)
+        self._knots = np.linspace(*self.support, self.points)
         self._knots.flags.writeable = False
         self._axes = [self._axes_of(one) for one in self._kernels]
         super().__init__(forgetting=forgetting, refresh_every=refresh_every)

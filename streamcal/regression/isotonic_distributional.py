@@ -62,9 +62,9 @@ class IsotonicDistributional(MedianCalibrator):
         forgetting: Forgetting = Forever(),
         resolution: int | None = None,
     ) -> None:
-        self.resolution = resolution
-        scale = Interval(*check_support(support))
-        super().__init__(Isotonic(scale=scale, forgetting=forgetting, resolution=resolution), thresholds, support)
+        method = Isotonic(scale=Interval(*check_support(support)), forgetting=forgetting, resolution=resolution)
+        self.resolution = method.resolution
+        super().__init__(method, thresholds, support)
 
     def _map_of_streams(self, streams: list[Any]) -> DistributionMap:
         return IsotonicDistributionalMap(self._edges, streams)

@@ -80,10 +80,10 @@ class MondrianConformal(AdditiveDistributionCalibrator[Categories]):
             raise InputError(f"by={by!r} is not possible; give 'spread' or 'median'")
         self.edges = tuple(found.tolist())
         self.by = by
-        self.resolution = resolution
         self.scale = scale
         #: The method of every category.
         self._method = ConformalPredictive(resolution=resolution, scale=scale)
+        self.resolution = self._method.resolution
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> Categories:

@@ -22,7 +22,7 @@ from streamcal.regression.distributions import CalibratedDistribution, Distribut
 from streamcal.regression.ramps import Ramp, ScoreRamp
 from streamcal.regression.reading import check_distribution, pit_interval, pit_intervals
 from streamcal.regression.recalibrated import IDENTITY, Rescored, recalibrated
-from streamcal.statistics.grid import MOST_CELLS
+from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.pits import FURTHEST, PITs, SortedWeights
 
 #: The inner edges of M cells of the normal score are FINEST · sinh(x), with x equidistant within ±WIDEST · (M/64)^0.3,
@@ -115,18 +115,14 @@ class PITCalibrator(AdditiveDistributionCalibrator[PITs]):
         resolution: int | None = None,
         scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
-        if resolution is not None and (isinstance(resolution, bool) or not isinstance(resolution, int)):
-            raise InputError(f"resolution={resolution!r} is not possible; give None or a whole number of cells")
-        if resolution is not None and not 2 <= resolution <= MOST_CELLS:
-            raise InputError(f"resolution={resolution!r} is not possible; give 2 to {MOST_CELLS:,} cells")
         if scale not in ("normal", "uniform"):
             raise InputError(f"scale={scale!r} is not possible; give 'normal' or 'uniform'")
-        self.resolution = resolution
+        self.resolution = check_resolution(resolution)
         self.scale = scale
         self._normal = scale == "normal"
         #: The lowest and the highest coordinate, of outcomes to which no mass was predicted.
         self._ends = (-FURTHEST, FURTHEST) if self._normal else (0.0, 1.0)
-        self._edges = None if resolution is None else edges_of(resolution, self._normal)
+        self._edges = None if self.resolution is None else edges_of(self.resolution, self._normal)
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> PITs:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
-from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number
 from streamcal.regression.pit_calibrator import Levels, PITCalibrator
 
 
@@ -59,9 +58,7 @@ class QuantileRecalibration(PITCalibrator):
         resolution: int | None = None,
         scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
-        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0.0 <= smoothing < math.inf:
-            raise InputError(f"smoothing={smoothing!r} is not possible; give a finite weight of at least 0")
-        self.smoothing = smoothing
+        self.smoothing = real_number(smoothing, "smoothing", "a finite weight of at least 0", least=0.0)
         super().__init__(forgetting=forgetting, resolution=resolution, scale=scale)
 
     def _levels(self) -> Levels:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import InputError
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal
@@ -227,12 +228,9 @@ def segment_edges(thresholds: int | npt.ArrayLike, support: tuple[float, float])
     ([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 0.5, 2.0])
     """
     lo, hi = check_support(support)
-    if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
-        if not 2 <= thresholds <= MOST_SEGMENTS:
-            raise InputError(
-                f"thresholds={thresholds!r} is not possible; give 2 to {MOST_SEGMENTS:,} segments, or an array"
-            )
-        edges = np.linspace(lo, hi, int(thresholds) + 1)
+    if not hasattr(thresholds, "__len__"):
+        allowed = f"2 to {MOST_SEGMENTS:,} segments, or an array"
+        edges = np.linspace(lo, hi, whole_number(thresholds, "thresholds", 2, MOST_SEGMENTS, allowed) + 1)
     else:
         edges = np.concatenate(([lo], check_scores(thresholds), [hi]))
     if len(edges) < 3 or not (np.diff(edges) > 0.0).all():

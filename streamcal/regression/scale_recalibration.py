@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 
 from streamcal.errors import InputError
 from streamcal.parameters.forgetting import Forever, Forgetting
+from streamcal.parameters.given import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import AdditiveDistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal
@@ -92,10 +93,8 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     ) -> None:
         if fit not in ("likelihood", "moments"):
             raise InputError(f"fit={fit!r} is not possible; give 'likelihood' or 'moments'")
-        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0.0 < smoothing < math.inf:
-            raise InputError(f"smoothing={smoothing!r} is not possible; give a finite weight above 0")
         self.fit = fit
-        self.smoothing = smoothing
+        self.smoothing = real_number(smoothing, "smoothing", "a finite weight above 0", above=0.0)
         super().__init__(forgetting=forgetting)
 
     def new_statistic(self) -> ScaleMoments:

@@ -76,9 +76,9 @@ class VennAbersRegression(MedianCalibrator):
         resolution: int | None = None,
     ) -> None:
         self.point = point
-        self.resolution = resolution
         self._scale = Interval(*check_support(support))
         method = VennAbers(point, scale=self._scale, forgetting=forgetting, resolution=resolution)
+        self.resolution = method.resolution
         super().__init__(method, thresholds, support)
 
     def predict_one(self, distribution: Distribution, t: Time | None = None) -> CalibratedDistribution:

@@ -12,6 +12,7 @@ from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal
@@ -53,7 +54,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     Raises
     ------
     InputError
-        For a regressor or calibrator of another kind, or an outcome that is not finite; nothing has then been learned.
+        For a regressor or calibrator of another kind, an outcome that is not finite, or a base that predicts what is no
+        number; nothing has then been learned.
 
     Notes
     -----
@@ -96,8 +98,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
             raise InputError(f"regressor={regressor!r} is not a River regressor, nor a pipeline that ends in one")
         calibrator = Composition() if calibrator is None else calibrator
         calibrator = chosen(calibrator, DistributionCalibrator, METHODS, "a calibrator of distributions")
-        if half_life is not None and not (isinstance(half_life, (int, float)) and 0.0 < half_life < math.inf):
-            raise InputError(f"half_life={half_life!r} is not possible; give None or a finite number above 0")
+        if half_life is not None:
+            half_life = real_number(half_life, "half_life", "None or a finite number above 0", above=0.0)
         self.regressor = regressor
         self.calibrator = calibrator.clone()
         self.half_life = half_life
@@ -131,11 +133,12 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the outcome of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         outcome, weight = check_outcome(y), check_weight(w)
-        forecast = self._forecast(x)
+        mean, sd = self._predicted(x)
+        forecast = _normal(mean, sd)
         if forecast is not None:
             self.calibrator.learn_one(forecast, outcome, w, t)
         if not self._with_dist:
-            self._learn_scale(outcome, self.regressor.predict_one(x), weight)
+            self._learn_scale(outcome, mean, weight)
         self.regressor.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
@@ -157,19 +160,15 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any
     ) -> CalibratedDistribution | None:
         """The calibrated forecast, as of time `t`; None if there is no forecast. The state does not change."""
-        forecast = self._forecast(x, **kwargs)
+        forecast = _normal(*self._predicted(x, **kwargs))
         return None if forecast is None else self.calibrator.predict_one(forecast, t)
 
-    def _forecast(self, x: dict[Any, Any], **kwargs: Any) -> Normal | None:
-        """The forecast of the base, a normal distribution; None if it is not finite."""
+    def _predicted(self, x: dict[Any, Any], **kwargs: Any) -> tuple[float | None, float | None]:
+        """Mean and standard deviation that the base predicts; `InputError` for what is no number."""
         if self._with_dist:
             found = self.regressor.predict_one(x, with_dist=True, **kwargs)
-            mean, sd = found.mu, found.sigma
-        else:
-            mean, sd = self.regressor.predict_one(x, **kwargs), self.residual_sd
-        if mean is None or sd is None or not (math.isfinite(mean) and 0.0 < sd < math.inf):
-            return None
-        return Normal(mean, sd)
+            return _number(found.mu), _number(found.sigma)
+        return _number(self.regressor.predict_one(x, **kwargs)), self.residual_sd
 
     def _learn_scale(self, y: float, predicted: float | None, w: float) -> None:
         if w == 0.0 or predicted is None or not math.isfinite(predicted):
@@ -206,3 +205,22 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
             return math.inf
         size = self._sorted[int(SHARE * HELD) - 1]
         return size / OF_NORMAL if size > 0.0 else math.inf
+
+
+def _number(predicted: Any) -> float | None:
+    """A prediction of the base as a float, or None; `InputError` for what is no number."""
+    if predicted is None:
+        return None
+    try:
+        if not isinstance(predicted, (str, bytes)):
+            return float(predicted)  # arrays and tensors of one number, too
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"the base predicts {predicted!r}; its predictions have to be numbers")
+
+
+def _normal(mean: float | None, sd: float | None) -> Normal | None:
+    """The forecast of the base; None where it has none, or one that is not finite."""
+    if mean is None or sd is None or not (math.isfinite(mean) and 0.0 < sd < math.inf):
+        return None
+    return Normal(mean, sd)

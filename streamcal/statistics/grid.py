@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError
 from streamcal.kernels.grid_cells import CellFinder
 from streamcal.kernels.logistic import sigmoids
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.showing import Shown
 from streamcal.parameters.types import FloatArray
@@ -25,7 +25,13 @@ KEPT_CELLS, KEPT_GRIDS = 2**16, 8
 
 def grid_of(scale: Scale, cells: int) -> Grid:
     """`Grid(scale, cells)`, perhaps one that others have: a grid does not change."""
-    return _kept(scale, cells) if isinstance(cells, int) and cells <= KEPT_CELLS else Grid(scale, cells)
+    return _kept(scale, cells) if cells <= KEPT_CELLS else Grid(scale, cells)
+
+
+def check_resolution(resolution: int | None) -> int | None:
+    """None, or a number of cells that a grid can have; `InputError` otherwise."""
+    allowed = f"None, or a whole number of cells from 2 to {MOST_CELLS:,}"
+    return None if resolution is None else whole_number(resolution, "resolution", 2, MOST_CELLS, allowed)
 
 
 class Grid(Shown):
@@ -42,10 +48,6 @@ class Grid(Shown):
     """
 
     def __init__(self, scale: Scale, cells: int) -> None:
-        if isinstance(cells, bool) or not isinstance(cells, int) or not 2 <= cells <= MOST_CELLS:
-            raise InputError(
-                f"resolution={cells!r} is not possible; give None, or a whole number of cells from 2 to {MOST_CELLS:,}"
-            )
         self.scale = scale
         self.cells = cells
         self.edges = scale.edges(cells)

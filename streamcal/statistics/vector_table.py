@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamcal.errors import InputError
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Fields, ensure, listed, number, numbers, record, row, whole
@@ -221,6 +221,5 @@ def vector_table(scales: tuple[Scale, ...], resolution: int | None, limit: int |
 
 def check_limit(limit: int | None) -> int | None:
     """A limit of distinct tuples; `InputError` otherwise."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < SMALLEST_LIMIT):
-        raise InputError(f"limit={limit!r} is not possible; give None, or a whole number of at least {SMALLEST_LIMIT}")
-    return limit
+    allowed = f"None, or a whole number of at least {SMALLEST_LIMIT}"
+    return None if limit is None else whole_number(limit, "limit", SMALLEST_LIMIT, allowed=allowed)

@@ -22,6 +22,7 @@ from streamcal.live.levels import Field, check_fields, names_of
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.base import Forecasts
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.names import did_you_mean
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray
@@ -153,10 +154,9 @@ class Comparison:
         base: str = RAW,
         segments: Sequence[Field] = (),
     ) -> None:
-        if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
-            raise InputError(f"delay={delay!r} is not possible; give a whole number of observations, such as 500")
+        self.delay = whole_number(delay, "delay", 0, allowed="a whole number of observations, such as 500")
         self.fields = check_fields(segments) if segments else ()
-        self._calibrators = with_segments(named(COMPARED if methods is None else methods, delay), self.fields)
+        self._calibrators = with_segments(named(COMPARED if methods is None else methods, self.delay), self.fields)
         self.standings = {RAW: Standing(RAW, "the score itself")}
         self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
         if base == IDENTITY:
@@ -165,7 +165,6 @@ class Comparison:
             known = ", ".join(self.standings)
             raise InputError(f"base={base!r} is not compared{did_you_mean(base, self.standings)}; compared are {known}")
         self.base = base
-        self.delay = delay
         pairs = list(itertools.combinations(self.standings, 2))
         level = 1.0 - (1.0 - CONFIDENCE) / max(len(pairs), 1)
         self._differences = {pair: LogLossDifference(level, adaptive=True) for pair in pairs}

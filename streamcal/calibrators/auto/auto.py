@@ -27,6 +27,7 @@ from streamcal.kernels.logistic import sigmoid
 from streamcal.kernels.specialists import Judgement
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.columns import like
+from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import LARGEST_WEIGHT, check_score, check_scores, check_time, check_times
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -146,15 +147,14 @@ class Auto(SequentialCalibrator):
     learns_time = True
 
     def __init__(self, delay: int | Literal["inferred"] = 0) -> None:
-        whole_number = isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay <= LONGEST_DELAY
-        if not whole_number and delay != INFERRED:
-            expected = f"give a whole number from 0 to {LONGEST_DELAY}, or {INFERRED!r}"
-            raise InputError(f"delay={delay!r} is not possible; {expected}")
+        inferred = isinstance(delay, str) and delay == INFERRED
+        allowed = f"a whole number from 0 to {LONGEST_DELAY}, or {INFERRED!r}"
+        known = 0 if inferred else whole_number(delay, "delay", 0, LONGEST_DELAY, allowed)
         super().__init__()
-        self.delay = delay
+        self.delay: int | str = INFERRED if inferred else known
         self.scale = Logit()
-        self._asked = IssuedScores() if isinstance(delay, str) else None
-        self._begin(0 if isinstance(delay, str) else delay)
+        self._asked = IssuedScores() if inferred else None
+        self._begin(known)
 
     def _begin(self, delay: int) -> None:
         """Set up everything for a label delay, with nothing learned."""

@@ -1,0 +1,69 @@
+"""Numbers given as parameters: those of NumPy become Python's, so that a sweep over an array gives what is written out.
+
+Python's are stored by all methods, so that `repr`, what is saved and equality are the same. What is refused is a bool,
+an array (also of shape ()), a fraction and a text; where a whole number is asked for, any float.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from streamcal.errors import InputError
+
+
+def is_number(value: object) -> bool:
+    """Whether it is an integer or a float, of Python or NumPy; a bool or a `timedelta64` is none."""
+    if value.__class__ is float or value.__class__ is int:  # most are
+        return True
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
+
+
+def plain_number(value: Any) -> float:
+    """A number as an int or a float of Python; NaN, which is within no bounds, for anything else."""
+    if value.__class__ is float or value.__class__ is int:
+        return value
+    if not is_number(value):
+        return math.nan
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def whole_number(value: Any, name: str, least: int, most: int | None = None, allowed: str | None = None) -> int:
+    """An int from `least` to `most`; `InputError` that names the parameter, its value and what is allowed.
+
+    Examples
+    --------
+    >>> whole_number(np.int64(20), "bins", 1)
+    20
+    """
+    number = plain_number(value)
+    if isinstance(number, int) and least <= number and (most is None or number <= most):
+        return number
+    bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+    raise InputError(f"{name}={value!r} is not possible; give {allowed or f'a whole number {bounds}'}")
+
+
+def real_number(
+    value: Any,
+    name: str,
+    allowed: str,
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = sys.float_info.max,
+    below: float = math.inf,
+) -> float:
+    """A finite int or float within the bounds; `InputError` that names the parameter, its value and what is allowed.
+
+    Examples
+    --------
+    >>> real_number(np.float32(0.5), "share", "a number above 0", above=0.0)
+    0.5
+    """
+    number = plain_number(value)
+    if not (above < number < below and least <= number <= most):
+        raise InputError(f"{name}={value!r} is not possible; give {allowed}")
+    return number
