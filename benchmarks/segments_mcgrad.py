@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import streamcal
-from benchmarks.segments import MARKS, PAGE, Stream, nats, segmented, streams
+from benchmarks.segments import MARKS, PAGE, Stream, nats, segmented, shown, streams
 from benchmarks.streams.tables import Array
 from streamcal import Auto
 
@@ -63,7 +63,7 @@ def row(name: str, stream: Stream) -> str:
     found.append(segmented(stream, base, chosen=True))
     counted = slice(len(base) // PARTS, None)
     against = (nats(p[counted], base[counted], stream.y[counted]) for p in found)
-    return f"| {name} | {' | '.join(f'{sum_:+,.0f} ± {error:.0f}' for sum_, error in against)} | {minutes:.1f} |"
+    return f"| {name} | {' | '.join(shown([one]) for one in against)} | {minutes:.1f} |"
 
 
 def main(arguments: list[str] | None = None) -> None:

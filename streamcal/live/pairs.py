@@ -9,24 +9,47 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.joint_effects import MIXED, WIDTH, JointEffects
+from streamcal.kernels.joint_effects import CHAIN, MIXED, PRIOR, SHARE, WIDTH, JointEffects
 from streamcal.kernels.segment_chain import SegmentChain
 from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, whole
+from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, unread, whole
 
 #: The pairs of more fields are refused: an observation takes a step in each pair.
 MOST_PAIRED = 16
 #: What is remembered of a forecast besides the members of the chain: the log-odds of the chain and the joint effects.
 REMEMBERED = 2
+#: Sharing keeps weights and shares of terms away from 0 and 1.
+LEAST_WEIGHT = SHARE * (1.0 - CHAIN) / (MIXED - 1) * (1.0 - ROUNDING)
+LEAST_SHARE = SHARE * PRIOR * (1.0 - ROUNDING)
+MOST_SHARE = 1.0 - SHARE * (1.0 - PRIOR) * (1.0 - ROUNDING)
 
 
 class PairFound(NamedTuple):
-    """A pair of fields: the share that it has in forecasts, in [0, 1], and the variance τ² of its levels."""
+    """What `Segmented.pairs_found` says of a pair of fields.
+
+    Attributes
+    ----------
+    fields : (str, str)
+        In the order of `by`.
+    share : float
+        The probability, in (0, 1), that the effects of this pair improve forecasts; they are multiplied by it. It is .9
+        before the first outcome.
+    variance : float
+        τ², the variance of the levels of the pair, in log-odds squared.
+    """
 
     fields: tuple[str, str]
     share: float
     variance: float
+
+
+def check_pairs(pairs: Any, store: Any) -> None:
+    """`InputError` unless these parameters of `Segmented` can be."""
+    if not isinstance(pairs, bool):
+        raise InputError(f"pairs={pairs!r} is not possible; give True or False")
+    if pairs and store is not None:
+        raise InputError(f"pairs=True with store={store!r}: a file holds no levels of pairs; give one of the two")
 
 
 def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
@@ -57,6 +80,29 @@ class PairedChain:
     """A chain of fields, and joint effects of fields, pairs and score beside it, mixed by their losses.
 
     Its methods are those of `SegmentChain`.
+
+    Notes
+    -----
+    **The joint model.** One logistic regression on the log-odds z of the calibrator has an offset and a slope for each
+    level of a field, an offset for each level of each pair, and one for the score, in 33 bins of log-odds of width 1.
+    Each of these terms has its own variance of levels, by empirical Bayes, and a share s: what is forecast is
+    z + Σ s·(what the term adds). s is the probability of "with it" against "without it", by the forecasts of both,
+    under fixed share 10⁻⁵ with the prior .9. `kernels/joint_effects.py` has the formulas.
+
+    **The mixture.** The probability forecast is Σ Wₐ·pₐ of the chain (prior ½), of the joint model (¼), and of the mean
+    of the log-odds of both (¼), under fixed share 10⁻⁵. By the theorem of fixed share (Herbster and Warmuth 1998), for
+    labels in order and without delay, and weights up to 1, whatever the n labels are, the log loss is at most that of
+    the chain plus ln 2 + n·share/2, and that of the joint model, or of the mean, plus ln 4 + n·share·¾ (the last terms
+    to first order in the share). With the bound of the chain: (J + 1)·(ln 2 + n·share/2) more than the calibrator.
+
+    What is remembered of a forecast until its label comes, after what the members of the chain said: the log-odds of
+    the chain and of the joint model. W is judged by these at the learning rate of the chain, (1 + d)^−0.3, shares by
+    what the terms say when the label comes, at that rate. `unlearn` subtracts from the sums of each level what the
+    observation adds at the present means: an approximation, of second order in the distance of the means. W and shares
+    keep what they learned.
+
+    O(J + K) for J fields and K pairs. The prior variance .02, shares and weights were chosen on streams of
+    `docs/segments.md`.
     """
 
     def __init__(self, chain: SegmentChain, by: Sequence[Field], max_levels: int) -> None:
@@ -132,12 +178,12 @@ class PairedChain:
     def load(self, state: Any, max_levels: int) -> None:
         """Load an earlier `state`; `StateError` for what is none."""
         ensure(isinstance(state, dict) and set(state) == {"weights", "evicted", "places"}, "pairs are not possible")
-        weights = numbers(MIXED, least=0.0, most=1.0 + ROUNDING)(state["weights"])
-        ensure(abs(weights.sum() - 1.0) <= ROUNDING and (weights > 0.0).all(), "weights of pairs are not possible")
+        weights = numbers(MIXED, least=LEAST_WEIGHT, most=1.0 + ROUNDING)(state["weights"])
+        ensure(abs(weights.sum() - 1.0) <= ROUNDING, "the weights of chain and pairs do not sum to 1")
         readers: list[Reader] = [level_reader(field) for field in self._by]
         readers += [row(readers[a], readers[b]) for a, b in self._pairs]
         readers.append(whole(-16, 16))
-        places = listed(_same, length=len(readers))(state["places"])
+        places = listed(unread, length=len(readers))(state["places"])
         read = [
             _place(reader, max_levels, j < len(self._by), place)
             for j, (reader, place) in enumerate(zip(readers, places, strict=True))
@@ -146,20 +192,15 @@ class PairedChain:
         self.effects.evicted = whole()(state["evicted"])
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _place(reader: Reader, most: int, slopes: bool, value: Any) -> tuple[Any, ...]:
     """Shares, sums, levels and their numbers at one place, from a state."""
     shares, sums, levels, rows = row(
-        numbers(2, least=0.0, most=1.0),
+        numbers(2, least=LEAST_SHARE, most=MOST_SHARE),
         numbers(2, least=0.0),
         listed(reader, most=most),
         numbers(None, WIDTH, least=-HEAVIEST, most=HEAVIEST),
     )(value)
     levels = [tuple(level) if isinstance(level, list) else level for level in levels]
-    ensure(((shares > 0.0) & (shares < 1.0)).all(), "the share of a term is not possible")
     ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
     h, e, terms = rows[:, 1::3], rows[:, 2::3], rows[:, 3::3]
     ensure((rows[:, 0] > 0.0).all() and (terms[:, : 1 + slopes] > 0.0).all(), "a level has no weight or no variance")

@@ -18,7 +18,7 @@ from streamcal.kernels.fast_path import fast_levels
 from streamcal.kernels.segment_chain import MEMBERS, SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
-from streamcal.live.level_store import LevelRows
+from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     Field,
     Level,
@@ -32,7 +32,7 @@ from streamcal.live.levels import (
     whole_level,
 )
 from streamcal.live.monitor import LONGEST_LEVEL
-from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound
+from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
@@ -95,7 +95,7 @@ class Segmented(Learner):
         A file for the levels that make room, made when it is first needed. A level comes back as it was, so that
         forecasts are to the last bit those of a `max_levels` without end. It belongs to the state: see the notes.
     pairs : bool, optional
-        Whether pairs of fields that need not be named, and the score, correct besides: see the notes.
+        Whether pairs of fields that need not be named, and the score, correct besides; default False. See the notes.
 
     Raises
     ------
@@ -122,16 +122,15 @@ class Segmented(Learner):
     the last two can be loaded, and that of the journal of a `LabelJoin`. One process at a time can use the file. Where
     it cannot be read in the middle of `learn_many` or `merge`, what was learned is undefined: load the last state.
 
-    With `pairs`, one logistic model has an offset and a slope for each level of a field, an offset for each level of
-    each pair of fields, and one for the score in bins of log-odds of width 1. Each has its own variance of levels and
-    its own share in forecasts, by fixed share with prior .9 against "without", so that pairs are chosen as labels come:
-    `pairs_found` shows them. What is said is a mixture of the chain, with prior ½, of this model, and of the mean of
-    their log-odds; the guarantee is that of J + 1 fields. The score takes part for levels never seen, too; `effect` is
-    that of the chain. Levels of pairs count in memory as those of fields do, and there is no `store` for them. A
-    retraction is of second order in the model, not exact. 16 fields at most.
+    With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
+    `by`, and the score (`PairedChain`). Forecasts are a mixture of both, with prior ½ for the chain: they lose at most
+    ln 2 + share·n/2 more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
+    corrected where no level is known, too. `effect` and `weights` are those of the chain. 16 single fields at most, and
+    no `store`. Late labels can cost more than without: see `docs/segments.md`.
 
     Cost: that of the calibrator, and for four fields 1.5 µs an observation in `predict_learn_many`, 2.3 µs in
-    `predict_one` and `learn_one`; 350 bytes for a level and its name. COSTPAIRS
+    `predict_one` and `learn_one`; 350 bytes for a level and its name. With `pairs`, and the six pairs of four fields,
+    3.1 and 5.6 µs with `OnlinePlatt`, and 260 bytes more for each level, and for each level of a pair.
 
     References
     ----------
@@ -165,12 +164,9 @@ class Segmented(Learner):
         pairs: bool = False,
     ) -> None:
         self.max_levels = whole_number(max_levels, "max_levels", 1, 2**31, "a whole number, such as 100000")
-        if store is not None and not _is_path(store):
+        if store is not None and not is_path(store):
             raise InputError(f"store={store!r} is not possible; give the path of a file, or None")
-        if not isinstance(pairs, bool) or (pairs and store is not None):
-            raise InputError(
-                f"pairs={pairs!r} with store={store!r} is not possible; give True or False, one of the two"
-            )
+        check_pairs(pairs, store)
         template = chosen(calibrator, Calibrator, REGISTRY)
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         self.by = check_fields(by)
@@ -413,8 +409,7 @@ class Segmented(Learner):
         list of float
             The probability of the calibrator; the number of observations learned so far; for each field of which `keys`
             has a level, in the order of `by`, the log-odds of its five members; with `pairs`, those of the chain and of
-            the joint model; then what the parts of the calibrator
-            say, if it is a mixture.
+            the model beside it; then what the parts of the calibrator say, if it is a mixture.
 
         Examples
         --------
@@ -583,7 +578,7 @@ class Segmented(Learner):
         return float(self._chain.variances(self._place(field))[0])
 
     def pairs_found(self) -> list[PairFound]:
-        """The pairs that `pairs` tries, each with its share in forecasts and its variance, what matters most first.
+        """The pairs that `pairs` tries, with share in forecasts and variance of levels, what adds most first.
 
         Examples
         --------
@@ -697,12 +692,6 @@ class Segmented(Learner):
         self._learned, self._chain.evicted = learned, evicted
         if pairs is not None:
             self._corrections.load(pairs, self.max_levels)
-
-
-def _is_path(store: Any) -> bool:
-    """Whether this is the path of a file, and not a name that SQLite has for something else."""
-    path = os.fspath(store) if isinstance(store, (str, os.PathLike)) else None
-    return isinstance(path, str) and path not in ("", ":memory:") and "\0" not in path
 
 
 def _without_store(cal: Segmented) -> dict[str, Any]:
