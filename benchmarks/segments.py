@@ -2,6 +2,7 @@
 
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments    # some ten minutes; writes tables of docs/segments.md
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --effects    # the table of random effects alone
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --pairs    # the table of `pairs=True` alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late    # the table of late labels alone
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --late 10000    # so many rows late, prints only
     STREAMCAL_DATA=/path/to/data python -m benchmarks.segments --rows 8000 --seeds 1    # shortened, prints only
@@ -22,7 +23,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +53,8 @@ FIELDS = {
     "census": ("education", "class_of_worker", "marital_status", "race"),
     "open_bandit": ("item_id", "position", "campaign", "policy"),
 }
+#: Tables at which nobody had looked when `pairs=True` was made, for the table of pairs alone.
+HELD_OUT = {"cdc": ("GenHlth", "Age", "Education", "Income"), "dota2": ("cluster", "game_mode", "game_type")}
 SHOWN = {"bank_full": "bank", "bank_additional": "bank additional", "open_bandit": "Open Bandit"}
 #: Level sets of the multicalibration error: forecasts in bins of this width in log-odds.
 BIN = 0.5
@@ -73,12 +76,17 @@ def _table(name: str, rows: int | None) -> Table:
     return table(name, rows)
 
 
+def fields_of(name: str) -> tuple[str, ...]:
+    """The fields of a table."""
+    return FIELDS[name] if name in FIELDS else HELD_OUT[name]
+
+
 def real(name: str, base: str, rows: int | None) -> Stream:
     """A table scored by a base."""
     read = _table(name, rows)
     train = 0 if name == "open_bandit" else train_size(name)
     scores = frozen(read, train) if base == "frozen" else online(read, train, delay=0)
-    return Stream(scores, read.y[train:], {field: list(read.words[field][train:]) for field in FIELDS[name]})
+    return Stream(scores, read.y[train:], {field: list(read.words[field][train:]) for field in fields_of(name)})
 
 
 def simulated(rate: float, n: int, seed: int) -> Stream:
@@ -126,6 +134,13 @@ def streams(rows: int | None, seeds: int) -> Iterator[tuple[str, list[Stream]]]:
         yield f"simulator, {rate:.1%}", [simulated(rate, rows or SIMULATED, seed) for seed in range(seeds)]
 
 
+def held_out(rows: int | None) -> Iterator[tuple[str, list[Stream]]]:
+    """Name → stream, of the tables held out."""
+    for name in HELD_OUT:
+        for base in ("frozen", "learning"):
+            yield f"{name}, {base} (held out)", [real(name, base, rows)]
+
+
 # -- methods -----------------------------------------------------------------------------------------------------------
 
 
@@ -154,16 +169,26 @@ def crossed(stream: Stream, base: Array) -> Array:
     return found
 
 
-def segmented(stream: Stream, base: Array, pairs: bool = False) -> Array:
-    """`Segmented` over forecasts of a calibrator, which it takes as they are: the calibrator learns alone."""
+def segmented(stream: Stream, base: Array, pairs: bool = False, chosen: bool = False) -> Array:
+    """`Segmented` over forecasts of a calibrator, which it takes as they are: the calibrator learns alone.
+
+    `pairs` names the pairs of neighbouring fields, `chosen` has it choose among all.
+    """
     names = list(stream.fields)
     by: list[str | tuple[str, ...]] = [*names, *pairwise(names)] if pairs else [*names]
-    return Segmented("identity", by).predict_learn_many(base, stream.fields, stream.y)
+    return Segmented("identity", by, pairs=chosen).predict_learn_many(base, stream.fields, stream.y)
 
 
-def late(stream: Stream, delay: int) -> tuple[Array, Array]:
+def with_noise(stream: Stream) -> Stream:
+    """With four fields more, of 3 to 1,000 levels that are drawn at random."""
+    rng = np.random.default_rng(18)
+    noise = {f"noise {m}": rng.integers(m, size=len(stream.y)).tolist() for m in (3, 20, 100, 1000)}
+    return stream._replace(fields={**stream.fields, **noise})
+
+
+def late(stream: Stream, delay: int, chosen: bool = False) -> tuple[Array, Array]:
     """Forecasts of `Auto(delay)` and of `Segmented` over it, whose labels come so many rows late."""
-    cal = Segmented(Auto(delay=delay), list(stream.fields))
+    cal = Segmented(Auto(delay=delay), list(stream.fields), pairs=chosen)
     rows = list(zip(stream.scores.tolist(), zip(*stream.fields.values(), strict=True), stream.y.tolist(), strict=True))
     base, found, parts = np.empty(len(rows)), np.empty(len(rows)), []
     for i, (score, levels, _) in enumerate(rows):
@@ -260,6 +285,22 @@ def effects_row(name: str, given: list[Stream]) -> str:
     return f"| {name} | {shown(found[0])} | {shown(found[1])} |"
 
 
+def pairs_row(name: str, given: list[Stream]) -> str:
+    """The line of a stream in the table of pairs: labels in time, also with fields of noise, and then late."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for stream in given:
+        base = Auto().predict_learn_many(stream.scores, stream.y)
+        noisy = with_noise(stream)
+        every = [segmented(stream, base), segmented(stream, base, pairs=True), segmented(stream, base, chosen=True)]
+        every += [segmented(noisy, base), segmented(noisy, base, chosen=True)]
+        for column, p in enumerate(every):
+            found.setdefault(str(column), []).append(nats(p, base, stream.y))
+        for chosen in (False, True):
+            issued, p = late(stream, min(DELAY, len(stream.y) // 4), chosen)
+            found.setdefault(f"late {chosen}", []).append(nats(p, issued, stream.y))
+    return f"| {name} | {' | '.join(shown(values) for values in found.values())} |"
+
+
 def late_row(name: str, stream: Stream, delay: int) -> str:
     base, found = late(stream, delay)
     total, error = nats(found, base, stream.y)
@@ -277,7 +318,7 @@ def multicalibration_row(name: str, stream: Stream, base: Array, best: Array) ->
     return f"| {name} | {' | '.join(cells)} | {math.log(last[2] / last[1]) / math.log(8.0):+.2f} |"
 
 
-def cost(stream: Stream, repeats: int = 3) -> str:
+def cost(stream: Stream, repeats: int = 3, pairs: bool = False) -> str:
     """Processor time for an observation of four fields, that of `OnlinePlatt` included, as text."""
     rows = [
         (score, dict(zip(stream.fields, levels, strict=True)), y)
@@ -287,11 +328,12 @@ def cost(stream: Stream, repeats: int = 3) -> str:
     ][:50_000]
 
     def many() -> int:
-        Segmented(OnlinePlatt(), list(stream.fields)).predict_learn_many(stream.scores, stream.fields, stream.y)
+        cal = Segmented(OnlinePlatt(), list(stream.fields), pairs=pairs)
+        cal.predict_learn_many(stream.scores, stream.fields, stream.y)
         return len(stream.y)
 
     def loop() -> int:
-        cal = Segmented(OnlinePlatt(), list(stream.fields))
+        cal = Segmented(OnlinePlatt(), list(stream.fields), pairs=pairs)
         for score, keys, y in rows:
             cal.predict_one(score, keys)
             cal.learn_one(score, keys, y)
@@ -315,6 +357,8 @@ HEADS = {
     "losses": "| stream | raw | `OnlinePlatt` by segment | levels in a logistic regression | `Segmented` | with pairs "
     "| χ²/df by level, `Auto` → `Segmented` |\n|---|---:|---:|---:|---:|---:|---|",
     "effects": "| stream | crossed random effects | `Segmented` |\n|---|---:|---:|",
+    "pairs": "| stream | `Segmented` | pairs named | `pairs=True` | noise too | noise too, `pairs=True` "
+    f"| {DELAY:,} rows late | late, `pairs=True` |\n|---|---:|---:|---:|---:|---:|---:|---:|",
     "late": f"| stream, labels {DELAY:,} rows late | nats | a row |\n|---|---:|---:|",
     "multicalibration": "| stream | n/64 | n/8 | n | exponent from n/8 to n |\n|---|---|---|---|---:|",
 }
@@ -322,7 +366,7 @@ HEADS = {
 
 def tables(rows: int | None, seeds: int) -> dict[str, str]:
     """The parts of the page."""
-    lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items()}
+    lines: dict[str, list[str]] = {name: [head] for name, head in HEADS.items() if name != "pairs"}
     for name, given in streams(rows, seeds):
         line, forecasts = row(name, given)
         lines["losses"].append(line)
@@ -338,7 +382,8 @@ def tables(rows: int | None, seeds: int) -> dict[str, str]:
 def cost_line(stream: Stream) -> str:
     """What the page says of it."""
     today = datetime.date.today().isoformat()
-    return f"For four fields, `OnlinePlatt` included: {cost(stream)}\n(`--cost` measures this line alone; {today})."
+    found = f"For four fields, `OnlinePlatt` included: {cost(stream)};\nwith `pairs=True` {cost(stream, pairs=True)}"
+    return f"{found}\n(`--cost` measures these lines alone; {today})."
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -346,6 +391,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="the first N rows of every stream")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="streams of the simulator")
     parser.add_argument("--effects", action="store_true", help="the table of random effects alone")
+    parser.add_argument("--pairs", action="store_true", help="the table of `pairs=True` alone")
     parser.add_argument("--late", type=int, nargs="?", const=DELAY, metavar="N", help="the table of late labels alone")
     parser.add_argument("--cost", action="store_true", help="the line on processor time alone")
     given = parser.parse_args(arguments)
@@ -355,6 +401,15 @@ def main(arguments: list[str] | None = None) -> None:
     if given.effects:
         lines = [effects_row(*one) for one in streams(given.rows, given.seeds)]
         found = {"effects": "\n".join([HEADS["effects"], *lines])}
+    elif given.pairs:
+        made = f"`python -m benchmarks.segments --pairs`, {datetime.date.today()}; simulators with their first seed."
+        lines = [
+            HEADS["pairs"],
+            *(pairs_row(*one) for one in chain(streams(given.rows, 1), held_out(given.rows))),
+            "",
+            made,
+        ]
+        found = {"pairs": "\n".join(lines)}
     elif given.late is not None:
         lines = [late_row(name, some[0], min(given.late, len(some[0].y) // 2)) for name, some in streams(given.rows, 1)]
         found = {"late": "\n".join([HEADS["late"].replace(f"{DELAY:,}", f"{given.late:,}"), *lines])}

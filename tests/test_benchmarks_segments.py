@@ -27,6 +27,7 @@ def test_a_line_of_the_tables():
     assert re.fullmatch(r"\| simulator \|( [+-][\d,]+ ± [\d,]+ \|){2}", segments.effects_row("simulator", [STREAM]))
     assert re.search(r"\| [+-]\d\.\d\d \|$", segments.multicalibration_row("simulator", STREAM, *forecasts))
     assert re.fullmatch(r"\| simulator \| [+-]\d+ ± \d+ \| [+-]0\.\d+ \|", segments.late_row("simulator", STREAM, 500))
+    assert re.fullmatch(r"\| simulator \|( [+-]\d+ ± \d+ \|){7}", segments.pairs_row("simulator", [STREAM]))
     assert "µs" in segments.cost(
         Stream(*(part[:200] for part in STREAM[:2]), {k: v[:200] for k, v in STREAM.fields.items()})
     )

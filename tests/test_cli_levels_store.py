@@ -254,6 +254,8 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
         assert [join.calibrator.effect("campaign", k) for k in range(40)] == found[1][0]
     store = level_store.opened(str(tmp_path / "levels.db"))
     assert store.rows("SELECT count(DISTINCT level) FROM levels") == [(40,)]
+    refused = CliRunner().invoke(app, [*options, "--segment", "placement", "--pairs", *stores, "--memory"])
+    assert "a file holds no levels of pairs" in refused.output
     refused = CliRunner().invoke(app, [*options[:-2], *stores, "--memory"])
     assert "--levels-store needs --segment" in refused.output
     refused = CliRunner().invoke(

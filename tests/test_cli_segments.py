@@ -27,9 +27,9 @@ def rows_with_segments(n: int = 900) -> list[dict[str, Any]]:
     return [{**row, **segment} for row, segment in zip(made(n), segments, strict=True)]
 
 
-def expected(rows: list[dict[str, Any]], as_text: bool) -> list[float]:
+def expected(rows: list[dict[str, Any]], as_text: bool, cal: Segmented | None = None) -> list[float]:
     """The definition of the job."""
-    cal, found = Segmented(OnlinePlatt(), FIELDS), []
+    cal, found = cal or Segmented(OnlinePlatt(), FIELDS), []
     for row in rows:
         placement = str(row["placement"]) if as_text else row["placement"]
         keys = {"campaign": row["campaign"] or None, "placement": placement}
@@ -64,6 +64,27 @@ def test_a_level_that_is_none_is_named(tmp_path: Path) -> None:
     line = the_line(run(source, "--segment", "campaign"))
     assert "row 1, column 'campaign'" in line
     assert "level '0.5' of 'campaign' is not possible" in line
+
+
+@pytest.mark.parametrize("stop", [450, 900])
+def test_pairs_that_are_not_named(tmp_path: Path, stop: int) -> None:
+    rows, state, out = rows_with_segments(), tmp_path / "state.json", tmp_path / "out.csv"
+    source = save(tmp_path / "in.csv", rows[:stop])
+    options = ("--method", "ops", "--segment", "campaign", "--segment", "placement")
+    result = run(source, *options, "--pairs", "--state", state, "--out", out)
+    assert result.exit_code == 0, result.output
+    save(source, rows)
+    assert run(source, "--state", state, "--out", out).exit_code == 0, "the state knows it"
+    job = Segmented(OnlinePlatt(), ["campaign", "placement"], pairs=True)
+    assert [float(row["calibrated"]) for row in read(out)] == expected(rows, True, job)
+    assert streamcal.load(state).pairs_found() == job.pairs_found()
+    assert run(source, *options, "--state", tmp_path / "alone.json").exit_code == 0
+    line = the_line(run(source, *options, "--pairs", "--state", tmp_path / "alone.json"))
+    assert "which contradicts the options given" in line
+    assert "--pairs needs --segment" in the_line(run(source, "--pairs"))
+    assert "give 2 to 16 fields" in the_line(run(source, "--segment", "campaign", "--pairs"))
+    stored = ("--levels-store", tmp_path / "levels.db")
+    assert "a file holds no levels of pairs" in the_line(run(source, *options, *stored, "--pairs"))
 
 
 @pytest.mark.parametrize("stop", [1, 450])

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "hull_tree": "test_hull_tree.py",
     "monotone_qp": "test_solvers.py",
     "rank_tree": "test_rank_tree.py",
+    "joint_effects": "test_segmented_pairs.py",
     "level_table": "test_segmented.py",
     "segment_chain": "test_segmented.py",
     "sigmoid_fit": "test_solvers.py",

@@ -728,10 +728,9 @@ def test_copies_clones_and_files(tmp_path):
     assert cal.clone().n == 0.0
     assert cal.clone().same_parameters(cal)
     assert cal.clone().levels("campaign") == []
-    assert (
-        repr(Segmented("ops", BY))
-        == "Segmented(calibrator='ops', by=('campaign', ('campaign', 'placement')), max_levels=100000, store=None)"
-    )
+    fields = "by=('campaign', ('campaign', 'placement'))"
+    expected = f"Segmented(calibrator='ops', {fields}, max_levels=100000, store=None, pairs=False)"
+    assert repr(Segmented("ops", BY)) == expected
     streamcal.save(cal, tmp_path / "state.json")
     assert streamcal.load(tmp_path / "state.json").state_dict() == cal.state_dict()
     command = f"import streamcal; print(streamcal.load({str(tmp_path / 'state.json')!r}).n)"

@@ -18,6 +18,8 @@ Flags = npt.NDArray[np.bool_]
 
 #: Every so many-th row of covtype is taken: 58,102 of 581,012, from all of the file.
 COVTYPE_STEP = 10
+#: The same of the survey of the CDC: 50,736 of 253,680.
+CDC_STEP = 5
 SHUFFLE_SEED = 0
 
 
@@ -75,6 +77,10 @@ SOURCES = {
         "1",
         left_out=("timestamp", "propensity_score"),
         numbers=("shown_item_affinity",),
+    ),
+    # The same: `benchmarks.segments --pairs`.
+    "cdc": Source(
+        ("cdc_diabetes_brfss2015",), "Diabetes_binary", "1", ("GenHlth", "Age", "Education", "Income"), step=CDC_STEP
     ),
     "coil2000": Source(("coil2000_train", "coil2000_eval"), "CARAVAN", "1", ("MOSTYPE", "MOSHOOFD")),
 }

@@ -36,8 +36,11 @@ MaxLevelsOption = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, max=2**31, help="Levels held in memory of each --segment.  [default: 100000]"),
 ]
+PairsOption = Annotated[
+    bool, typer.Option("--pairs", help="With --segment: all pairs of these columns are corrected as well, unnamed.")
+]
 #: Options on the levels of segments, by the parameter of `Segmented`.
-LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels"}
+LEVEL_OPTIONS = {"store": "--levels-store", "max_levels": "--max-levels", "pairs": "--pairs"}
 
 if TYPE_CHECKING:  # what segments need is imported where they are given
     from streamcal.live.levels import Field
@@ -51,7 +54,7 @@ class Choice:
     method: str | None
     parameters: dict[str, Any]
     segments: tuple[Field, ...] = ()
-    #: Parameters of `Segmented` that were given: where levels are stored, and how many are held.
+    #: Parameters of `Segmented` that were given: where levels are stored, how many are held, and whether of pairs too.
     levels: dict[str, Any] = field(default_factory=dict)
 
 
@@ -63,6 +66,7 @@ def choice_of(
     segments: list[str],
     levels_store: Path | None = None,
     max_levels: int | None = None,
+    pairs: bool = False,
     *,
     timed: bool,
 ) -> Choice:
@@ -88,7 +92,8 @@ def choice_of(
             parameters["forgetting"] = policy()
         except InputError as error:
             fail(f"{name}: {error}")
-    levels = {"store": None if levels_store is None else os.fspath(levels_store), "max_levels": max_levels}
+    store = None if levels_store is None else os.fspath(levels_store)
+    levels = {"store": store, "max_levels": max_levels, "pairs": pairs or None}
     given = {name: value for name, value in levels.items() if value is not None}
     return Choice(method, parameters, segments_of(segments), given)
 

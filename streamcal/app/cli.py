@@ -16,7 +16,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.choosing import LevelsStoreOption, MaxLevelsOption, calibrator_of, check_store, choice_of, held
+from streamcal.app.choosing import (
+    LevelsStoreOption,
+    MaxLevelsOption,
+    PairsOption,
+    calibrator_of,
+    check_store,
+    choice_of,
+    held,
+)
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, summary
 from streamcal.app.late_labels import (
@@ -180,6 +188,7 @@ def run(
     ] = None,
     levels_store: LevelsStoreOption = None,
     max_levels: MaxLevelsOption = None,
+    pairs: PairsOption = False,
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the input columns and `calibrated`; - is stdout, in STREAM's format."),
@@ -255,7 +264,7 @@ def run(
     excluded = {"--time": time_column, "--state": state, "--again": again}
     asked = late_labels(id_, event_time, label_time, horizon, early, late, journal, max_held, version, excluded)
     time_column = time_column if asked is None else asked.event_time
-    timed, levels = time_column is not None, (levels_store, max_levels)
+    timed, levels = time_column is not None, (levels_store, max_levels, pairs)
     choice = choice_of(method, set_ or [], window, half_life, segment or [], *levels, timed=timed)
     unit = scale if scale in PARSED_AS_PROBABILITY else None
     if scale is not None and unit is None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamcal.app.choosing import LevelsStoreOption, MaxLevelsOption, calibrator_of, check_store, choice_of
+from streamcal.app.choosing import (
+    LevelsStoreOption,
+    MaxLevelsOption,
+    PairsOption,
+    calibrator_of,
+    check_store,
+    choice_of,
+)
 from streamcal.app.options import span_of
 from streamcal.app.terminal import fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
@@ -50,6 +57,7 @@ def serve(
     ] = None,
     levels_store: LevelsStoreOption = None,
     max_levels: MaxLevelsOption = None,
+    pairs: PairsOption = False,
     early: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Learn labels so long after issue, as clicks that come early.")
     ] = None,
@@ -135,7 +143,7 @@ def serve(
             snapshot_every=snapshot_every,
             run_length=run_length,
         )
-        calibrator = _calibrator(method, set_ or [], segment or [], levels_store, max_levels)
+        calibrator = _calibrator(method, set_ or [], segment or [], levels_store, max_levels, pairs)
         check_store(calibrator, journal)
         spans = {name: _seconds(text, name) for name, text in (("horizon", horizon), ("early", early), ("late", late))}
         with nullcontext() if journal is None else _opened(journal) as events:
@@ -149,10 +157,10 @@ def serve(
 
 
 def _calibrator(
-    method: str, given: list[str], segments: list[str], store: Path | None, most: int | None
+    method: str, given: list[str], segments: list[str], store: Path | None, most: int | None, pairs: bool
 ) -> Calibrator | Segmented:
     """A new calibrator of the method, with the parameters given by `--set` and the fields given by `--segment`."""
-    choice = choice_of(method, given, None, None, segments, store, most, timed=True)
+    choice = choice_of(method, given, None, None, segments, store, most, pairs, timed=True)
     return calibrator_of(choice, None)[0]
 
 

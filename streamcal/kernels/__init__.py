@@ -40,6 +40,7 @@ USES = {
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
         *("implicit_regression", "logistic", "mixture", "online_newton", "period_search", "specialists"),
     ),
+    "joint_effects": ("implicit_regression", "level_table", "logistic"),
     "segment_chain": ("implicit_regression", "level_table", "logistic"),
 }
 #: An uncompiled class (`HullTree`) cannot extend a compiled one (`Search`): all of these are compiled, or none.
@@ -51,11 +52,11 @@ CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 AUTO = ("expert_panel", "mixture", "period_search", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
-LEVELS = ("level_table", "segment_chain")
+LEVELS = ("level_table", "joint_effects", "segment_chain")
 #: Kernel → the kernels that must be compiled for its own compiled form to be used. Each is listed after those it uses.
 NEEDS = dict.fromkeys(TOGETHER[2:], TOGETHER) | dict.fromkeys(CELLS, CELLS_USE)
 NEEDS |= {name: AUTO_USES if name in AUTO else used for name, used in USES.items() if name not in (*NEEDS, *LEVELS)}
-NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], "segment_chain"))
+NEEDS |= dict.fromkeys(LEVELS, (*USES["segment_chain"], *LEVELS[1:]))
 FOLDER = Path(__file__).parent
 
 

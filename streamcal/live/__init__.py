@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.journal import Journal
     from streamcal.live.label_join import LabelJoin
     from streamcal.live.monitor import CalibrationMonitor
+    from streamcal.live.pairs import PairFound
     from streamcal.live.segmented import Segmented
     from streamcal.live.shadow import Shadow
 else:  # the same names, each imported when it is first used
@@ -33,6 +34,7 @@ else:  # the same names, each imported when it is first used
         {
             "Issued": "streamcal.live.issued.Issued",
             "Journal": "streamcal.live.journal.Journal",
+            "PairFound": "streamcal.live.pairs.PairFound",
             "importance_weight": "streamcal.live.corrections.importance_weight",
             "shift_prior": "streamcal.live.corrections.shift_prior",
             "undo_downsampling": "streamcal.live.corrections.undo_downsampling",
@@ -48,6 +50,7 @@ __all__ = [
     "Issued",
     "Journal",
     "LabelJoin",
+    "PairFound",
     "Segmented",
     "Shadow",
     "importance_weight",

@@ -56,6 +56,12 @@ _OPENING = Lock()
 _INHERITED: list[sqlite3.Connection] = []
 
 
+def is_path(store: Any) -> bool:
+    """Whether this is the path of a file, and not a name that SQLite has for something else."""
+    path = os.fspath(store) if isinstance(store, (str, os.PathLike)) else None
+    return isinstance(path, str) and path not in ("", ":memory:") and "\0" not in path
+
+
 def opened(path: str) -> LevelStore:
     """The store at a path; all that use it in this process share one."""
     place = os.path.realpath(path)
