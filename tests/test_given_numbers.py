@@ -25,7 +25,7 @@ from streamcal.stream.comparing import Comparison
 MODULES = ["regression", "multiclass", "fusion", "live", "metrics", "datasets", "datasets.synthetic", "river"]
 #: Results, which no one makes, and what reads data, which is tried on its own.
 LEFT_OUT = {
-    *("Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "Recalibration"),
+    *("Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairFound", "Recalibration"),
     *("ReliabilityBin", "ReliabilityData", "SyntheticStream", "AdClicks", "Setting", "compare"),
 }
 #: A possible value of each parameter that is a number; where names are used twice, also by class.
