@@ -296,7 +296,7 @@ def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
     state = cal.state_dict()
     for part in ("now", "then"):
         saved = state["learned"]["specialists"][part]
-        saved = {key: value for key, value in saved.items() if key not in ("search", "periodic")}
+        saved = {key: value for key, value in saved.items() if key not in ("search", "periodic", "hours")}
         rows = [[*row[:3], *[sum(row[3:]) / 4.0] * 4] for row in saved["shares"][0]]
         state["learned"]["specialists"][part] = {**saved, "shares": [rows, saved["shares"][1]]}
     judged = state["learned"]["specialists"]["judged"]
@@ -305,9 +305,90 @@ def test_weights_of_a_state_from_before_the_period_are_shared_with_it():
     weights, before = earlier.specialist_weights(), cal.specialist_weights()
     assert [weights[name] for name in list(weights)[:2]] == pytest.approx([before[name] for name in list(before)[:2]])
     assert sum(weights.values()) == pytest.approx(sum(before.values()))
-    assert weights["period"] / weights["day"] == pytest.approx(0.006 / 0.022)
+    assert weights["period"] / weights["day"] == pytest.approx(0.006 / 0.02)
+    assert weights["hours"] / weights["day"] == pytest.approx(0.008 / 0.02)
     earlier.learn_many(scores, y, None, t)
     assert plain(Auto.from_state(earlier.state_dict())) == plain(earlier)
+
+
+def test_weights_of_a_state_from_before_the_hours_are_shared_with_them():
+    """Their expert has its weight from the four on the day and the week: those of all others, and the sum, stay."""
+    cal = Auto(delay=2)
+    scores, y, t = repeating(LONG)
+    cal.learn_many(scores, y, None, t)
+    state = cal.state_dict()
+    specialists = state["learned"]["specialists"]
+    for part in ("now", "then"):
+        rows, wealth = specialists[part]["shares"]
+        rows = [[*row[:3], *[sum(row[3:7] + row[9:]) / 4.0] * 4, *row[7:9]] for row in rows]
+        specialists[part] = {k: v for k, v in specialists[part].items() if k != "hours"} | {"shares": [rows, wealth]}
+    specialists["judged"] = [[*one[:2], one[2][:9], one[3]] for one in specialists["judged"]]
+    earlier = Auto.from_state(signed(state))
+    weights, before = earlier.specialist_weights(), cal.specialist_weights()
+    for name in ("score counts 1", "score counts .997", "period", "corrected by period"):
+        assert weights[name] == pytest.approx(before[name])
+    assert sum(weights.values()) == pytest.approx(sum(before.values()))
+    assert weights["hours"] / weights["day"] == pytest.approx(0.008 / 0.02)
+    assert earlier._last.profile.learned == 0  # it begins now, and speaks when it has learned 100
+    earlier.learn_many(scores, y, None, t)
+    assert plain(Auto.from_state(earlier.state_dict())) == plain(earlier)
+
+
+def opening(n, seed=11):
+    """Scores, labels and times 15 minutes apart; the log-odds are higher from 8:00 to 17:30, Mondays to Fridays."""
+    rng = np.random.default_rng(seed)
+    t = 1_699_228_800.0 + 900.0 * np.arange(n)  # from a Monday on
+    is_open = (t % 86_400.0 >= 28_800.0) & (t % 86_400.0 < 63_000.0) & ((t // 86_400.0 + 3.0) % 7.0 < 5.0)
+    x = rng.normal(0.0, 1.0, n)
+    known = 1.0 / (1.0 + np.exp(-x - np.where(is_open, 1.0, -0.7)))
+    return 1.0 / (1.0 + np.exp(-x)), rng.random(n) < known, t, known
+
+
+@pytest.mark.skipif(kernel_form() != "compiled", reason="thousands of observations")
+def test_hours_that_open_and_close_in_steps_are_learned():
+    """They are worth 238 nats to who knows them and the probabilities; 46 are lost until they are learned."""
+    scores, y, t, known = opening(6_000)
+    cal = Auto()
+    losses = [
+        -np.log(np.where(y, p, 1.0 - p)).sum()
+        for p in (known, cal.predict_learn_many(scores, y, None, t), Auto().predict_learn_many(scores, y))
+    ]
+    assert losses[1] < losses[0] + 70.0
+    assert losses[2] > losses[0] + 200.0
+    assert cal.specialist_weights()["hours"] > 0.5
+    said = [cal.predict_one(0.5, t[-1] + 900.0 * k) for k in range(1, 673)]
+    right = np.array([round(np.log(p / (1.0 - p)) + 0.15) for p in said])  # 1 where open, −1 or 0 where not
+    step = (np.arange(6_000, 6_672) * 900.0 + 1_699_228_800.0) % 86_400.0
+    assert (right[(step >= 28_800.0) & (step < 63_000.0)] == 1).mean() == pytest.approx(5.0 / 7.0, abs=0.02)
+    assert not (right[(step < 28_800.0) | (step >= 63_000.0)] == 1).any()
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        (0, [0.0] * 335),
+        (0, [-1.0] + [0.0] * 335),
+        (1, [1e9] + [0.0] * 335),
+        (2, [5.0] + [0.0] * 335),
+        (2, [math.nan] + [0.0] * 335),
+        (3, 0.5),
+        (4, [0, 10]),
+        (4, [5000, 10]),
+        (4, [5, 10**6]),
+    ],
+)
+def test_a_damaged_profile_is_refused(part, value):
+    cal = Auto()
+    scores, y, t = repeating(20)
+    cal.learn_many(scores, y, None, t)
+    state = cal.state_dict()
+    state["learned"]["specialists"]["now"]["hours"][0][part] = value
+    with pytest.raises(StateError):
+        Auto.from_state(signed(state))
+    for wrong in ([1.0], None, [state["learned"]["specialists"]["now"]["hours"][0]]):
+        state["learned"]["specialists"]["now"]["hours"] = wrong
+        with pytest.raises(StateError):
+            Auto.from_state(signed(state))
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -258,10 +258,10 @@ def test_a_state_of_auto_from_before_its_specialists_or_its_lines_goes_on(lacks:
     assert Auto.from_state(cal.state_dict()).predict_one(0.5) == cal.predict_one(0.5)
 
 
-@pytest.mark.parametrize("lacks", ["switch", "period"])
-def test_a_state_of_auto_from_before_its_switch_or_its_period_goes_on(lacks: str) -> None:
+@pytest.mark.parametrize("lacks", ["switch", "period", "hours"])
+def test_a_state_of_auto_from_before_its_switch_its_period_or_its_hours_goes_on(lacks: str) -> None:
     """It has switched: what it predicts, and what it predicts after it has learned more, is what was recorded then.
-    No times were given, so that no period can be found."""
+    No times were given, so that neither a period nor hours can be found."""
     path = Path(__file__).parent / "golden" / f"auto_without_{lacks}.json.gz"
     content = json.loads(gzip.decompress(path.read_bytes()))
     case = next(case for case in ROOMS["binary"][1] if case.name == content["name"])

@@ -76,6 +76,7 @@ HERE = {
     "panel_logistic",
     "partial_order",
     "period_search",
+    "week_profile",
     "recent_moments",
     "specialists",
 }
@@ -803,10 +804,36 @@ def test_period_search(stream, regular):
     assert repr(fast.state()) == repr(loaded.state())
 
 
+@given(
+    st.lists(
+        st.tuples(st.one_of(st.floats(-1e7, 1e7), st.floats()), st.floats(0.0, 2.5), st.floats(-50.0, 50.0)),
+        min_size=30,
+        max_size=30,
+    )
+)
+@settings(max_examples=20)  # an uncompiled look takes a tenth of a second
+def test_week_profile(stream):
+    fast, slow = (weeks.WeekProfile(0.9, 10) for weeks in twins("week_profile"))
+    for t, h, e in stream:
+        for one in (fast, slow):
+            if math.isfinite(t):
+                one.learn(t, h, e)
+    assert repr(fast.state()) == repr(slow.state())
+    assert [bits(fast.at(1800.0 * k)) for k in range(336)] == [bits(slow.at(1800.0 * k)) for k in range(336)]
+    loaded = twins("week_profile")[1].WeekProfile(0.9, 10)
+    loaded.load(*fast.state())
+    for t, h, e in stream[:12]:
+        for one in (fast, loaded):
+            if math.isfinite(t):
+                one.learn(t, h, e)
+    assert repr(fast.state()) == repr(loaded.state())
+
+
 def specialists():
     """Both forms, with places for eight scores, and regressions on the time that speak after three observations."""
     made = []
-    for steps, parts, periods in zip(*map(twins, ("implicit_regression", "specialists", "period_search")), strict=True):
+    names = ("implicit_regression", "specialists", "period_search", "week_profile")
+    for steps, parts, periods, weeks in zip(*map(twins, names), strict=True):
         features = [parts.TIME_FEATURES[name] for name in ("x", "1", "clamped below", "clamped above", "sin 2 day")]
         line = steps.ForgettingRegression(features, [0.9] * 5, [2.0] * 5, [1.0, 0.0, -6.0, 6.0, 0.0])
         waves = [parts.TIME_FEATURES[name] for name in ("z", "1", "cos 4 day", "cos 1 week", "sin 3 week")]
@@ -819,8 +846,15 @@ def specialists():
                 cycles=[line, beside],
                 periodic=[periodic],
                 search=search(periods),
+                profile=weeks.WeekProfile(0.9, 8),
+                hours=steps.ForgettingRegression(
+                    [parts.TIME_FEATURES[name] for name in ("x", "1", "profile")],
+                    [0.99] * 3,
+                    [2.0] * 3,
+                    [1.0, 0.0, 1.0],
+                ),
                 timed_from=3,
-                prior=[0.5, 0.125, 0.125, 0.125, 0.0625, 0.0625],
+                prior=[0.5, 0.125, 0.125, 0.125, 0.0625, 0.03125, 0.03125],
                 rates=(0.25, 1e-5),
                 learning_rates=(0.25, 1.0),
                 row_rate=0.25,

@@ -34,11 +34,12 @@ USES = {
     "expert_panel": ("implicit_regression", "logistic"),
     "fixed_share": ("fast_path", "online_newton"),
     "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
-    "specialists": ("implicit_regression", "logistic", "period_search"),
+    "specialists": ("implicit_regression", "logistic", "period_search", "week_profile"),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),
-        *("implicit_regression", "logistic", "mixture", "online_newton", "period_search", "specialists"),
+        *("implicit_regression", "logistic", "mixture", "online_newton", "period_search", "week_profile"),
+        "specialists",
     ),
     "joint_effects": ("implicit_regression", "level_table", "logistic"),
     "segment_chain": ("implicit_regression", "level_table", "logistic"),
@@ -49,7 +50,7 @@ TOGETHER = ("fast_path", "cubic", "hull_nodes", "hull_search", "hull_fits", "hul
 CELLS = ("cell_points", "cell_sums", "cell_bins", "binnings", "anchored_logistic", "anchored_stream")
 CELLS_USE = ("compensated", "fast_path", "logistic", *CELLS)
 #: The same: `ensemble` takes what only C sees of the others.
-AUTO = ("expert_panel", "mixture", "period_search", "specialists", "ensemble")
+AUTO = ("expert_panel", "mixture", "period_search", "week_profile", "specialists", "ensemble")
 AUTO_USES = (*USES["ensemble"], "ensemble")
 #: The same.
 LEVELS = ("level_table", "joint_effects", "segment_chain")

@@ -2,6 +2,7 @@ cimport cython
 
 from streamcal.kernels.implicit_regression cimport RegressionBank
 from streamcal.kernels.period_search cimport PeriodSearch
+from streamcal.kernels.week_profile cimport WeekProfile
 
 
 @cython.final
@@ -36,6 +37,7 @@ cdef class Judgement:
 cdef class Specialists:
     cdef readonly ScoreCounts counts
     cdef readonly PeriodSearch search
+    cdef readonly WeekProfile profile
     cdef readonly Py_ssize_t size  # forecasts
     cdef readonly Py_ssize_t rows
     cdef readonly Py_ssize_t issued  # numbers that `issue` returns where a specialist speaks
@@ -45,9 +47,12 @@ cdef class Specialists:
     cdef list _periodic  # regressions on the period found
     cdef list _new  # and their states at first
     cdef RegressionBank _periodic_bank
+    cdef object _hours  # the regression on the profile
+    cdef RegressionBank _hours_bank  # of it
     cdef long long _timed_from
     cdef Py_ssize_t _first_cycle
     cdef Py_ssize_t _first_periodic
+    cdef Py_ssize_t _place_of_hours
     cdef const Py_ssize_t[::1] _places  # of what the regressions say
     cdef const Py_ssize_t[::1] _periodic_places
     cdef const double[::1] _rates
@@ -72,4 +77,5 @@ cdef class Specialists:
     cpdef list issue(self, double z, double x)
     cpdef Judgement assess_issued(self, const double[::1] said, double y, Judgement spent=*)
     cpdef learn(self, double x, double y, double w, Judgement found)
+    cdef void _learn_profile(self, double y, double w, double t) noexcept nogil
     cdef void _weigh(self, const double[::1] gains, const double[::1] of_rows, double w) noexcept nogil

@@ -21,6 +21,7 @@ if not cython.compiled:
     from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
     from streamcal.kernels.period_search import PeriodSearch
+    from streamcal.kernels.week_profile import WeekProfile
 
     cos, exp, floor, log, rint, sin = math.cos, math.exp, math.floor, math.log, round, math.sin
     nan = math.nan
@@ -30,6 +31,7 @@ else:
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
     from cython.cimports.streamcal.kernels.period_search import PeriodSearch
+    from cython.cimports.streamcal.kernels.week_profile import WeekProfile
 
 import numpy as np
 
@@ -50,7 +52,8 @@ WAYS = cython.declare(cython.Py_ssize_t, 4)
 REPEATED = cython.declare(cython.double, 2.0)
 """A score has repeated when it was learned so often."""
 HEAVIEST = cython.declare(cython.double, 10.0)
-"""Larger weights of observations are clipped to this in the search for a period: a heavy one has power everywhere."""
+"""Larger weights of observations are clipped to this in the search for a period, where a heavy one has power
+everywhere, and in the profile of the week."""
 DAY = cython.declare(cython.double, 86400.0)
 TURN = cython.declare(cython.double, 6.283185307179586)
 
@@ -60,9 +63,10 @@ CYCLES = cython.declare(cython.Py_ssize_t, 5)
 DAILY = cython.declare(cython.Py_ssize_t, 4)
 WEEKLY = cython.declare(cython.Py_ssize_t, 3)
 PERIODIC = cython.declare(cython.Py_ssize_t, 4)
+PROFILE = cython.declare(cython.Py_ssize_t, 27)
 
 #: Name of a feature → its index in φ: those of a score, log-odds of the forecast, harmonics of the day, the week and
-#: the period that was found.
+#: the period that was found; and the profile of the week.
 TIME_FEATURES = {
     **LINE_FEATURES,
     "z": FORECAST,
@@ -77,6 +81,7 @@ TIME_FEATURES = {
         for k in range(1, PERIODIC + 1)
         for wave in ("sin", "cos")
     },
+    "profile": PROFILE,
 }
 
 
@@ -213,7 +218,7 @@ class Specialists:
 
     In row j, those that speak are weighted by W[j, k]; what they say together multiplies and shares as in `FixedShare`,
     the weight of those that speak being the same before and after. Forecasts are the given one, one for each memory of
-    `counts`, one for each regression on the time, and one for each on the period found.
+    `counts`, one for each regression on the time, one for each on the period found, and one on the profile of the week.
 
     Parameters
     ----------
@@ -224,6 +229,10 @@ class Specialists:
         On features of `TIME_FEATURES`. They begin anew where `search` has found another period, and speak after
         `timed_from` more observations with a time.
     search : PeriodSearch
+    profile : WeekProfile
+    hours : ForgettingRegression
+        On features of `TIME_FEATURES`; `profile` is of what the other features leave. It speaks after `timed_from`
+        observations with a time.
     timed_from : int
     prior, rates, learning_rates, row_rate
         As in `FixedShare`.
@@ -236,24 +245,27 @@ class Specialists:
         cycles,
         periodic,
         search: PeriodSearch,
+        profile: WeekProfile,
+        hours,
         timed_from,
         prior,
         rates,
         learning_rates,
         row_rate,
     ):
-        self.counts, self.search = counts, search
+        self.counts, self.search, self.profile = counts, search, profile
         self._regressions, self._periodic = list(cycles), list(periodic)
         self._new = [regression.state() for regression in periodic]
         self._bank, self._periodic_bank = RegressionBank(self._regressions), RegressionBank(self._periodic)
+        self._hours, self._hours_bank = hours, RegressionBank([hours])
         self._timed_from = timed_from
         self.timed = 0
         self.size, self.rows = len(prior), len(rates)
         self._first_cycle = 1 + counts.memories
         self._first_periodic = self._first_cycle + self._bank.size
-        if self.size != self._first_periodic + self._periodic_bank.size:
-            needed = self._first_periodic + self._periodic_bank.size
-            raise ValueError(f"{self.size} prior weights are not for {needed} forecasts")
+        self._place_of_hours = self._first_periodic + self._periodic_bank.size
+        if self.size != self._place_of_hours + 1:
+            raise ValueError(f"{self.size} prior weights are not for {self._place_of_hours + 1} forecasts")
         self._rates, self._learning_rates = (
             np.array(rates, dtype=np.float64),
             np.array(learning_rates, dtype=np.float64),
@@ -265,7 +277,7 @@ class Specialists:
         self._z, self._speaks = np.zeros(self.size), np.zeros(self.size, dtype=np.intc)
         self._phi = np.zeros(len(TIME_FEATURES))
         self._places = np.arange(self._first_cycle, self._first_periodic)
-        self._periodic_places = np.arange(self._first_periodic, self.size)
+        self._periodic_places = np.arange(self._first_periodic, self._place_of_hours)
         self.issued = self._first_periodic + 2 * self.rows
         self._judged = Judgement(self.size, self.rows)
 
@@ -277,6 +289,7 @@ class Specialists:
         self._fill_waves(t / (7.0 * DAY), CYCLES + 2 * DAILY, WEEKLY)
         if self.search.frequency > 0.0:
             self._fill_waves(self.search.turns_at(t), CYCLES + 2 * (DAILY + WEEKLY), PERIODIC)
+        self._phi[PROFILE] = self.profile.at(t)
 
     def _fill_waves(self, turns, start, count):
         """Sine and cosine of 1 to `count` times an angle, by the addition theorem."""
@@ -306,11 +319,15 @@ class Specialists:
             self._bank.predict(self._phi, 0.0, self._places, self._z)
         for k in range(self._first_cycle, self._first_periodic):
             self._speaks[k] = timed
-        timed = timed and self.search.learned >= self._timed_from
-        if timed:
+        periodic: cython.bint = timed and self.search.learned >= self._timed_from
+        if periodic:
             self._periodic_bank.predict(self._phi, 0.0, self._periodic_places, self._z)
-        for k in range(self._first_periodic, self.size):
-            self._speaks[k] = timed
+        for k in range(self._first_periodic, self._place_of_hours):
+            self._speaks[k] = periodic
+        timed = timed and self.profile.learned >= self._timed_from
+        self._speaks[self._place_of_hours] = timed
+        if timed:
+            self._z[self._place_of_hours] = clamped(self._hours_bank.predict_one(0, self._phi, 0.0), LARGEST)
         return True
 
     def at(self, z, x, t):
@@ -376,7 +393,8 @@ class Specialists:
         """What is said at the log-odds x without a time, for `assess_issued`: a list of floats.
 
         z alone where no specialist speaks; else `issued` numbers: the log-odds of each forecast, `UNSAID` where it says
-        nothing, and the log-probabilities of the labels 0 and 1 under the rows. Those on a period are left out.
+        nothing, and the log-probabilities of the labels 0 and 1 under the rows. Those on a period and those on the
+        profile, which need a time, are left out.
         """
         k: cython.Py_ssize_t
         label: cython.Py_ssize_t
@@ -435,6 +453,19 @@ class Specialists:
             if self.search.add(found.t, min(w, HEAVIEST) * (y - sigmoid(x))):
                 for regression, new in zip(self._periodic, self._new, strict=True):
                     regression.load(*new)
+            self._learn_profile(y, w, found.t)
+
+    def _learn_profile(self, y, w, t):
+        """Learn the profile of the week, and then, beside the profile before, the regression on it."""
+        offset: cython.double = self._phi[PROFILE]
+        z: cython.double = self._hours_bank.predict_one(0, self._phi, 0.0)
+        p: cython.double = sigmoid(z)
+        h: cython.double = p * (1.0 - p)
+        self._phi[PROFILE] = 0.0
+        m: cython.double = clamped(z - self._hours_bank.predict_one(0, self._phi, 0.0), LARGEST)
+        self._phi[PROFILE] = offset
+        self.profile.learn(t, min(w, HEAVIEST) * h, min(w, HEAVIEST) * (y - p + h * m))
+        self._hours_bank.learn(self._phi, y, w)
 
     def _weigh(self, gains, of_rows, w):
         """One step of fixed share among those that spoke."""
@@ -480,6 +511,7 @@ class Specialists:
             "cycles": [regression.state() for regression in self._regressions] if self.timed else [],
             "search": self.search.state(),
             "periodic": [regression.state() for regression in self._periodic] if self.search.frequency else [],
+            "hours": [self.profile.state(), self._hours.state()] if self.profile.learned else [],
         }
 
     def load(self, state):
@@ -495,3 +527,6 @@ class Specialists:
         self.search.load(*state["search"])
         for regression, saved in zip(self._periodic, state["periodic"], strict=self.search.frequency > 0.0):
             regression.load(*saved)
+        if state["hours"]:
+            self.profile.load(*state["hours"][0])
+            self._hours.load(*state["hours"][1])

@@ -80,7 +80,9 @@ class Auto(SequentialCalibrator):
     week, and of a period that is found, beside a line in the score or in the forecast. A period is searched in the
     errors y − s of the scores s, of the last 4,096 observations with a time: from 4 mean gaps between two of them to a
     third of the time they span, by the power of all such frequencies; errors that are independent have one look in
-    1,000 find one. The experts on it speak after 100 more. The time of an observation is that of its prediction.
+    1,000 find one. The experts on it speak after 100 more. *Hours* are a line in the score and a profile of the week by
+    the half-hour, which moves in steps, and may be another on one to three days in a row. The time of an observation is
+    that of its prediction.
 
     Parameters
     ----------

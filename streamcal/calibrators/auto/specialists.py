@@ -14,6 +14,7 @@ from streamcal.calibrators.protected import shares_state
 from streamcal.kernels.implicit_regression import ForgettingRegression
 from streamcal.kernels.period_search import PeriodSearch
 from streamcal.kernels.specialists import TIME_FEATURES, Judgement, ScoreCounts, Specialists
+from streamcal.kernels.week_profile import WeekProfile
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Reader, ensure, listed, maybe, number, numbers, record, row, unread, whole
@@ -69,17 +70,20 @@ CYCLE_PRECISION = {
 HARMONIC_PRECISION = 4.0
 #: A line and the cycle are remembered for 5,000 observations; what corrects the forecast for 1,000, and 5,000.
 CYCLE_EXPERTS = {
-    "day": Cycle(0.022, "x", 2, 0, 0.9998, 0.9998),
-    "day, week": Cycle(0.022, "x", 4, 3, 0.9995, 0.9998),
-    "corrected by day": Cycle(0.022, "z", 2, 0, 0.999, 0.9995),
-    "corrected by day, week": Cycle(0.022, "z", 4, 3, 0.999, 0.9998),
+    "day": Cycle(0.02, "x", 2, 0, 0.9998, 0.9998),
+    "day, week": Cycle(0.02, "x", 4, 3, 0.9995, 0.9998),
+    "corrected by day": Cycle(0.02, "z", 2, 0, 0.999, 0.9995),
+    "corrected by day, week": Cycle(0.02, "z", 4, 3, 0.999, 0.9998),
 }
-#: The same with a period that is found. Their weights and those of the cycles have the sum, rounding too, that those of
-#: the cycles had alone: without a time forecasts are as before, to the last bit.
+#: The same with a period that is found. Their weights, those of the cycles and that of the hours have the sum, rounding
+#: too, that those of the cycles had alone: without a time forecasts are as before, to the last bit.
 PERIOD_EXPERTS = {
     "period": Cycle(0.006, "x", 0, 0, 0.9998, 0.9998, 2),
     "corrected by period": Cycle(0.006, "z", 0, 0, 0.999, 0.9995, 2),
 }
+#: A line in the score and a profile of the week, which may have steps. What the profile keeps of the last 10,000
+#: observations; observations before it is first computed; how firmly its factor is held at 1.
+HOURS, HOURS_PRIOR, PROFILE_KEEP, PROFILE_FROM, PROFILE_PRECISION = "hours", 0.008, 0.9999, 128, 10.0
 #: The period is searched in the last so many observations, from so many on; one look in a thousand finds one where
 #: there is none.
 SEARCHED, SEARCHED_FROM, FALSE_RATE = 4096, 128, 1e-3
@@ -87,6 +91,10 @@ SEARCHED, SEARCHED_FROM, FALSE_RATE = 4096, 128, 1e-3
 PHASES, MOST_TURNS = 32, 1e6
 #: As in the kernel: no error counts more.
 HEAVIEST_ERROR = 1e6
+#: As in the kernel: half-hours of a week, how far their offsets may be, and observations between two looks at most.
+HALF_HOURS, FURTHEST_OFFSET, SELDOM = 336, 4.0, 4096
+#: What sums over 10,000 observations, of which none counts more than 10, stay below, and their unit within 4,096.
+LARGEST_SUM, LARGEST_UNIT = 1e6, 2.0
 DAY = 86_400.0
 #: Frequencies that the other cycles have.
 COVERED = (
@@ -94,11 +102,12 @@ COVERED = (
     *(k / (7.0 * DAY) for k in range(1, 1 + max(cycle.weeks for cycle in CYCLE_EXPERTS.values()))),
 )
 #: What speaks in the last mixture, after the ensemble.
-SPECIALISTS = (*COUNTS, *CYCLE_EXPERTS, *PERIOD_EXPERTS)
+SPECIALISTS = (*COUNTS, *CYCLE_EXPERTS, *PERIOD_EXPERTS, HOURS)
 _PRIOR = (
     BASE_PRIOR,
     *(prior for _, prior in COUNTS.values()),
     *(cycle.prior for cycle in (*CYCLE_EXPERTS.values(), *PERIOD_EXPERTS.values())),
+    HOURS_PRIOR,
 )
 #: As an assessment of the ensemble: no log-probability of a label is further from 0.
 LARGEST_GAIN = 1e3
@@ -121,11 +130,24 @@ def new_specialists(slow: float) -> Specialists:
             covered=COVERED,
             harmonics=max(cycle.periods for cycle in PERIOD_EXPERTS.values()),
         ),
+        profile=WeekProfile(PROFILE_KEEP, PROFILE_FROM),
+        hours=_hours_made(),
         timed_from=TIMED_FROM,
         prior=np.array(_PRIOR) / sum(_PRIOR),
         rates=RATES,
         learning_rates=[slow] * len(RATES),
         row_rate=slow,
+    )
+
+
+def _hours_made() -> ForgettingRegression:
+    """The regression on the profile, before it has learned anything: the score."""
+    line = Cycle(0.0, "x", 0, 0, 0.9998, 0.9998).features()
+    return ForgettingRegression(
+        [TIME_FEATURES[name] for name in (*line, "profile")],
+        [0.9998] * (len(line) + 1),
+        [*(CYCLE_PRECISION["x"][name] for name in line), PROFILE_PRECISION],
+        [*(CYCLE_START.get(name, 0.0) for name in line), 1.0],
     )
 
 
@@ -141,9 +163,11 @@ def spikes(last: Specialists, knots: FloatArray) -> FloatArray:
 def restored(last: Specialists, state: Any) -> None:
     """Load what `Specialists.state` wrote, of an earlier version too; `StateError` for anything else."""
     fields = {"shares": unread, "counts": unread, "counted": number(0.0, MOST), "timed": whole(), "cycles": unread}
-    read = record(fields, {"search": unread, "periodic": unread})(state)
-    if read["search"] is None and read["periodic"] is None:
-        read |= {"shares": _with_a_period(last, read["shares"]), "search": last.search.state(), "periodic": []}
+    read = record(fields, {"search": unread, "periodic": unread, "hours": unread})(state)
+    if read["hours"] is None:
+        if read["search"] is None and read["periodic"] is None:
+            read |= {"shares": _with_a_period(last, read["shares"]), "search": last.search.state(), "periodic": []}
+        read |= {"shares": _with_hours(last, read["shares"]), "hours": []}
     read["shares"] = shares_state(last.rows, last.size)(read["shares"])
     ensure(read["shares"][1].max() == 0.0, "the best row has another wealth than 1")
     ensure((read["shares"][0][:, 0] > 0.0).all(), "the forecast that always speaks has no weight")
@@ -151,6 +175,7 @@ def restored(last: Specialists, state: Any) -> None:
     read["cycles"] = _regressions(CYCLE_EXPERTS, read["timed"] > 0)(read["cycles"])
     read["search"] = _search_state(read["timed"], read["search"])
     read["periodic"] = _regressions(PERIOD_EXPERTS, read["search"][3][0] > 0.0)(read["periodic"])
+    read["hours"] = _hours_state(read["timed"], read["hours"])
     try:
         last.load(read)
     except ValueError as error:
@@ -165,13 +190,39 @@ def _regressions(cycles: dict[str, Cycle], learned: bool) -> Reader:
 
 
 def _with_a_period(last: Specialists, saved: Any) -> Any:
-    """Weights of an earlier version: experts of the period have had theirs from the other cycles, in equal parts."""
-    before, new = last.size - len(PERIOD_EXPERTS), len(PERIOD_EXPERTS)
-    shares, wealth = shares_state(last.rows, before)(saved)
-    first, prior = before - len(CYCLE_EXPERTS), np.array(_PRIOR)
-    kept = prior[first:before].sum() / prior[first:].sum()
-    given = shares[:, first:].sum(axis=1, keepdims=True) * (1.0 - kept) / new
-    return [np.hstack([shares[:, :first], shares[:, first:] * kept, np.repeat(given, new, axis=1)]), wealth]
+    """Weights of the first version: experts of the period have had theirs from the other cycles, in equal parts."""
+    first, cycles = 1 + len(COUNTS), len(CYCLE_EXPERTS)
+    shares, wealth = shares_state(last.rows, first + cycles)(saved)
+    prior = np.array(_PRIOR)
+    periodic = prior[first + cycles : -1].sum() / prior[first:].sum()
+    return [_shared_with(shares, slice(first, first + cycles), periodic, len(PERIOD_EXPERTS)), wealth]
+
+
+def _with_hours(last: Specialists, saved: Any) -> Any:
+    """Weights of the version before the profile of the week: its expert has had its weight from the cycles."""
+    cycles = slice(1 + len(COUNTS), 1 + len(COUNTS) + len(CYCLE_EXPERTS))
+    shares, wealth = shares_state(last.rows, last.size - 1)(saved)
+    return [_shared_with(shares, cycles, HOURS_PRIOR / (np.sum(_PRIOR[cycles]) + HOURS_PRIOR), 1), wealth]
+
+
+def _shared_with(shares: FloatArray, of: slice, part: float, new: int) -> FloatArray:
+    """The weights, with this part of those of some experts given to so many new ones, which follow all others."""
+    given = shares[:, of].sum(axis=1, keepdims=True) * part / new
+    kept = shares.copy()
+    kept[:, of] *= 1.0 - part
+    return np.hstack([kept, np.repeat(given, new, axis=1)])
+
+
+def _hours_state(timed: int, value: Any) -> Any:
+    """What was learned of the profile of the week, which is nothing before anything is; `StateError` else."""
+    if value == []:
+        return value
+    sums = (numbers(HALF_HOURS, least=0.0, most=LARGEST_SUM), numbers(HALF_HOURS, least=-LARGEST_SUM, most=LARGEST_SUM))
+    offsets = numbers(HALF_HOURS, least=-FURTHEST_OFFSET, most=FURTHEST_OFFSET)
+    profile = row(*sums, offsets, number(1.0, LARGEST_UNIT), row(whole(1, SELDOM), whole(1)))
+    read: Any = row(profile, regression_state(_hours_made().size))(value)
+    ensure(read[0][4][1] <= timed, "the profile has learned more observations than had a time")
+    return read
 
 
 def _search_state(timed: int, value: Any) -> tuple[Any, ...]:
@@ -206,12 +257,13 @@ def _counts_state(counted: float) -> Reader:
 
 
 def judgement_of(last: Specialists, saved: Any) -> Judgement:
-    """The judgement that was written as `Judgement.state`, also before there was a period; `StateError` else."""
+    """The judgement that was written as `Judgement.state`, by an earlier version too; `StateError` else."""
     gains = numbers(None, least=-LARGEST_GAIN, most=SILENT)
     rows = numbers(last.rows, least=-LARGEST_GAIN, most=LARGEST_GAIN)
     z = number(-LOGIT_LIMIT, LOGIT_LIMIT)
     at, t, said, of_rows = row(z, maybe(number()), gains, rows)(saved)
-    ensure(len(said) in (last.size, last.size - len(PERIOD_EXPERTS)), "a judgement is of other forecasts")
+    of_earlier = (last.size - 1, last.size - 1 - len(PERIOD_EXPERTS))
+    ensure(len(said) in (last.size, *of_earlier), "a judgement is of other forecasts")
     judged = Judgement(last.size, last.rows)
     judged.load(at, t, [*said.tolist(), *[SILENT] * (last.size - len(said))], of_rows)
     return judged

@@ -1,0 +1,103 @@
+"""`Auto` where log-odds move in steps within the day, and where they do not: with the profile of the week, and without.
+
+    STREAMCAL_DATA=/path/to/data python -m benchmarks.hours
+
+It prints the log loss above that of the oracle, in 1e-4 nats a row, on simulated streams with times, and what the
+profile costs on development streams of the race with invented times. Without the profile, the weight of its expert is
+given back to the experts on the day and the week.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.environment import require_compiled
+from benchmarks.periods import COURSES, START, losses
+from benchmarks.streams import further
+
+DELAYS = (0, 48)
+#: Rows a day, when they open and close (parts of the day), and the seed.
+HOURS = (
+    (24, 0.25, 0.75, 110),
+    (48, 0.33, 0.7, 111),
+    (96, 0.4, 0.8, 112),
+    (480, 0.37, 0.73, 113),
+    (1440, 0.3, 0.9, 114),
+)
+WAVES = ((48, 0.3, 115), (480, 0.7, 116))
+WEEKS = ((48, 117), (480, 118))
+
+
+def streams() -> dict[str, further.Made]:
+    """Streams by name; `hours` are closed on two days of the week in a row."""
+    made = {f"hours, {rows} rows a day": further.hours(rows, *more) for rows, *more in HOURS}
+    for rows, opens, closes, seed in HOURS[1:4:2]:
+        one = further.hours(rows, opens, closes, seed + 10)
+        made[f"hours, {rows} rows a day, 9 h from UTC"] = one._replace(t=one.t + 9.4 * 3600.0)  # type: ignore[operator]
+    made |= {f"a daily wave, {rows} rows a day": further.waves(rows, *more) for rows, *more in WAVES}
+    for rows, seed in WEEKS:
+        day = np.arange(further.ROWS) / rows
+        moved = 0.7 * np.sin(2.0 * math.pi * day) + 0.6 * np.sin(2.0 * math.pi * day / 7.0)
+        made[f"a daily and a weekly wave, {rows} rows a day"] = further._cycle(day, moved, seed)
+    return made
+
+
+def loss(delay: int, scores: Any, y: Any, t: Any, profile: bool = True) -> float:
+    """Log loss of `Auto`."""
+    from benchmarks.streams.entrants import stepwise
+    from streamcal import Auto
+    from streamcal.calibrators.auto import specialists
+
+    cycles = [cycle.prior for cycle in specialists.CYCLE_EXPERTS.values()]
+    more = 0.0 if profile else specialists.HOURS_PRIOR
+    first = 1 + len(specialists.COUNTS)
+    prior = list(specialists._PRIOR)
+    prior[first : first + len(cycles)] = [one * (1.0 + more / sum(cycles)) for one in cycles]
+    prior[-1] -= more
+    with mock.patch.object(specialists, "_PRIOR", tuple(prior)):
+        return float(losses(stepwise(Auto(delay), scores, y, delay, t), y).mean())
+
+
+def simulated() -> None:
+    print("| stream | delay 0 | delay 48 |\n|---|---|---|")
+    for name, (scores, y, oracle, t) in streams().items():
+        best = losses(oracle, y).mean()
+        cells = []
+        for delay in DELAYS:
+            without, with_it = (1e4 * (loss(delay, scores, y, t, one) - best) for one in (False, True))
+            cells.append(f"{without:.0f} → {with_it:.0f}" if "hours" in name else f"{without:.1f} → {with_it:.1f}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def courses() -> None:
+    from benchmarks.streams.catalogue import stream
+
+    print("| stream | labels late | with, minus without |\n|---|---:|---|")
+    for name, delay in COURSES:
+        data = stream(name, delay, further.ROWS)
+        y, more = np.asarray(data.y), []
+        for gap in (1_800.0, 61.0):
+            t = START + gap * np.arange(len(y))
+            without, with_it = (loss(delay, data.scores, y, t, one) for one in (False, True))
+            more.append(f"{1e4 * (with_it - without):+.2f}")
+        print(f"| {name} | {delay} | {', '.join(more)} |", flush=True)
+
+
+def main() -> None:
+    require_compiled()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=["simulated", "courses"])
+    given = parser.parse_args()
+    if given.only != "courses":
+        simulated()
+    if given.only != "simulated":
+        courses()
+
+
+if __name__ == "__main__":
+    main()
