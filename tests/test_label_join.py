@@ -749,6 +749,8 @@ DAMAGES = [
     ("learned", "curve", "inside", [9.0] * 8),
     ("learned", "ages", [[1.0, 0, 1, "nobody"]]),
     ("learned", "versions", []),
+    ("learned", "versions", 1, 1, "weight", 0.0),
+    ("learned", "versions", 1, 1, "weight", 1.1),
     ("learned", "versions", 0, 1, "weight", 2.0),
     ("learned", "versions", 1, 1, "before", [0.0]),
     ("learned", "versions", 0, 1, "calibrator", "class", "PITCalibrator"),
