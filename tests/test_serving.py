@@ -205,6 +205,11 @@ def test_whole_numbers_may_have_a_point(client):
     assert issue(client, 5.5).status_code == 422
 
 
+def test_a_level_that_is_not_known_is_null(client):
+    for id, keys in (("a", {"c": None, "d": 1}), ("b", {"c": None}), ("c", {"d": 1})):
+        assert issue(client, id, keys=keys).json() == {"id": id, "p": 0.25, "version": None}
+
+
 def test_labels_are_binary(client):
     refused = outcome(client, "a", y=0.5)
     assert (refused.status_code, refused.json()["where"]) == (422, "y")
