@@ -4,11 +4,12 @@
     python tests/fuzz_states.py --case auto --number 500  of learners whose name contains this
     python tests/fuzz_states.py --only 'binary:auto' --seed 17   one damaged state, in this process, with its traceback
 
-Each case of the golden files (`tests/golden/cases.py`, which takes new methods from the registries) is built and
-learns its stream; its state is damaged in one to three places, given the checksum that belongs to it, and read. What is
-read goes on: it learns, retracts and merges what the golden stream has, and predicts. It must not abort, hang, raise
-anything but errors of streamcal, predict anything outside of [0, 1], take a second or 64 MB to be read, or write a
-state that it does not read. Maps are damaged and read by `load_map` in the same way.
+Each case of the golden files (`tests/golden/cases.py`, which takes new methods from the registries), and each of
+`live_rooms.py` (segments, joins, shadows, monitors), is built and learns its stream; its state is damaged in one to
+three places, given the checksum that belongs to it, and read. What is read goes on: it learns, retracts and merges what
+the stream has, and predicts. It must not abort, hang, raise anything but errors of streamcal, predict anything outside
+of [0, 1], take a second or 64 MB to be read, or write a state that it does not read. Maps are damaged and read by
+`load_map` in the same way.
 
 The states are read in another process, which says beforehand what comes, so that an abort has a name.
 """
@@ -19,6 +20,7 @@ import argparse
 import copy
 import functools
 import json
+import logging
 import math
 import multiprocessing
 import os
@@ -39,7 +41,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # for `golden`, however this fil
 import numpy as np
 from golden.cases import ROOMS, Case
 from golden.make import read as golden
-from golden.streams import CALLS
+from golden.streams import CALLS, Room
+from live_rooms import LIVE
 
 from streamcal import StateError, load_map
 from streamcal.errors import StreamcalError
@@ -205,12 +208,23 @@ class Subject:
 
 def subjects() -> list[Subject]:
     """Every learner, and for each written map of the golden files `map` as its room."""
-    found = [Subject(room, case) for room, (_, cases) in ROOMS.items() for case in cases]
+    found = [Subject(room, case) for of in (ROOMS, LIVE) for room, (_, cases) in of.items() for case in cases]
     written = [case for case in ROOMS["binary"][1] if "map" in recorded("binary")["cases"].get(case.name, {})]
     return found + [Subject("map", case) for case in written]
 
 
 recorded = functools.cache(golden)
+
+
+def room_of(subject: Subject) -> Room:
+    return LIVE[subject.room][0] if subject.room in LIVE else CALLS[subject.room]
+
+
+def stream_of(subject: Subject) -> dict[str, Any]:
+    """The operations that a learner is given: as recorded, if they are."""
+    streams = {} if subject.room in LIVE else recorded(subject.room)["streams"]
+    name = subject.case.stream
+    return streams[name] if name in streams else room_of(subject).stream(name)
 
 
 @functools.cache
@@ -219,9 +233,7 @@ def content(subject: Subject) -> str:
     case = subject.case
     if subject.room == "map":
         return json.dumps(recorded("binary")["cases"][case.name]["map"]["json"])
-    streams = recorded(subject.room)["streams"]
-    stream = streams[case.stream] if case.stream in streams else CALLS[subject.room].stream(case.stream)
-    cal = CALLS[subject.room].apply_all(case.build(), stream["first"], case.timed)
+    cal = room_of(subject).apply_all(case.build(), stream_of(subject)["first"], case.timed)
     return json.dumps(cal.state_dict())
 
 
@@ -267,9 +279,7 @@ def _tried_state(subject: Subject, state: Any, said: str) -> tuple[str, str]:
 
 def _use(subject: Subject, cal: Any) -> None:
     """Predict and go on as the golden stream does, and save and read again."""
-    room, case = CALLS[subject.room], subject.case
-    streams = recorded(subject.room)["streams"]
-    stream = streams[case.stream] if case.stream in streams else room.stream(case.stream)
+    room, case, stream = room_of(subject), subject.case, stream_of(subject)
     probes, later = room.probes(case.stream), stream["later"] if case.timed else None
     require_possible(room.answers(cal, probes, later))
     for operation in stream["then"]:
@@ -279,9 +289,11 @@ def _use(subject: Subject, cal: Any) -> None:
             if operation[0] != "unlearn":
                 raise
     require_possible(room.answers(cal, probes, later))
-    if not 0.0 <= cal.n < math.inf:
+    if subject.room != "join" and not 0.0 <= cal.n < math.inf:
         raise Misbehaved(f"n is {cal.n}")
     twin = type(cal).from_state(json.loads(json.dumps(cal.state_dict(), allow_nan=False)))
+    if subject.room in LIVE and twin.state_dict() != cal.state_dict():
+        raise Misbehaved("what is read is not what was written")
     require_possible(room.answers(twin, probes, later))
 
 
@@ -386,6 +398,7 @@ def _worked(work: list[tuple[int, int]], report: Report, shown: bool) -> list[tu
 def _work(there: Connection, work: list[tuple[int, int]]) -> None:
     """In the worker: try one after the other, and say what became of each."""
     warnings.simplefilter("ignore")
+    logging.disable()  # alarms of monitors
     every = subjects()
     for place, seed in work:
         try:

@@ -305,3 +305,17 @@ def test_parameters_are_printed():
         "ThresholdWeightedCRPS(low=0.25, high=inf)",
         "Sharpness()",
     ]
+
+
+DIVERGED = [(1e300, 1e-10), (-1e308, 1e-300), (0.0, 5e-324), (1e308, 1e300), (3.0, 1e-200)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("mean", "sd"), DIVERGED)
+def test_a_normal_whose_base_has_diverged_warns_of_nothing(mean, sd):
+    forecast, far = Normal(mean, sd), [-1e308, -5.0, 0.0, 1e308]
+    assert forecast.cdf(far).tolist() == [0.5 if y == mean else float(y > mean) for y in far]
+    assert (forecast.pdf(far) >= 0.0).all()
+    said = [forecast.log_prob(far), forecast.crps(far), forecast.ppf([0.0, 1e-300, 0.5, 1.0])]
+    assert not np.isnan(said).any()
+    assert forecast.ppf(0.5) == mean

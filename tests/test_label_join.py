@@ -29,7 +29,7 @@ from streamcal import (
 )
 from streamcal.errors import ClockError, StreamcalError
 from streamcal.fusion import LogisticFusion
-from streamcal.live import Issued, Journal, LabelJoin
+from streamcal.live import Issued, Journal, LabelJoin, Segmented
 from streamcal.live.early import DelayCurve
 from streamcal.states import signed
 
@@ -749,6 +749,8 @@ DAMAGES = [
     ("learned", "curve", "inside", [9.0] * 8),
     ("learned", "ages", [[1.0, 0, 1, "nobody"]]),
     ("learned", "versions", []),
+    ("learned", "versions", 1, 1, "weight", 0.0),
+    ("learned", "versions", 1, 1, "weight", 1.1),
     ("learned", "versions", 0, 1, "weight", 2.0),
     ("learned", "versions", 1, 1, "before", [0.0]),
     ("learned", "versions", 0, 1, "calibrator", "class", "PITCalibrator"),
@@ -783,6 +785,24 @@ def test_states_with_a_row_for_each_forecast_are_read(early):
     for damage in [*ROW_DAMAGES, (1, 5, {"campaign": 0.5})]:
         with pytest.raises(StateError, match="damaged"):
             LabelJoin.from_state(changed(old, "learned", "held", *damage))
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
+def test_a_level_that_is_missing_is_left_out(missing):
+    """As `Segmented` takes it."""
+    one, other = (LabelJoin(Segmented("ops", by=["campaign", "device"]), HORIZON) for _ in range(2))
+    for k in range(40):
+        issued = one.issue(k, 0.3, 3.0 * k, {"campaign": k % 2, "device": missing})
+        assert issued.keys == {"campaign": k % 2}
+        assert other.issue(k, 0.3, 3.0 * k, {"campaign": k % 2}).p == issued.p
+        for join in (one, other):
+            join.resolve(k, k % 2 == 0, 3.0 * k + 1.0)
+    assert one.issue("none", 0.3, 130.0, {"device": missing}).keys is None
+    other.issue("none", 0.3, 130.0)
+    assert one.predict_one(0.3, keys={"campaign": missing}) == other.predict_one(0.3)
+    assert one.state_dict() == other.state_dict()
+    with pytest.raises(InputError, match=r"level '0.5' of 'device'"):
+        one.issue("half", 0.3, 130.0, {"device": 0.5})
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)

@@ -526,8 +526,6 @@ def test_impossible_parameters(wrong):
         (0.2, True, ["campaign"]),
         (0.2, True, {3: "a"}),
         (0.2, True, {"a": "b", "s": 1.5}),
-        (0.2, True, {"s": True}),
-        (0.2, True, {"s": None}),
         (0.2, True, {"s": 2**60}),
     ],
 )
@@ -549,7 +547,7 @@ def test_a_wrong_outcome_changes_nothing(wrong):
         ([0.2, 0.2], [0, 1], "abc"),
         ([0.2, 0.2], [0, 1], {"s": ["a"]}),
         ([0.2, 0.2], [0, 1], {"s": 5}),
-        ([0.2, 0.2], [0, 1], {"s": ["a", None]}),
+        ([0.2, 0.2], [0, 1], {"s": ["a", 1.5]}),
     ],
 )
 def test_wrong_outcomes_change_nothing(wrong):
@@ -558,6 +556,19 @@ def test_wrong_outcomes_change_nothing(wrong):
     with pytest.raises(InputError):
         monitor.update_many(*wrong)
     assert state_of(monitor) == before
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
+def test_an_outcome_whose_level_is_missing_is_in_no_segment_of_the_field(missing):
+    one, other, many = CalibrationMonitor(), CalibrationMonitor(), CalibrationMonitor()
+    one.update(0.2, True, {"s": missing, "t": "x"})
+    one.update(0.3, False, {"s": missing})
+    other.update(0.2, True, {"t": "x"})
+    other.update(0.3, False)
+    many.update_many([0.2, 0.3], [1, 0], {"s": [missing, missing], "t": ["x", missing]})
+    assert state_of(one) == state_of(other) == state_of(many)
+    one.update(0.2, True, {"s": True, "t": 2.0})
+    assert set(one.e_values) == {("s", 1), ("t", 2), ("t", "x")}, "bools and floats are whole numbers"
 
 
 def test_levels_of_numpy_and_mixed_columns_are_those_of_python():

@@ -1,11 +1,15 @@
-"""`Segmented` with late labels: "nothing" counts twice in a field until enough of them have judged it."""
+"""`Segmented` with late labels: members are judged by what they said, and "nothing" counts twice for a while."""
+
+import json
+import math
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from test_segmented import BY, Dense, plain, rows_of, stream
+from test_segmented import BY, Dense, learned, losses, plain, rows_of, stream
 
-from streamcal import InputError
+from streamcal import InputError, OnlinePlatt
+from streamcal.kernels.segment_chain import MEMBERS
 from streamcal.live import Segmented
 from streamcal.live.segmented import LATE_POWER
 from streamcal.states import signed
@@ -142,14 +146,74 @@ def test_merged_counts_add_up_and_the_later_labels_count():
     assert one._chain.lateness() == [20, [a + b for a, b in zip(counts[0][1], counts[1][1], strict=True)]]
 
 
-@pytest.mark.parametrize("learned", [-1e300, -1.0, 1e300])
-def test_counts_that_cannot_be(learned):
+@pytest.mark.parametrize("count", [-1e300, -1.0, 1e300])
+def test_counts_that_cannot_be(count):
     cal = Segmented("ops", ["campaign"])
     said = cal.issue_parts(0.5, {"campaign": "c"})
-    cal.learn_issued(0.5, {"campaign": "c"}, True, [said[0], learned, *said[2:]])
+    cal.learn_issued(0.5, {"campaign": "c"}, True, [said[0], count, *said[2:]])
     assert 0.0 < cal.predict_one(0.5, {"campaign": "c"}) < 1.0
     Segmented.from_state(plain(cal))
     before = cal.state_dict()
     with pytest.raises(InputError, match="not what `issue_parts` returns"):
         cal.learn_issued(0.5, {"campaign": "c"}, True, [said[0], float("inf"), *said[2:]])
+    assert cal.state_dict() == before
+
+
+def test_what_is_learned_at_once_as_issued_is_what_is_learned():
+    at_once, issued = Segmented("ops", BY), Segmented("ops", BY)
+    scores, keys, y = stream(300, seed=12)
+    keys["placement"][7] = None
+    for score, key, label in rows_of(scores, keys, y):
+        said = json.loads(json.dumps(issued.issue_parts(score, key)))
+        at_once.learn_one(score, key, label)
+        issued.learn_issued(score, key, label, said)
+    assert issued.state_dict() == at_once.state_dict()
+
+
+def test_late_labels_judge_members_by_what_they_said():
+    scores, keys, y = stream(6000, seed=13)
+    rows, late = list(rows_of(scores, keys, y)), 1000
+    cal, parts, found = Segmented("identity", BY), [], []
+    for i, (score, key, _) in enumerate(rows):
+        found.append(cal.predict_one(score, key))
+        parts.append(cal.issue_parts(score, key))
+        if i >= late:
+            cal.learn_issued(*rows[i - late], parts[i - late])
+    assert losses(np.array(found), y).sum() < losses(scores, y).sum() - 50.0
+
+
+def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
+    scores, keys, y = stream(2000, seed=13)
+    moved = []
+    for between in (0, 10, 500):
+        cal = learned(Segmented("identity", ["campaign"]), scores, keys, y)
+        said = cal.issue_parts(0.3, {"campaign": "c1"})
+        cal.learn_many([0.5] * between, {}, [True] * between)
+        before = cal._chain.state(0)[0][0]  # of "nothing", which forecasts may take twice
+        cal.learn_issued(0.3, {"campaign": "c1"}, True, said)
+        moved.append(abs(cal._chain.state(0)[0][0] - before))
+        again = Segmented.from_state(plain(cal))
+        assert again.issue_parts(0.3, {})[1] == 2001.0 + between
+    assert moved[0] > 1.5 * moved[1] > 2.0 * moved[2] > 0.0
+
+
+def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
+    cal, given = Segmented("ops", ["campaign"]), []
+    monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x: [x, 7.0])
+    monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
+    said = cal.issue_parts(0.5, {"campaign": "c"})
+    assert len(said) == 2 + MEMBERS + 2
+    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 2.0)
+    assert given == [(0.0, 1.0, 2.0, 0.0, [0.0, 7.0])]
+    cal.learn_issued(0.5, {"campaign": "c"}, True, said, 0.0)
+    assert len(given) == 1
+    assert cal.effect("campaign", "c")[2] == 2.0
+
+
+@pytest.mark.parametrize("said", [[], [0.5, 0.0], [2.0, *6 * [0.0]], [0.5, 0.0, math.nan, *4 * [0.0]]])
+def test_what_was_never_said(said):
+    cal = Segmented("ops", ["campaign"])
+    before = cal.state_dict()
+    with pytest.raises(InputError, match="not what `issue_parts` returns"):
+        cal.learn_issued(0.5, {"campaign": "c"}, True, said)
     assert cal.state_dict() == before

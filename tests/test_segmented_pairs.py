@@ -14,7 +14,8 @@ from river import linear_model
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 from test_kernel_forms import twins
-from test_segmented import bound, damaged, learned, losses, plain, rows_of
+from test_segmented import bound, learned, losses, plain, rows_of
+from test_segmented_states import damaged
 
 import streamcal
 from streamcal import InputError, MergeError, Platt, StateError

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
@@ -205,6 +207,11 @@ def test_whole_numbers_may_have_a_point(client):
     assert issue(client, 5.5).status_code == 422
 
 
+def test_a_level_that_is_not_known_is_null(client):
+    for id, keys in (("a", {"c": None, "d": 1}), ("b", {"c": None}), ("c", {"d": 1})):
+        assert issue(client, id, keys=keys).json() == {"id": id, "p": 0.25, "version": None}
+
+
 def test_labels_are_binary(client):
     refused = outcome(client, "a", y=0.5)
     assert (refused.status_code, refused.json()["where"]) == (422, "y")
@@ -292,6 +299,17 @@ def test_settings_are_checked():
         Settings(token="short")
     with pytest.raises(InputError, match="max_batch=0"):
         Settings(max_batch=0)
+    for name, wrong in (("max_batch", 10.5), ("max_body", True), ("body_timeout", math.nan), ("run_length", "1e6")):
+        with pytest.raises(InputError, match=f"{name}={wrong!r} is not possible; give a number such as"):
+            Settings(**{name: wrong})
+
+
+def test_settings_of_numpy_are_those_of_python():
+    plain = Settings(max_batch=10, metric_segments=0, body_timeout=0.5, run_length=1e5)
+    whole = {"max_batch": np.int64(10), "metric_segments": np.uint8(0)}
+    found = Settings(**whole, body_timeout=np.float32(0.5), run_length=np.float64(1e5))
+    assert repr(found) == repr(plain)
+    assert (type(found.max_batch), type(found.body_timeout)) == (int, float)
 
 
 # -- pages -----------------------------------------------------------------------------------------------------------

@@ -492,6 +492,26 @@ def test_a_time_is_a_number_or_a_date():
     assert check_time(np.datetime64("1970-01-01T00:00:00.500")) == 0.5
 
 
+@pytest.mark.parametrize("label", [True, 1, 1.0])
+def test_an_array_of_shape_0_is_what_it_holds(label):
+    assert check_score(np.array(0.5)) == 0.5
+    assert (check_label(np.array(label)), check_label(np.array(label) * 0)) == (1.0, 0.0)
+    assert check_weight(np.array(label)) == 1.0
+    assert check_time(np.array(3.0)) == 3.0
+    assert check_time(np.array("1970-01-02", dtype="datetime64[s]")) == 86_400.0
+    for one in (np.array(2.0), np.float64(2.0), 2, np.array(2)):
+        assert check_batch([0.5, 0.25], [1, 0], one)[2].tolist() == [2.0, 2.0]
+    for one in (True, np.True_, np.array(True)):
+        assert check_batch([0.5, 0.25], [1, 0], one)[2].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("held", ["0.5", b"1", 0.5j, None])
+def test_an_array_of_shape_0_without_a_number_is_none(held):
+    for call in (check_score, check_label, check_weight, check_time, lambda w: check_batch([0.5], [1], w)):
+        with pytest.raises(InputError):
+            call(np.array(held))
+
+
 def test_a_date_without_a_time_of_day_is_no_time():
     with pytest.raises(InputError, match="give a number or a datetime"):
         check_time(date(2026, 1, 1))

@@ -76,6 +76,8 @@ UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 """The slot of a level that is neither held nor in the store."""
 MISSING = cython.declare(cython.Py_ssize_t, -2)
 """The slot of a field without a level."""
+LEAST = cython.declare(cython.double, 1e-100)
+"""Merging leaves each member at least this weight: products over hundreds of chains would be 0."""
 
 
 @cython.cfunc
@@ -642,7 +644,7 @@ class SegmentChain:
             self._weights[j, a] *= other._weights[j, a] / self._prior[a]
             total += self._weights[j, a]
         for a in range(_MEMBERS):
-            self._weights[j, a] /= total
+            self._weights[j, a] = max(self._weights[j, a] / total, LEAST)
 
     @cython.cfunc
     def _absorb(self, j: cython.Py_ssize_t, values: cython.const[cython.double][::1]):

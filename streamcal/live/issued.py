@@ -11,7 +11,8 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.fast_path import plain_keys
-from streamcal.live.monitor import LONGEST_LEVEL, segments_of
+from streamcal.live.levels import LONGEST_LEVEL
+from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
 
 #: Longer ids and versions are refused, since every state and every event holds them.
@@ -110,14 +111,14 @@ def check_id(value: Any, what: str = "id") -> Id:
 
 
 def check_keys(keys: Any) -> dict[str, str | int] | None:
-    """A copy of keys, None if there are none; `InputError` unless they map fields to texts or whole numbers."""
+    """A copy of keys without levels that are missing, None if there are none; `InputError` for what is no level."""
     if not keys and (keys is None or isinstance(keys, Mapping)):
         return None
     plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)
     checked = dict(segments_of(keys)) if plain is None else plain
     if len(checked) > MOST_KEYS:
         raise InputError(f"{len(checked)} keys are not possible; give at most {MOST_KEYS}")
-    return checked
+    return checked or None
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:

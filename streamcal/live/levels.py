@@ -9,7 +9,6 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.segment_chain import MEMBERS, RECENT_INFORMATION, WIDTH
-from streamcal.live.monitor import LONGEST_LEVEL, check_field, check_level
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, text, whole
 
@@ -18,6 +17,8 @@ Field: TypeAlias = str | tuple[str, ...]
 #: A level of a field, or of a tuple of fields.
 Level: TypeAlias = str | int | tuple[str | int, ...]
 
+#: Longer names of levels are refused, since every state holds them.
+LONGEST_LEVEL = 10_000
 #: More fields are refused: an observation takes a step in each.
 MOST_FIELDS = 64
 #: Classes of pandas whose objects stand for a missing value, and are not equal to themselves or cannot be compared.
@@ -54,6 +55,24 @@ def check_fields(by: Any) -> tuple[Field, ...]:
     if not 1 <= len(fields) <= MOST_FIELDS or len({frozenset(parts_of(field)) for field in fields}) < len(fields):
         raise InputError(f"by={by!r} has no field, one twice, or more than {MOST_FIELDS}; {allowed}")
     return fields
+
+
+def check_field(field: Any) -> str:
+    """A name of a field."""
+    if not isinstance(field, str) or len(field) > LONGEST_LEVEL:
+        raise InputError(f"field {str(field)[:60]!r} is not possible; give a text, such as 'campaign'")
+    return field
+
+
+def check_level(field: str, level: Any) -> str | int:
+    """A text or a whole number that a state can hold."""
+    if isinstance(level, np.integer):
+        level = int(level)
+    if isinstance(level, str) and len(level) <= LONGEST_LEVEL:
+        return level
+    if isinstance(level, int) and not isinstance(level, bool) and -(2**53) <= level <= 2**53:
+        return level
+    raise InputError(f"level {str(level)[:60]!r} of {field!r} is not possible; give a text or a whole number")
 
 
 def parts_of(field: Field) -> tuple[str, ...]:

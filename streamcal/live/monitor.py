@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.fast_path import plain_keys
 from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_probability
-from streamcal.parameters.columns import as_array, as_objects
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_batch, check_label, check_scores
 from streamcal.parameters.types import FloatArray, Label
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 #: The α of a monitor that is given neither parameter.
 DEFAULT_ALPHA = 0.05
-#: Longer names of levels are refused, since every state holds them.
-LONGEST_LEVEL = 10_000
 
 
 class CalibrationMonitor(Saved):
@@ -186,7 +184,7 @@ class CalibrationMonitor(Saved):
         y : bool, 0 or 1
             The label.
         keys : mapping, optional
-            Field → level, a text or a whole number; every pair is a segment.
+            Field → level, a text or a whole number; every pair is a segment. A level that is None or NaN is in none.
 
         Returns
         -------
@@ -454,41 +452,28 @@ def check_probabilities(values: FloatArray) -> FloatArray:
 
 
 def segments_of(keys: Any) -> list[Segment]:
-    """The segments that keys name; `InputError` unless they map fields to texts or whole numbers."""
+    """The segments that keys name, without those whose level is missing; `InputError` for what is no level."""
     plain: dict[str, str | int] | None = plain_keys(keys, LONGEST_LEVEL)
     if plain is not None:
         return list(plain.items())
     if not isinstance(keys, Mapping):
         raise InputError(f"keys {keys!r} are no mapping; give fields and levels, such as {{'campaign': 'c17'}}")
-    return [(check_field(field), check_level(field, level)) for field, level in keys.items()]
+    levels = [(check_field(field), level_of(field, level)) for field, level in keys.items()]
+    return [(field, level) for field, level in levels if level is not None]
 
 
 def rows_of_segments(keys: Any, length: int) -> Iterator[list[Segment]]:
-    """The segments of each of so many outcomes, from columns; all are checked before the first is given."""
+    """The segments of each of so many outcomes, from columns; all are checked before the first is given.
+
+    Levels that are missing are left out.
+    """
     if not isinstance(keys, Mapping):
         raise InputError(f"keys {keys!r} are no mapping; give fields and columns of levels")
     columns = []
     for field, levels in keys.items():
-        given = as_array(levels, f"keys[{check_field(field)!r}]")
-        if given.shape != (length,):
-            raise InputError(f"keys[{field!r}] has shape {given.shape}; give one level for each of {length} outcomes")
-        columns.append([(field, check_level(field, level)) for level in as_objects(levels).tolist()])
-    return map(list, zip(*columns, strict=True))
-
-
-def check_field(field: Any) -> str:
-    """A name of a field."""
-    if not isinstance(field, str) or len(field) > LONGEST_LEVEL:
-        raise InputError(f"field {str(field)[:60]!r} is not possible; give a text, such as 'campaign'")
-    return field
-
-
-def check_level(field: str, level: Any) -> str | int:
-    """A text or a whole number that a state can hold."""
-    if isinstance(level, np.integer):
-        level = int(level)
-    if isinstance(level, str) and len(level) <= LONGEST_LEVEL:
-        return level
-    if isinstance(level, int) and not isinstance(level, bool) and -(2**53) <= level <= 2**53:
-        return level
-    raise InputError(f"level {str(level)[:60]!r} of {field!r} is not possible; give a text or a whole number")
+        read = column_of(check_field(field), levels, length)
+        columns.append([None if level is None else (field, level) for level in read])
+    rows = zip(*columns, strict=True)
+    if any(None in column for column in columns):
+        return ([segment for segment in row if segment is not None] for row in rows)
+    return map(list, rows)

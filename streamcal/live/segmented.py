@@ -20,6 +20,7 @@ from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
+    LONGEST_LEVEL,
     Field,
     Level,
     check_fields,
@@ -31,7 +32,6 @@ from streamcal.live.levels import (
     parts_of,
     whole_level,
 )
-from streamcal.live.monitor import LONGEST_LEVEL
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number

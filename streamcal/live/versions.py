@@ -19,7 +19,7 @@ from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
 from streamcal.saved import Saved
-from streamcal.states import Reader, ensure, maybe, number, numbers, record, unread
+from streamcal.states import ROUNDING, Reader, ensure, maybe, number, numbers, record, unread
 
 #: Knots in a unit of the log-odds of the score, between which the log-odds of a map are linear.
 KNOTS_A_UNIT = 8
@@ -27,6 +27,8 @@ KNOTS = round(2 * LOGIT_LIMIT * KNOTS_A_UNIT) + 1
 #: The prior weight of the map of the version before, which costs the calibration of the new version ln 10 = 2.3 nats if
 #: that is right from the start, and the share that goes back to the prior at each label.
 PRIOR, SHARE = 0.9, 1e-4
+#: Sharing keeps the weight of the map above this.
+LEAST_WEIGHT = SHARE * PRIOR * (1.0 - ROUNDING)
 #: No forecast is taken to be more certain than this when it is judged.
 CERTAIN = 1e-7
 
@@ -242,7 +244,7 @@ class VersionLearner:
     def loaded(cls, state: Any, factor: float = 1.0) -> VersionLearner:
         """What `state` wrote; `StateError` for anything else."""
         logs: Reader = numbers(KNOTS, least=-LOGIT_LIMIT, most=LOGIT_LIMIT)
-        fields = {"calibrator": unread, "before": maybe(logs), "weight": number(0.0, 1.0)}
+        fields = {"calibrator": unread, "before": maybe(logs), "weight": number(LEAST_WEIGHT, 1.0)}
         read = record(fields)(state)
         before = None if read["before"] is None else read["before"].tolist()
         learner = cls(calibrator_of(read["calibrator"]), before, factor)

@@ -33,7 +33,8 @@ def check_class(label: Any) -> ClassLabel:
     if label.__class__ is str:  # fast path
         plain: str = label
         return plain
-    value = label.item() if isinstance(label, np.generic) else label
+    held = isinstance(label, np.generic) or (isinstance(label, np.ndarray) and label.ndim == 0)
+    value = label.item() if held else label
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise InputError(f"label {label!r} is not possible; {LABEL_ALLOWED}")

@@ -1,4 +1,7 @@
-"""Validation of input: at the public methods, once, before anything is changed."""
+"""Validation of input: at the public methods, once, before anything is changed.
+
+An array of shape () is the number that it holds, as in NumPy, for a score, a label, a weight and a time.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,11 @@ def check_label(y: Any) -> float:
         return 1.0
     if y is False:
         return 0.0
-    if isinstance(y, (int, float, np.bool_, np.number)):
-        if y == 1:
+    value = _held(y)
+    if isinstance(value, (int, float, np.bool_, np.number)):
+        if value == 1:
             return 1.0
-        if y == 0:
+        if value == 0:
             return 0.0
     raise InputError(f"label {y!r} is not binary; give True or False, or 1 or 0")
 
@@ -55,6 +59,9 @@ def check_weight(w: Any) -> float:
 
 def check_time(t: Any) -> float:
     """A finite number: numbers as they are, dates as seconds since 1970 UTC; `InputError` otherwise."""
+    if t.__class__ is float and -math.inf < t < math.inf:  # fast path, without a call
+        return float(t)
+    t = _held(t)
     if isinstance(t, (datetime, np.datetime64)):
         if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
             raise InputError("time NaT is not a time; give the time of the observation")
@@ -132,7 +139,7 @@ def check_batch(
         _refuse((labels != 0.0) & (labels != 1.0), labels, "y", "not binary; give bools, or 0 and 1")
     if w is None:
         weights = np.broadcast_to(1.0, s.shape)
-    elif isinstance(w, (int, float, np.number)):  # one for all
+    elif isinstance(_held(w), (int, float, np.bool_, np.number)):  # one for all
         weights = np.full(s.shape, check_weight(w))
     else:
         weights = _as_floats(w, "w")
@@ -214,8 +221,14 @@ def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
     return array
 
 
+def _held(value: Any) -> Any:
+    """What an array of shape () holds; anything else as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
 def _number(value: Any, what: str, allowed: str) -> float:
     """`value` as a float; text is not a number."""
+    value = _held(value)
     try:
         if not isinstance(value, (str, bytes, complex, np.complexfloating)):
             return float(value)

@@ -23,6 +23,8 @@ from streamcal.parameters.types import FloatArray
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 #: The CRPS of the standard normal cdf has this constant: ∫ Φ(z)(1 − Φ(z)) dz.
 INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
+#: Decorates what may be infinite, such as the log-density of an outcome 1e300 deviations away.
+overflows = np.errstate(over="ignore")
 
 
 class Distribution(Protocol):
@@ -175,6 +177,7 @@ class Normal(CalibratedDistribution):
     def __repr__(self) -> str:
         return f"Normal(mean={self._mean!r}, sd={self._sd!r})"
 
+    @overflows
     def _z(self, t: FloatArray) -> FloatArray:
         return (t - self._mean) / self._sd
 
@@ -182,25 +185,28 @@ class Normal(CalibratedDistribution):
         cdf: FloatArray = ndtr(self._z(t))
         return cdf
 
+    @overflows
     def _pdf(self, t: FloatArray) -> FloatArray:
         return np.exp(self._log_prob(t))
 
+    @overflows
     def _log_prob(self, y: FloatArray) -> FloatArray:
-        return -0.5 * self._z(y) ** 2 - LOG_SQRT_2PI - math.log(self._sd)
+        return -0.5 * ((y - self._mean) / self._sd) ** 2 - LOG_SQRT_2PI - math.log(self._sd)
 
     def _ppf(self, level: FloatArray) -> FloatArray:
-        quantile: FloatArray = self._mean + self._sd * ndtri(level)
-        return quantile
+        return self._at_normal_scores(ndtri(level))
 
     def _normal_scores(self, t: FloatArray) -> FloatArray:
         return self._z(t)
 
+    @overflows
     def _at_normal_scores(self, z: FloatArray) -> FloatArray:
         return self._mean + self._sd * z
 
+    @overflows
     def _crps(self, y: FloatArray) -> FloatArray:
         # Gneiting and Raftery 2007, §4.2.
-        z = self._z(y)
+        z = (y - self._mean) / self._sd
         score: FloatArray = self._sd * (
             z * (ndtr(z) - ndtr(-z)) + 2.0 * np.exp(-0.5 * z * z - LOG_SQRT_2PI) - INVERSE_SQRT_PI
         )

@@ -67,7 +67,7 @@ def issue_schema(service: Service) -> dict[str, Any]:
         "type": "object",
         "maxProperties": service.settings.max_keys,
         "propertyNames": TEXT,
-        "additionalProperties": level,
+        "additionalProperties": maybe(level),
     }
     fields = {
         "id": id_schema(),

@@ -102,7 +102,7 @@ def check_id(value: Any) -> int | None:
 
 
 def check_keys(value: Any, most: int) -> None:
-    """An object with fields and their levels, texts or whole numbers."""
+    """An object with fields and their levels, texts or whole numbers, or null where one is not known."""
     if value.__class__ is not dict:
         raise InputError(f"keys {_short(value)} are no object; give fields and levels, such as {{'campaign': 'c17'}}")
     if len(value) > most:
@@ -111,8 +111,8 @@ def check_keys(value: Any, most: int) -> None:
         if level.__class__ is float and level.is_integer() and abs(level) <= LARGEST_LEVEL:
             value[field] = level = int(level)
         number = level.__class__ is int and -LARGEST_LEVEL <= level <= LARGEST_LEVEL
-        if not (_is_text(field) and (number or _is_text(level))):
-            allowed = f"give texts of up to {LONGEST_TEXT} characters, or as level a whole number up to 2^53"
+        if not (_is_text(field) and (number or level is None or _is_text(level))):
+            allowed = f"give texts of up to {LONGEST_TEXT} characters, or as level a whole number up to 2^53 or null"
             raise InputError(f"level {_short(level)} of {_short(field)} is not possible; {allowed}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from streamcal.errors import InputError
+from streamcal.parameters.given import real_number, whole_number
 
 #: Characters of an id or a version, and of a field or a level of `keys`.
 LONGEST_TEXT = 256
@@ -59,9 +60,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            least = 0 if field.name == "metric_segments" else 1
-            if field.type in ("int", "float") and not value >= (least if field.type == "int" else 1e-3):
-                raise InputError(f"{field.name}={value!r} is not possible; give a number such as {field.default!r}")
+            allowed = f"a number such as {field.default!r}"
+            if field.type == "int":
+                least = 0 if field.name == "metric_segments" else 1
+                number: float = whole_number(getattr(self, field.name), field.name, least, allowed=allowed)
+            elif field.type == "float":
+                number = real_number(getattr(self, field.name), field.name, allowed, least=1e-3)
+            else:
+                continue
+            object.__setattr__(self, field.name, number)  # those of NumPy as Python's
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and len(self.token) >= 16):
             raise InputError("the token is not possible; give at least 16 printable ASCII characters")

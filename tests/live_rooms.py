@@ -1,0 +1,239 @@
+"""What `fuzz_states.py` does with what is live: segments, joins of late labels, shadows and monitors.
+
+Their cases have the same parts as the golden ones: how each is built, a stream of operations as plain data, and what it
+answers. Times are relative to the clock of a join, so that a damaged clock does not refuse them all.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from golden.cases import Case
+from golden.streams import Room
+
+from streamcal import Forever, Interval, Isotonic, OnlinePlatt, Platt, TrackingOPS
+from streamcal.errors import CapabilityError
+from streamcal.live import CalibrationMonitor, LabelJoin, Segmented, Shadow
+
+#: Operations before a state is saved, and after it is read.
+FIRST, THEN = 70, 40
+#: The largest e-value that is answered, in the place of an infinite one.
+RICHEST = 1e300
+BY = ["campaign", ("campaign", "device"), "device", "place"]
+
+
+def keys_of(rng: np.random.Generator) -> dict[str, Any]:
+    """Levels that are texts and numbers, and some that are missing."""
+    keys: dict[str, Any] = {"campaign": f"c{rng.integers(4)}", "device": int(rng.integers(3)), "place": "top"}
+    for name in list(keys):
+        if rng.random() < 0.1:
+            del keys[name]
+    return keys
+
+
+def score_of(rng: np.random.Generator) -> float:
+    return float(rng.choice([0.0, 1.0, 0.25, 0.5, round(float(rng.random()), 3)], p=[0.02, 0.02, 0.3, 0.3, 0.36]))
+
+
+class Live(Room):
+    """Operations and probes that are drawn here; none is in a golden file."""
+
+    def stream(self, name: str) -> dict[str, Any]:
+        rng = np.random.default_rng([len(name), FIRST])
+        operations = [self.operation(rng, k) for k in range(FIRST + THEN)]
+        return {"first": operations[:FIRST], "then": operations[FIRST:], "later": 0.0}
+
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        raise NotImplementedError
+
+    def draw(self, rng: np.random.Generator, stream: str, together: int) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def probes(self, stream: str) -> list[Any]:
+        rng = np.random.default_rng(3)
+        return [[score_of(rng), keys_of(rng)] for _ in range(8)] + [[0.5, {}], [0.3, {"campaign": "new", "place": 7}]]
+
+
+class Segments(Live):
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        verb = str(rng.choice(["learn", "issued", "many", "merge", "unlearn"], p=[0.5, 0.25, 0.1, 0.05, 0.1]))
+        rows = [
+            [score_of(rng), keys_of(rng), bool(rng.random() < 0.3), float(rng.choice([1.0, 0.5, 3.0]))]
+            for _ in range(4)
+        ]
+        return [verb, *rows]
+
+    def apply(self, cal: Any, operation: list[Any], timed: bool) -> None:
+        verb, first, *others = operation
+        if verb == "issued":
+            score, keys, y, w = first
+            said = cal.issue_parts(score, keys)
+            cal.learn_one(*others[0])
+            cal.learn_issued(score, keys, y, said, w)
+        elif verb == "many" or (verb == "merge" and not cal.merges):
+            self.learn_rows(cal, [first, *others])
+        elif verb == "merge":
+            other = cal.clone()
+            self.learn_rows(other, [first, *others])
+            cal.merge(other)
+        elif verb == "learn" or cal.unlearns:
+            if verb == "unlearn":
+                cal.learn_one(*first)
+            (cal.learn_one if verb == "learn" else cal.unlearn_one)(*first)
+
+    def learn_rows(self, cal: Any, rows: list[Any]) -> None:
+        scores, keys, y, w = zip(*rows, strict=True)
+        columns = {name: [one.get(name) for one in keys] for name in ("campaign", "device", "place")}
+        cal.predict_learn_many(scores, columns, y, w)
+
+    def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        effects = [one for field in cal.by for one in cal.effects(field)]
+        pairs = [[one.share, min(one.variance / RICHEST, 1.0)] for one in cal.pairs_found()]
+        found["mean"] = [[one.mean, one.sd, one.n] for one in effects]
+        found["weights"] = [list(cal.weights(field).values()) for field in cal.by]
+        return found | {"pairs": pairs}
+
+
+class Joins(Live):
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        verb = str(rng.choice(["issue", "resolve", "advance"], p=[0.6, 0.35, 0.05]))
+        if verb == "issue":
+            version = "v2" if k >= 50 else None
+            return [verb, f"i{k}", score_of(rng), float(rng.random()), keys_of(rng), version, float(rng.choice([1, 2]))]
+        if verb == "resolve":
+            return [verb, f"i{k - int(rng.integers(-3, 30))}", bool(rng.random() < 0.7), float(rng.random())]
+        return [verb, float(rng.integers(8))]
+
+    def apply(self, join: Any, operation: list[Any], timed: bool) -> None:
+        verb, *given = operation
+        clock = join.clock if math.isfinite(join.clock) else 0.0
+        if verb == "advance":
+            join.advance(clock + given[0])
+        elif verb == "resolve":
+            join.resolve(given[0], given[1], clock + given[2])
+        else:
+            id, score, after, keys, version, w = given
+            join.issue(id, score, clock + after, keys, version, w=w)
+
+    def answers(self, join: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        found = {"one": [join.predict_one(score, None, keys) for score, keys in probes]}
+        found["mean"] = [list(map(float, join.tally().values()))]
+        if join.spans.early is not None:
+            found["share"] = [join.early_share()[0]]
+        return found
+
+
+class Shadows(Live):
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        verb = str(rng.choice(["learn", "issued", "use"], p=[0.7, 0.25, 0.05]))
+        return [verb, score_of(rng), bool(rng.random() < 0.9), float(rng.choice([1.0, 2.0, 0.0]))]
+
+    def apply(self, shadow: Any, operation: list[Any], timed: bool) -> None:
+        verb, score, y, w = operation
+        if verb == "learn":
+            shadow.learn_one(score, y, w)
+        elif verb == "issued":
+            issued = shadow.issue_one(score)
+            issued = shadow.forecast_of(score, shadow.plain(issued))
+            shadow.learn_one(0.5, True)
+            shadow.learn_issued(issued, y, w)
+        elif len(shadow.versions) > 1:
+            shadow.rollback(shadow.versions[-2].number)
+        else:
+            with suppress(CapabilityError):  # not shown to be better
+                shadow.promote()
+
+    def answers(self, shadow: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        compared = [[one.low, one.high, one.difference or 0.0] for one in shadow.comparisons()]
+        finite = np.clip(compared, -RICHEST, RICHEST).tolist()  # NaN stays
+        return {"one": [shadow.predict_one(score) for score, _ in probes], "mean": finite}
+
+
+class Monitors(Live):
+    """Of forecasts that are too low."""
+
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        p = 0.5 * score_of(rng)
+        return ["merge" if rng.random() < 0.1 else "learn", p, bool(rng.random() < p + 0.3), keys_of(rng)]
+
+    def apply(self, monitor: Any, operation: list[Any], timed: bool) -> None:
+        verb, p, y, keys = operation
+        if verb == "merge":
+            other = type(monitor)(monitor.alpha, monitor.run_length, max_segments=monitor.max_segments)
+            self.apply(other, ["learn", p, y, keys], timed)
+            monitor.merge(other)
+        else:
+            alarm = self.take(monitor, p, y, keys)
+            if alarm is not None and not (str(alarm) and 0 < alarm.since <= alarm.n <= monitor.n):
+                raise ValueError(f"this is no alarm: {alarm!r}")
+
+    def take(self, monitor: Any, p: float, y: bool, keys: Any) -> Any:
+        return monitor.update(p, y, keys)
+
+    def answers(self, monitor: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        values = [monitor.e_value, *monitor.e_values.values()]
+        return {"mean": [min(float(one), RICHEST) for one in values], "found": [len(monitor.discoveries()) * 0.0]}
+
+
+class MonitorsOfDistributions(Monitors):
+    def take(self, monitor: Any, p: float, y: bool, keys: Any) -> Any:
+        return monitor.update_pit(min(max(2.0 * p, 0.01), 0.97), keys)
+
+
+def segmented(method: Any, **parameters: Any) -> Segmented:
+    return Segmented(method, BY, **parameters)
+
+
+def cases(*built: tuple[str, Any]) -> list[Case]:
+    return [Case(name, build, None, 0.0) for name, build in built]
+
+
+LIVE: dict[str, tuple[Live, list[Case]]] = {
+    "segmented": (
+        Segments(),
+        cases(
+            ("chain", lambda: segmented(Platt())),
+            ("chain of auto", lambda: segmented("auto", max_levels=3)),
+            ("pairs", lambda: segmented(Platt(), pairs=True)),
+            ("pairs of few levels", lambda: segmented(Isotonic(), pairs=True, max_levels=2)),
+        ),
+    ),
+    "join": (
+        Joins(),
+        cases(
+            ("online", lambda: LabelJoin(OnlinePlatt(), 10.0)),
+            ("exact", lambda: LabelJoin(Platt(forgetting=Forever()), 10.0, max_held=30, max_unknown=3)),
+            ("early", lambda: LabelJoin(OnlinePlatt(), 10.0, early=2.0)),
+            ("auto", lambda: LabelJoin("auto", 5.0)),
+            ("segments", lambda: LabelJoin(segmented(OnlinePlatt()), 10.0)),
+            ("pairs", lambda: LabelJoin(segmented(Platt(), pairs=True), 10.0)),
+            ("shadow", lambda: LabelJoin(Shadow(OnlinePlatt(), {"other": "auto"}), 10.0)),
+        ),
+    ),
+    "shadow": (
+        Shadows(),
+        cases(
+            ("three", lambda: Shadow("identity", {"platt": Platt(), "ops": TrackingOPS()}, confidence=0.5)),
+            ("auto", lambda: Shadow(OnlinePlatt(), {"auto": "auto"}, confidence=0.5)),
+            ("scales", lambda: Shadow(Platt(scale=Interval(-1.0, 2.0)), {"log-odds": Platt()}, confidence=0.5)),
+        ),
+    ),
+    "monitor": (
+        Monitors(),
+        cases(
+            ("alpha", lambda: CalibrationMonitor(alpha=0.2)),
+            ("run length", lambda: CalibrationMonitor(run_length=5.0, max_segments=4)),
+        ),
+    ),
+    "distributions monitor": (
+        MonitorsOfDistributions(),
+        cases(
+            ("alpha", lambda: CalibrationMonitor(alpha=0.2)),
+            ("run length", lambda: CalibrationMonitor(run_length=5.0)),
+        ),
+    ),
+}

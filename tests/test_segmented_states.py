@@ -1,0 +1,254 @@
+"""`Segmented`: merging, retraction, states, copies and damaged states."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from test_segmented import BY, learned, plain, rows_of, stream
+
+import streamcal
+from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
+from streamcal.live import Segmented
+from streamcal.states import signed
+
+# -- merging and retraction --------------------------------------------------------------------------------------------
+
+
+def test_merging_adds_the_sums_of_levels():
+    scores, keys, y = stream(4000, seed=2)
+    halves = [slice(0, 2000), slice(2000, None)]
+    one, other = (
+        learned(Segmented("platt", BY), scores[half], {name: column[half] for name, column in keys.items()}, y[half])
+        for half in halves
+    )
+    expected = {
+        level: one.effect("campaign", level)[2] + other.effect("campaign", level)[2] for level in keys["campaign"]
+    }
+    sums = [np.array(cal._chain.state(0)[3])[np.argsort(cal.levels("campaign"))] for cal in (one, other)]
+    before = other.state_dict()
+    one.merge(other)
+    assert other.state_dict() == before
+    merged = np.array(one._chain.state(0)[3])[np.argsort(one.levels("campaign"))]
+    exact = [0, 1, 2, 5, 6, *range(9, 14)]  # what has no cap
+    np.testing.assert_array_equal(merged[:, exact], (sums[0] + sums[1])[:, exact])
+    assert {level: one.effect("campaign", level)[2] for level in expected} == expected
+    assert one.levels("campaign") == other.levels("campaign")
+    whole = learned(Segmented("platt", BY), scores, keys, y)
+    for level in set(keys["campaign"]):
+        mean, sd, _ = whole.effect("campaign", level)
+        assert one.effect("campaign", level)[0] == pytest.approx(mean, abs=sd)  # means moved by other z, not more
+    Segmented.from_state(plain(one))
+
+
+def test_the_weights_of_merged_members_are_those_of_independent_evidence():
+    one, other = (learned(Segmented("platt", ["campaign"]), *stream(300, seed)) for seed in (1, 2))
+    prior = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
+    product = np.prod([list(cal.weights("campaign").values()) for cal in (one, other)], axis=0) / prior
+    one.merge(other)
+    np.testing.assert_allclose(list(one.weights("campaign").values()), product / product.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_hundreds_that_agree_are_merged_and_saved(pairs):
+    """Each leaves a member the least weight that there is; 64 such factors are no double above 0."""
+    rng = np.random.default_rng(1)
+    level, z = rng.integers(2, size=2000), rng.standard_normal(2000)
+    keys, y = {"a": level.tolist(), "b": [0] * 2000}, rng.random(2000) < expit(z + np.where(level, 2.0, -2.0))
+    parts = [learned(Segmented("identity", ["a", "b"], pairs=pairs), expit(z), keys, y) for _ in range(2)]
+    whole, part = parts
+    for _ in range(200):
+        whole.merge(part)
+    assert 0.0 < whole.weights("a")["nothing"] < 1e-90
+    again = Segmented.from_state(plain(whole))
+    for key in ({"a": 0}, {"a": 1, "b": 0}):
+        assert again.predict_one(0.5, key) == whole.predict_one(0.5, key)
+        for one in (again, whole):
+            one.learn_one(0.5, key, True)
+    assert again.weights("a")["nothing"] > 1e-6, "what comes later decides anew"
+
+
+def test_what_cannot_be_merged():
+    cal = Segmented("platt", BY)
+    for other in (
+        cal,
+        Segmented("platt", ["campaign"]),
+        Segmented("isotonic", BY),
+        Segmented("platt", BY, max_levels=7),
+    ):
+        with pytest.raises(MergeError):
+            cal.merge(other)
+    for base, merges, unlearns in [
+        ("ops", False, False),
+        (Platt(), True, True),
+        (Platt(forgetting=Window(10)), False, True),
+        (Platt(forgetting=Decay(10)), False, False),
+    ]:
+        cal, other = Segmented(base, BY), Segmented(base, BY)
+        assert (cal.merges, cal.unlearns) == (merges, unlearns)
+        if not merges:
+            with pytest.raises(MergeError):
+                cal.merge(other)
+        if not unlearns:
+            with pytest.raises(CapabilityError):
+                cal.unlearn_one(0.5, {}, True)
+
+
+def test_merging_keeps_the_bound_of_memory():
+    one, other = (Segmented("platt", ["c"], max_levels=3) for _ in range(2))
+    one.learn_many([0.5] * 3, {"c": ["a", "b", "c"]}, [0, 1, 0])
+    other.learn_many([0.5] * 3, {"c": ["d", "a", "e"]}, [0, 1, 0])
+    one.merge(other)
+    assert one.levels("c") == ["d", "a", "e"]
+    assert one.tally()["evicted"] == 3
+
+
+def test_the_last_observation_of_a_level_is_taken_back():
+    scores, keys, y = stream(600, seed=6)
+    cal = learned(Segmented("platt", BY), scores, keys, y)
+    before, effect = cal.state_dict(), cal.effect("campaign", "c1")
+    cal.learn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    assert cal.effect("campaign", "c1")[0] > effect[0]
+    cal.unlearn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    assert cal.n == 600.0
+    assert cal.effect("campaign", "c1")[2] == effect[2]
+    # τ² has moved by one of 8 levels' terms, and the weights of the members by one outcome.
+    assert cal.effect("campaign", "c1")[0] == pytest.approx(effect[0], abs=1e-3)
+    rows, was = (np.array(state["learned"]["fields"][0][3]) for state in (cal.state_dict(), before))
+    order, old = (np.argsort(state["learned"]["fields"][0][2]) for state in (cal.state_dict(), before))
+    free = [5, 6]  # of variance 1: exact but for rounding
+    np.testing.assert_allclose(rows[order][:, free], was[old][:, free], rtol=1e-9, atol=1e-9)
+
+
+def test_taking_everything_back_in_reverse_leaves_no_level():
+    rows = list(rows_of(*stream(200, seed=9)))
+    cal = Segmented("platt", BY)
+    for score, key, y in rows:
+        cal.learn_one(score, key, y)
+    for score, key, y in reversed(rows):
+        cal.unlearn_one(score, key, y)
+        assert 0.0 < cal.predict_one(score, key) < 1.0
+    assert cal.levels("campaign") == cal.levels(BY[1]) == []
+    assert cal.variance("campaign") == pytest.approx(0.02, abs=1e-15)
+    Segmented.from_state(plain(cal))
+
+
+def test_labels_that_are_corrected():
+    """Clicks that were learned as negatives, and are corrected 500 rows later: one of seven is late."""
+    scores, keys, y = stream(6000, seed=10)
+    late = y & (np.arange(len(y)) % 7 == 0)
+    rows, truth, cal = list(rows_of(scores, keys, y)), Segmented("platt", BY), Segmented("platt", BY)
+    for i, (score, key, label) in enumerate(rows):
+        truth.learn_one(score, key, label)
+        cal.learn_one(score, key, label and not late[i])
+        if i >= 500 and late[i - 500]:
+            cal.unlearn_one(*rows[i - 500][:2], False)
+            cal.learn_one(*rows[i - 500])
+    for i in np.flatnonzero(late[-500:]) + len(y) - 500:
+        cal.unlearn_one(*rows[i][:2], False)
+        cal.learn_one(*rows[i])
+    assert cal.n == truth.n
+    for level in truth.levels("campaign"):
+        mean, sd, n = truth.effect("campaign", level)
+        # Expansions at other means: less than what the data say of the level themselves.
+        assert cal.effect("campaign", level)[0] == pytest.approx(mean, abs=sd)
+        assert cal.effect("campaign", level)[2] == n
+
+
+def test_retraction_of_most_in_another_order_is_survived():
+    rows = list(rows_of(*stream(300, seed=10)))
+    cal = Segmented("platt", BY)
+    for score, key, y in rows:
+        cal.learn_one(score, key, y, 3.0)
+    for score, key, y in rows[:250]:
+        cal.unlearn_one(score, key, y, 3.0)
+        assert 0.0 < cal.predict_one(score, key) < 1.0
+    assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
+    with pytest.raises(InputError):
+        cal.unlearn_one(0.123456, {"campaign": "c1"}, True)
+    cal.unlearn_one(rows[250][0], {"campaign": "nowhere"}, rows[250][2], 3.0)
+    assert "nowhere" not in cal.levels("campaign")
+
+
+# -- as a learner ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 300), st.sampled_from([4, 1000]), st.sampled_from(["ops", "isotonic", "auto"]))
+def test_saved_in_mid_stream(cut, most, method):
+    scores, keys, y = stream(310, seed=14)
+    parts = [{name: column[part] for name, column in keys.items()} for part in (slice(cut), slice(cut, None))]
+    whole = Segmented(method, BY, max_levels=most)
+    expected = whole.predict_learn_many(scores, keys, y)
+    first = Segmented(method, BY, max_levels=most)
+    before = first.predict_learn_many(scores[:cut], parts[0], y[:cut])
+    second = Segmented.from_state(plain(first))
+    assert plain(second) == plain(first)
+    after = second.predict_learn_many(scores[cut:], parts[1], y[cut:])
+    assert [*before, *after] == expected.tolist()
+    assert second.state_dict() == whole.state_dict()
+
+
+def test_copies_clones_and_files(tmp_path):
+    cal = learned(Segmented(Platt(forgetting=Decay(100)), BY), *stream(100))
+    for other in (copy.copy(cal), copy.deepcopy(cal), pickle.loads(pickle.dumps(cal))):
+        assert other.state_dict() == cal.state_dict()
+    assert cal.clone().n == 0.0
+    assert cal.clone().same_parameters(cal)
+    assert cal.clone().levels("campaign") == []
+    fields = "by=('campaign', ('campaign', 'placement'))"
+    expected = f"Segmented(calibrator='ops', {fields}, max_levels=100000, store=None, pairs=False)"
+    assert repr(Segmented("ops", BY)) == expected
+    streamcal.save(cal, tmp_path / "state.json")
+    assert streamcal.load(tmp_path / "state.json").state_dict() == cal.state_dict()
+    command = f"import streamcal; print(streamcal.load({str(tmp_path / 'state.json')!r}).n)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=True)
+    assert float(found.stdout) == cal.n
+
+
+def test_the_calibrator_that_learns_is_a_clone():
+    base = Platt()
+    cal = learned(Segmented(base, BY), *stream(50))
+    assert base.n == 0.0
+    assert cal.overall.n == cal.n == 50.0
+    assert cal.fields == ("campaign", "placement")
+    assert (cal.has_interval, cal.bounded_memory) == (False, Platt().bounded_memory)
+
+
+def damaged(state, seed):
+    """The state with one value of its fields replaced, and the checksum that belongs to it."""
+    rng = np.random.default_rng(seed)
+    found = copy.deepcopy(state)
+    values = [None, "x", -1, 0, 1e300, -1e300, 1e30, -0.5, 2**60, [], [1], {}, True, 1e9, -1e9]
+    part = found["learned"]
+    while True:
+        keys = list(part) if isinstance(part, dict) else range(len(part))
+        key = keys[rng.integers(len(keys))]
+        if not isinstance(part[key], (dict, list)) or not part[key] or rng.random() < 0.1:
+            part[key] = values[rng.integers(len(values))]
+            return signed(found)
+        part = part[key]
+
+
+def test_damaged_states_are_refused_or_go_on():
+    state = plain(learned(Segmented("platt", BY), *stream(60)))
+    refused = 0
+    for seed in range(400):
+        try:
+            cal = Segmented.from_state(damaged(state, seed))
+        except StateError:
+            refused += 1
+            continue
+        scores, keys, y = stream(40, seed)
+        found = cal.predict_learn_many(scores, keys, y)
+        assert ((found >= 0.0) & (found <= 1.0)).all(), seed
+        Segmented.from_state(plain(cal))
+    assert 200 < refused < 400
+    with pytest.raises(StateError, match="checksum"):
+        Segmented.from_state({**state, "params": {**state["params"], "max_levels": 5}})
