@@ -53,8 +53,8 @@ def test_a_stream_in_one_call_is_the_loop(delay):
 
 
 @pytest.mark.parametrize("delay", [0, 3])
-@pytest.mark.parametrize("repeats", [False, True])
-def test_issuing_and_learning_at_once_is_learning(delay, repeats, monkeypatch):
+@pytest.mark.parametrize(("repeats", "gap"), [(False, None), (True, None), (True, 1e4)])
+def test_issuing_and_learning_at_once_is_learning(delay, repeats, gap, monkeypatch):
     """Without a delay; with one, `learn_one` judges by what was said `delay` observations ago.
 
     Where forecasts are issued no lines begin anew, and so none do here.
@@ -64,15 +64,16 @@ def test_issuing_and_learning_at_once_is_learning(delay, repeats, monkeypatch):
     scores, y, w = stream(LONG)
     scores = scores.round(1) if repeats else scores
     for place, (score, label, weight) in enumerate(zip(scores.tolist(), y.tolist(), w.tolist(), strict=True)):
-        x = hooked.scale.coordinate(score)
+        x, t = hooked.scale.coordinate(score), None if gap is None else gap * place
+        time = math.nan if t is None else t
         before = plain(hooked) if place % SELDOM == 0 else None
-        said = hooked._issue(x)
+        said = hooked._issue(x, time)
         assert before is None or plain(hooked) == before
         assert all(type(number) is float for number in said)
         if delay == 0:
-            assert hooked.predict_one(score) == plainly.predict_one(score)
-        hooked._learn_issued(x, float(label), weight, 0.0, json.loads(json.dumps(said)))
-        plainly.learn_one(score, label, weight)
+            assert hooked.predict_one(score, t) == plainly.predict_one(score, t)
+        hooked._learn_issued(x, float(label), weight, time, json.loads(json.dumps(said)))
+        plainly.learn_one(score, label, weight, t)
     assert hooked.n == plainly.n
     if delay == 0:
         learned, expected = hooked.state_dict()["learned"], plainly.state_dict()["learned"]
@@ -81,29 +82,30 @@ def test_issuing_and_learning_at_once_is_learning(delay, repeats, monkeypatch):
 
 
 @pytest.mark.parametrize("lateness", [1, 4])
-def test_at_a_fixed_lateness_the_hooks_are_the_delay(lateness):
+@pytest.mark.parametrize("gap", [None, 1e4])
+def test_at_a_fixed_lateness_the_hooks_are_the_delay(lateness, gap):
     """Each label comes that many predictions late, so that the forecast judged is the one that was issued."""
     hooked, told, issued = Auto(lateness), Auto(lateness), []
     scores, y, _ = stream(LONG)
     for place, (score, label) in enumerate(zip(scores.tolist(), y.tolist(), strict=True)):
-        x = hooked.scale.coordinate(score)
-        issued.append((score, label, x, hooked._issue(x)))
-        assert hooked.predict_one(score) == told.predict_one(score)
+        x, t = hooked.scale.coordinate(score), None if gap is None else gap * place
+        issued.append((score, label, x, t, hooked._issue(x, hooked._time(t))))
+        assert hooked.predict_one(score, t) == told.predict_one(score, t)
         if place >= lateness:
-            score, label, x, said = issued[place - lateness]
-            hooked._learn_issued(x, float(label), 1.0, 0.0, said)
-            told.learn_one(score, label)
+            score, label, x, t, said = issued[place - lateness]
+            hooked._learn_issued(x, float(label), 1.0, hooked._time(t), said)
+            told.learn_one(score, label, 1.0, t)
     assert hooked.weights() == told.weights()
 
 
 def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
-    before, said = plain(cal), cal._issue(0.5)
+    before, said = plain(cal), cal._issue(0.5, math.nan)
     for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], np.array([said])):
         with pytest.raises(ValueError, match=r"numbers that were said|dimensions"):
-            cal._learn_issued(0.5, 1.0, 1.0, 0.0, wrong)
+            cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
     assert plain(cal) == before
-    cal._learn_issued(0.5, 1.0, 1.0, 0.0, None)  # nothing was remembered: it is judged by what is said now
+    cal._learn_issued(0.5, 1.0, 1.0, math.nan, None)  # nothing was remembered: it is judged by what is said now
     assert cal.n == 1.0
 
 
@@ -270,7 +272,8 @@ def test_what_has_found_a_period_goes_on_after_a_restart(delay):
     cal.learn_one(0.4321, True, 0.0, t[-1])
     assert plain(cal) == before
     assert cal._steps.at(x, math.nan) == cal._live.at(x)
-    assert len(cal._issue(x)) == cal._live.issued + 1  # forecasts that are issued have no time
+    assert len(cal._issue(x, math.nan)) == cal._live.issued + 1  # without a time no specialist speaks of a new score
+    assert len(cal._issue(x, t[-1])) == cal._live.issued + cal._last.issued
 
 
 @pytest.mark.skipif(kernel_form() != "compiled", reason="a period takes hundreds of observations")
@@ -443,7 +446,7 @@ def test_what_an_earlier_version_saved_or_issued_is_taken():
     earlier = Auto.from_state({**{k: v for k, v in state.items() if k != "check"}, "streamcal": 1, "learned": learned})
     assert earlier.weights() == cal.weights()
     earlier.learn_one(0.5, True)
-    earlier._learn_issued(0.5, 1.0, 1.0, 0.0, earlier._issue(0.5)[: earlier._live.issued - 2])
+    earlier._learn_issued(0.5, 1.0, 1.0, math.nan, earlier._issue(0.5, math.nan)[: earlier._live.issued - 2])
     assert earlier.n == 22.0
 
 
@@ -472,22 +475,27 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
 
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_what_was_issued_with_a_judgement_of_either_label_is_taken(delay, y):
-    """As an earlier version issued it; it is learned as what is issued now, where specialists speak and where not."""
+def test_what_earlier_versions_issued_is_taken(delay, y):
+    """With a judgement of either label, and without specialists on a period and on the profile of the week.
+
+    It is learned as what is issued now, where specialists speak and where not.
+    """
     cal = Auto(delay)
     scores, labels, _ = repeating(LONG)
     cal.learn_many(scores, labels)
     for score, spoke in ((scores[0], True), (0.1234, False)):
         x = cal.scale.coordinate(float(score))
-        said, own = cal._issue(x), cal._live.issued
-        assert len(said) == own + (11 if spoke else 1)
+        said, own = cal._issue(x, math.nan), cal._live.issued
+        assert len(said) == own + (14 if spoke else 1)
         z, judged = cal._live.at(x), []
         for label in (0.0, 1.0):
             _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
             judged += [*gains[:7], *of_rows]
-        twin = Auto.from_state(cal.state_dict())
-        cal._learn_issued(x, y, 1.0, 0.0, said)
-        twin._learn_issued(x, y, 1.0, 0.0, [*said[: own - 2], z, *judged])  # nothing of the switch either
+        twin, other = (Auto.from_state(cal.state_dict()) for _ in range(2))
+        cal._learn_issued(x, y, 1.0, math.nan, said)
+        twin._learn_issued(x, y, 1.0, math.nan, [*said[: own - 2], z, *judged])  # nothing of the switch either
+        other._learn_issued(x, y, 1.0, math.nan, [*said[: own + 7], *said[own + 10 :]])
+        assert plain(other) == plain(cal)
         learned = [one.state_dict()["learned"] for one in (cal, twin)]
         for one in learned:
             del one["live"]["mixture"][6]
@@ -518,11 +526,11 @@ def test_numbers_that_cannot_have_been_issued_are_refused(wrong):
     alone.learn_many(scores, y)
     segmented.learn_many(scores, {"page": [1] * 60}, y)
     states = plain(alone), plain(segmented)
-    said, parts = alone._issue(0.5), segmented.issue_parts(0.5, {"page": 1})
+    said, parts = alone._issue(0.5, math.nan), segmented.issue_parts(0.5, {"page": 1})
     for place in (0, len(said) // 2, -1):
         said[place], before = wrong, said[place]
         with pytest.raises(InputError, match="issued"):
-            alone._learn_issued(0.5, 1.0, 1.0, 0.0, said)
+            alone._learn_issued(0.5, 1.0, 1.0, math.nan, said)
         said[place], parts[7 + place if place >= 0 else place] = before, wrong
         with pytest.raises(InputError, match="issued"):
             segmented.learn_issued(0.5, {"page": 1}, True, parts)
@@ -537,7 +545,7 @@ def test_the_score_keeps_less_weight_where_labels_were_issued():
     for late, most in ((False, 1.0 - 1e-4), (True, 0.85)):
         cal = Auto.from_state(state)
         if late:
-            cal._learn_issued(0.0, 1.0, 1.0, 0.0, cal._issue(0.0))
+            cal._learn_issued(0.0, 1.0, 1.0, math.nan, cal._issue(0.0, math.nan))
         else:
             cal.learn_one(0.5, True)
         assert cal._live._mixture.weights()[-2] == pytest.approx(most, abs=1e-4)

@@ -33,19 +33,18 @@ def joined(cal, n, early=None, save_at=None):
 def test_auto_is_judged_by_what_its_parts_said_when_issued():
     """Against the hooks, called by hand on a queue."""
     n = 400
-    join, told, queue = LabelJoin(Auto(), HORIZON), Auto(), []
+    join, told, queue = LabelJoin(Auto(), 1000.0 * HORIZON), Auto(), []
     for k, (score, _, y) in enumerate(zip(*traffic(n), strict=True)):
         if k >= HORIZON:
-            x, said, label = queue.pop(0)
-            told._learn_issued(x, float(label), 1.0, 0.0, said)
-        x = told.scale.coordinate(score)
-        queue.append((x, told._issue(x), y))
-        assert join.issue(k, score, float(k)).p == told.predict_one(score)
-        join.resolve(k, y, float(k))
+            told._learn_issued(*queue.pop(0))
+        x, t = told.scale.coordinate(score), 1000.0 * k
+        queue.append((x, float(y), 1.0, t, told._issue(x, t)))
+        assert join.issue(k, score, t).p == told.predict_one(score, t)
+        join.resolve(k, y, t)
     assert json.dumps(join.calibrator.state_dict()) == json.dumps(told.state_dict())
     hindsight = Auto()
-    for score, _, y in list(zip(*traffic(n), strict=True))[: n - int(HORIZON)]:
-        hindsight.learn_one(score, y)
+    for k, (score, _, y) in enumerate(list(zip(*traffic(n), strict=True))[: n - int(HORIZON)]):
+        hindsight.learn_one(score, y, 1.0, 1000.0 * k)
     assert hindsight.predict_one(0.3) != told.predict_one(0.3)
 
 

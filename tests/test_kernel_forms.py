@@ -934,15 +934,16 @@ def test_auto_steps(delay, steps):
         assert math.isnan(fast.predict_fast(1))
         assert math.isnan(slow.predict_fast(1))
         assert repr(live.issue(x)) == repr(slow_live.issue(x))
-        said = fast.issue(x)
-        assert repr(said) == repr(slow.issue(x))
+        told = math.nan if x < 0.0 else 2e4
+        said = fast.issue(x, told)
+        assert repr(said) == repr(slow.issue(x, told))
         assert fast.learn_fast(score, y > 0.0, w) == slow.learn_fast(score, y > 0.0, w)
         for t in (math.nan, 1e5 * x):
             fast.step(x, y, w, t)
             slow.step(x, y, w, t)
         assert bits(fast.at(x, 1e4)) == bits(slow.at(x, 1e4))
-        fast.step_issued(x, y, w, said)
-        slow.step_issued(x, y, w, said)
+        fast.step_issued(x, y, w, told, said)
+        slow.step_issued(x, y, w, told, said)
     columns = [np.array(column) for column in zip(*steps, strict=True)] if steps else [np.empty(0)] * 3
     columns.append(np.where(np.arange(len(steps)) % 2, np.nan, 3e4))
     found = [np.empty(len(steps)) for _ in range(2)]

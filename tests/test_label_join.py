@@ -54,7 +54,7 @@ class Mixture(OnlinePlatt):
         super().__init__()
         self.told = []
 
-    def _issue(self, x):
+    def _issue(self, x, t):
         return (x, self._predict(x), self.n)
 
     def _learn_issued(self, x, y, w, t, said):

@@ -199,7 +199,7 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
 
 def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     cal, given = Segmented("ops", ["campaign"]), []
-    monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x: [x, 7.0])
+    monkeypatch.setattr(OnlinePlatt, "_issue", lambda self, x, t: [x, 7.0])
     monkeypatch.setattr(OnlinePlatt, "_learn_issued", lambda self, *arguments: given.append(arguments))
     said = cal.issue_parts(0.5, {"campaign": "c"})
     assert len(said) == 2 + MEMBERS + 2

@@ -138,8 +138,8 @@ class Calibrator(Learner):
 
     # -- late labels ---------------------------------------------------------------------------------------------
 
-    def _issue(self, x: float) -> Sequence[float] | None:
-        """What has to be remembered of the forecast at a coordinate until its label comes, for `_learn_issued`.
+    def _issue(self, x: float, t: float) -> Sequence[float] | None:
+        """What `_learn_issued` needs to know of the forecast at a coordinate and a time, when its label comes.
 
         None where a method is not judged by what it said; a mixture returns what each of its parts says now. Nothing
         changes.

@@ -90,6 +90,6 @@ cdef class AutoSteps:
     cpdef double predict_fast(self, object score) except? -1
     cpdef bint learn_fast(self, object score, object y, object w) except -1
     cpdef step(self, double x, double y, double w, double t)
-    cpdef list issue(self, double x)
-    cpdef step_issued(self, double x, double y, double w, said)
+    cpdef list issue(self, double x, double t)
+    cpdef step_issued(self, double x, double y, double w, double t, said)
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

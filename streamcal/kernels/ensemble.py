@@ -345,12 +345,12 @@ class AutoSteps:
         judged: Judgement = self._last_then.assess(self._then.at(x), x, y, t, self._spent_last)
         self._learn(x, y, w, found, judged)
 
-    def issue(self, x):
-        """What all parts say at the log-odds x, as a list of floats, for `step_issued`."""
-        return self._live.issue(x) + self._last.issue(self._live.at(x), x)
+    def issue(self, x, t):
+        """What all parts say at the log-odds x and the time t, as a list of floats, for `step_issued`."""
+        return self._live.issue(x) + self._last.issue(self._live.at(x), x, t)
 
-    def step_issued(self, x, y, w, said):
-        """`step` without a time, where `said` is what `issue` returned when the forecast was made.
+    def step_issued(self, x, y, w, t, said):
+        """`step`, where `said` is what `issue` returned when the forecast was made, with the time t.
 
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
@@ -359,11 +359,11 @@ class AutoSteps:
         for i in range(numbers.shape[0]):
             if not -LARGEST_SAID <= numbers[i] <= LARGEST_SAID:
                 raise ValueError(f"number {i} that was said is {numbers[i]}, not from -64 to 64")
-        # An earlier version issued two numbers less, of which there was no switch.
-        now: cython.bint = numbers.shape[0] - self._issued in (1, self._last.issued)
+        # An earlier version issued two numbers less, of which there was no switch, and then none of its lengths of now.
+        now: cython.bint = self._last.can_assess(numbers.shape[0] - self._issued)
         first: cython.Py_ssize_t = min(self._issued if now else self._issued - 2, numbers.shape[0])
         found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], self._spent)
-        judged: Judgement = self._last.assess_issued(numbers[first:], y, self._spent_last)
+        judged: Judgement = self._last.assess_issued(numbers[first:], y, t, self._spent_last)
         self._learn(x, y, w, found, judged)
 
     def _learn(self, x, y, w, found, judged):

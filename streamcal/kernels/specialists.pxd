@@ -74,8 +74,9 @@ cdef class Specialists:
     cpdef Judgement assess(self, double z, double x, double y, double t, Judgement spent=*)
     cdef void _judge_forecasts(self, Judgement found, double y) noexcept nogil
     cdef void _judge_rows(self, Judgement found) noexcept nogil
-    cpdef list issue(self, double z, double x)
-    cpdef Judgement assess_issued(self, const double[::1] said, double y, Judgement spent=*)
+    cpdef list issue(self, double z, double x, double t)
+    cdef bint can_assess(self, Py_ssize_t n) noexcept nogil
+    cpdef Judgement assess_issued(self, const double[::1] said, double y, double t, Judgement spent=*)
     cpdef learn(self, double x, double y, double w, Judgement found)
     cdef void _learn_profile(self, double y, double w, double t) noexcept nogil
     cdef void _weigh(self, const double[::1] gains, const double[::1] of_rows, double w) noexcept nogil

@@ -278,7 +278,7 @@ class Specialists:
         self._phi = np.zeros(len(TIME_FEATURES))
         self._places = np.arange(self._first_cycle, self._first_periodic)
         self._periodic_places = np.arange(self._first_periodic, self._place_of_hours)
-        self.issued = self._first_periodic + 2 * self.rows
+        self.issued = self.size + 2 * self.rows
         self._judged = Judgement(self.size, self.rows)
 
     def _fill(self, x, z, t):
@@ -389,19 +389,18 @@ class Specialists:
                     total += self._shares[j, k] * exp(found.gains[k])
             found.of_rows[j] = log(total / self._speaking(j))
 
-    def issue(self, z, x):
-        """What is said at the log-odds x without a time, for `assess_issued`: a list of floats.
+    def issue(self, z, x, t):
+        """What is said at the log-odds x and the time t (NaN: none), for `assess_issued`: a list of floats.
 
         z alone where no specialist speaks; else `issued` numbers: the log-odds of each forecast, `UNSAID` where it says
-        nothing, and the log-probabilities of the labels 0 and 1 under the rows. Those on a period and those on the
-        profile, which need a time, are left out.
+        nothing, and the log-probabilities of the labels 0 and 1 under the rows.
         """
         k: cython.Py_ssize_t
         label: cython.Py_ssize_t
-        if not self._ask(z, x, nan):
+        if not self._ask(z, x, t):
             return [float(z)]
         said: list = []
-        for k in range(self._first_periodic):
+        for k in range(self.size):
             said.append(float(self._z[k]) if self._speaks[k] else float(UNSAID))
         for label in range(2):
             self._judge_forecasts(self._judged, label)
@@ -410,33 +409,41 @@ class Specialists:
                 said.append(float(self._judged.of_rows[k]))
         return said
 
-    def assess_issued(self, said, y, spent=None):
-        """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
+    def can_assess(self, n):
+        """Whether `issue` may have returned so many numbers, also before it told of a period and of the profile."""
+        return n == 1 or n == self.issued or n == self._first_periodic + 2 * self.rows
 
-        Earlier versions issued nothing here, and then no specialist is judged; or z, and for the label 0 and then the
-        label 1 the log-probabilities under each forecast and each row.
+    def assess_issued(self, said, y, t, spent=None):
+        """`assess`, of the forecasts of which `issue` returned what was said at the time t.
+
+        Earlier versions issued less. Nothing, or z and for the label 0 and then the label 1 the log-probabilities under
+        each forecast and each row, or the numbers of `issue` but for the forecasts on a period and on the profile: then
+        no other specialist is judged. `ValueError` for another number of them.
         """
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = said.shape[0]
         both: cython.Py_ssize_t = self._first_periodic + self.rows
+        known: cython.Py_ssize_t = self.size if n == self.issued else self._first_periodic
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
-        if not (n <= 1 or n == self.issued or n == 1 + 2 * both):
+        if not (self.can_assess(n) or n in (0, 1 + 2 * both)):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
-        found.z, found.t, found.spoke = said[0] if n > 0 else 0.0, nan, False
+        found.z, found.t, found.spoke = 0.0, nan, False
+        if n > 0:
+            found.z, found.t = said[0], t
         if n == 1 + 2 * both:
             place = 1 + both if y > 0.0 else 1
             gains = np.full(self.size, SILENT)
             gains[: self._first_periodic] = np.asarray(said)[place : place + self._first_periodic]
-            found.load(said[0], None, gains, np.asarray(said)[place + self._first_periodic : place + both])
+            of_rows = np.asarray(said)[place + self._first_periodic : place + both]
+            found.load(said[0], t if t == t else None, gains, of_rows)
         elif n > 1:
             found.spoke = True
-            for k in range(self._first_periodic):
-                self._z[k], self._speaks[k] = said[k], abs(said[k]) < UNSAID
-            for k in range(self._first_periodic, self.size):
-                self._speaks[k] = False
+            for k in range(self.size):
+                self._speaks[k] = k < known and abs(said[k]) < UNSAID
+                self._z[k] = said[k] if self._speaks[k] else 0.0
             self._judge_forecasts(found, y)
             for k in range(self.rows):
-                found.of_rows[k] = said[self._first_periodic + k + (self.rows if y > 0.0 else 0)]
+                found.of_rows[k] = said[known + k + (self.rows if y > 0.0 else 0)]
         return found
 
     def learn(self, x, y, w, found):

@@ -432,7 +432,8 @@ class Segmented(Learner):
             if members is not None:
                 said += members
         if type(overall)._issue is not Calibrator._issue:
-            said += overall._issue(overall._checked(score, False, 1.0, t)[0]) or ()
+            x, _, _, time, _ = overall._checked(score, False, 1.0, t)
+            said += overall._issue(x, time) or ()
         return corrected, said
 
     def learn_issued(

@@ -198,7 +198,7 @@ class Shadow(Saved):
         """What all calibrators say of a score now, for `learn_issued`; `.p` is the champion's, to be served."""
         forecast = self._forecast(score, t)
         judged = {name: one for name, one in self._calibrators.items() if type(one)._issue is not Calibrator._issue}
-        said = {name: one._issue(one.scale.coordinate(score)) for name, one in judged.items()}
+        said = {name: one._issue(one.scale.coordinate(score), one._time(t)) for name, one in judged.items()}
         return forecast._replace(parts={name: parts for name, parts in said.items() if parts is not None})
 
     def _forecast(self, score: float, t: Time | None) -> ShadowForecast:

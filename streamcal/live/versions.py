@@ -38,7 +38,7 @@ class ByScore:
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
-        self._timed = bool(getattr(calibrator, "_timed", False))
+        self._timed = calibrator.learns_time or bool(getattr(calibrator, "_timed", False))
         self._judged = type(calibrator)._issue is not Calibrator._issue
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
@@ -47,7 +47,7 @@ class ByScore:
         p = calibrator.predict_one(score, t) if self._timed else calibrator.predict_one(score)
         if not self._judged:
             return p, None
-        said = calibrator._issue(calibrator.scale.coordinate(score))
+        said = calibrator._issue(calibrator.scale.coordinate(score), t)
         return p, None if said is None else array("d", said)
 
     def learn(self, score: float, y: bool, one: Issued, said: array[float] | None) -> None:
@@ -78,7 +78,8 @@ class ByKeys:
 
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
-        self._timed = bool(getattr(calibrator.overall, "_timed", False))
+        overall = calibrator.overall
+        self._timed = overall.learns_time or bool(getattr(overall, "_timed", False))
 
     def forecast(self, score: float, keys: Keys | None, t: float) -> tuple[float, array[float] | None]:
         """The probability at a score as of time t, and what has to be remembered of it."""

@@ -326,8 +326,8 @@ class Auto(SequentialCalibrator):
     # things are not as with a delay that is told: means of labels, as the regressions learn from them, include those
     # that were unknown when the score came, and all rows of the mixtures have learning rate 1.
 
-    def _issue(self, x: float) -> list[float]:
-        said: list[float] = self._steps.issue(x)
+    def _issue(self, x: float, t: float) -> list[float]:
+        said: list[float] = self._steps.issue(x, t)
         return said
 
     def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
@@ -335,7 +335,7 @@ class Auto(SequentialCalibrator):
             self._learn(x, y, w, t)
         elif w > 0.0:
             try:
-                self._steps.step_issued(x, y, w, said)
+                self._steps.step_issued(x, y, w, t, said)
             except ValueError as error:
                 raise InputError(f"these are not the numbers that were issued with the forecast: {error}") from None
 
