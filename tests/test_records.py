@@ -17,25 +17,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from record_files import read
 
 from streamcal.errors import InputError
 from streamcal.stream.formats import FileKind
-from streamcal.stream.reading import BATCH_ROWS, BLOCK_BYTES, RecordReader
+from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_time, parse_weight
 from streamcal.stream.writing import RecordWriter
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
 CSV = "id,score,click\n" + "".join(f"{r['id']},{r['score']},{r['click']}\n" for r in ROWS)
-
-
-def read(path: Path | str, **options: Any) -> tuple[list[int], list[dict[str, Any]]]:
-    numbers, rows = [], []
-    with RecordReader(path, **options) as reader:
-        for chunk in reader:
-            assert len(chunk.numbers) == len(chunk.rows) <= options.get("batch_rows", BATCH_ROWS)
-            numbers += chunk.numbers.tolist()
-            rows += chunk.rows
-    return numbers, rows
 
 
 def read_until_error(path: Path, **options: Any) -> tuple[list[dict[str, Any]], RecordError]:

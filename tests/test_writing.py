@@ -13,32 +13,22 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from record_files import read
 
 from streamcal.stream import atomic
 from streamcal.stream.atomic import atomic_write
 from streamcal.stream.batches import CsvBatch, TableBatch
-from streamcal.stream.reading import BATCH_ROWS, RecordReader
+from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.writing import RecordWriter
 
 ROWS = [{"id": f"a{k}", "score": f"0.{k:03d}0", "click": str(k % 2)} for k in range(25)]
-
-
-def read(path: Path | str, **options: Any) -> tuple[list[int], list[dict[str, Any]]]:
-    numbers, rows = [], []
-    with RecordReader(path, **options) as reader:
-        for chunk in reader:
-            assert len(chunk.numbers) == len(chunk.rows) <= options.get("batch_rows", BATCH_ROWS)
-            numbers += chunk.numbers.tolist()
-            rows += chunk.rows
-    return numbers, rows
 
 
 def write(path: Path, text: str | bytes) -> Path:
