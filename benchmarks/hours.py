@@ -4,7 +4,7 @@
 
 It prints the log loss above that of the oracle, in 1e-4 nats a row, on simulated streams with times, and what the
 profile costs on development streams of the race with invented times. Without the profile, the weight of its expert is
-given back to the experts on the day and the week.
+given back to the experts on the day and the week. The last table is of labels that come late to a `LabelJoin`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,30 @@ def simulated() -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
+def joined() -> None:
+    """A `LabelJoin` whose labels come at the horizon, with and without the times for its `Auto`."""
+    from streamcal import Auto
+    from streamcal.live import LabelJoin
+
+    def in_join(made: further.Made, horizon: float) -> Any:
+        join, said = LabelJoin(Auto(), horizon), np.empty(len(made.y))
+        assert made.t is not None
+        for k, (score, y, t) in enumerate(zip(made.scores.tolist(), made.y.tolist(), made.t.tolist(), strict=True)):
+            said[k] = join.issue(k, score, t).p
+            join.resolve(k, y, t)
+        return losses(said, made.y).mean()
+
+    print("| stream | learned after 2 hours | after 24 hours |\n|---|---|---|")
+    for name, made in streams().items():
+        best = losses(made.oracle, made.y).mean()
+        cells = []
+        for hours in (2, 24):
+            with mock.patch.object(Auto, "learns_time", False):
+                without = in_join(made, 3600.0 * hours)
+            cells.append(f"{1e4 * (without - best):.0f} → {1e4 * (in_join(made, 3600.0 * hours) - best):.0f}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def courses() -> None:
     from benchmarks.streams.catalogue import stream
 
@@ -91,12 +115,12 @@ def courses() -> None:
 def main() -> None:
     require_compiled()
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=["simulated", "courses"])
+    parts = {"simulated": simulated, "courses": courses, "joined": joined}
+    parser.add_argument("--only", choices=parts)
     given = parser.parse_args()
-    if given.only != "courses":
-        simulated()
-    if given.only != "simulated":
-        courses()
+    for name, part in parts.items():
+        if given.only in (None, name):
+            part()
 
 
 if __name__ == "__main__":

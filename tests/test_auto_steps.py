@@ -101,7 +101,7 @@ def test_at_a_fixed_lateness_the_hooks_are_the_delay(lateness, gap):
 def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
     before, said = plain(cal), cal._issue(0.5, math.nan)
-    for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], np.array([said])):
+    for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], [*said[:-7], *said[-6:]], np.array([said])):
         with pytest.raises(ValueError, match=r"numbers that were said|dimensions"):
             cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
     assert plain(cal) == before
@@ -272,8 +272,9 @@ def test_what_has_found_a_period_goes_on_after_a_restart(delay):
     cal.learn_one(0.4321, True, 0.0, t[-1])
     assert plain(cal) == before
     assert cal._steps.at(x, math.nan) == cal._live.at(x)
-    assert len(cal._issue(x, math.nan)) == cal._live.issued + 1  # without a time no specialist speaks of a new score
-    assert len(cal._issue(x, t[-1])) == cal._live.issued + cal._last.issued
+    own = cal._live.issued + 7  # five means, and two numbers
+    assert len(cal._issue(x, math.nan)) == own + 1  # without a time no specialist speaks of a new score
+    assert len(cal._issue(x, t[-1])) == own + cal._last.issued
 
 
 @pytest.mark.skipif(kernel_form() != "compiled", reason="a period takes hundreds of observations")
@@ -486,16 +487,17 @@ def test_what_earlier_versions_issued_is_taken(delay, y):
     for score, spoke in ((scores[0], True), (0.1234, False)):
         x = cal.scale.coordinate(float(score))
         said, own = cal._issue(x, math.nan), cal._live.issued
-        assert len(said) == own + (14 if spoke else 1)
+        assert len(said) == own + (14 if spoke else 1) + 7
         z, judged = cal._live.at(x), []
         for label in (0.0, 1.0):
             _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
             judged += [*gains[:7], *of_rows]
-        twin, other = (Auto.from_state(cal.state_dict()) for _ in range(2))
+        twin, other, before = (Auto.from_state(cal.state_dict()) for _ in range(3))
         cal._learn_issued(x, y, 1.0, math.nan, said)
         twin._learn_issued(x, y, 1.0, math.nan, [*said[: own - 2], z, *judged])  # nothing of the switch either
-        other._learn_issued(x, y, 1.0, math.nan, [*said[: own + 7], *said[own + 10 :]])
-        assert plain(other) == plain(cal)
+        before._learn_issued(x, y, 1.0, math.nan, said[:-7])
+        other._learn_issued(x, y, 1.0, math.nan, [*said[:-7][: own + 7], *said[:-7][own + 10 :]])
+        assert plain(other) == plain(before) == plain(cal)
         learned = [one.state_dict()["learned"] for one in (cal, twin)]
         for one in learned:
             del one["live"]["mixture"][6]

@@ -699,7 +699,7 @@ def test_jumper_loads_the_state_of_its_twin():
     assert bits(slow.weights()) == bits(fast.weights())
 
 
-def mixtures():
+def mixtures(delay=3):
     """Both forms of a panel, and of a mixture of its experts: two regressions and smoothers, one of each other kind."""
     names = ("implicit_regression", "fixed_share", "expert_panel", "mixture")
     made = []
@@ -721,7 +721,7 @@ def mixtures():
             anchored=2.0,
             label_rates=(0.7, 0.1),
             knots_a_unit=8,
-            delay=3,
+            delay=delay,
         )
         experts, stacked, corrected = (
             shares.FixedShare((0.25, 1e-5), (1.0, 0.25), prior, 0.25)
@@ -737,7 +737,7 @@ def mixtures():
             switch=mixed.Switch(0.25, 0.01, 0.85),
             restarts=mixed.Restarts(5, 1e-3, 1e-3),
             knots_a_unit=8,
-            late=True,
+            late=delay > 0,
         )
         made.append((panel, mixture))
     return made
@@ -893,7 +893,7 @@ def ensembles(delay):
         drawn = []
 
         def one(ensemble=ensemble, shares=shares, trees=trees, sums=sums, form=form, drawn=drawn):
-            panel, mixture = mixtures()[form]
+            panel, mixture = mixtures(delay)[form]
             recent = ensemble.RecentScores(trees.HullTree(None), 7, 1e6, 1e10)
 
             def sum_anew():

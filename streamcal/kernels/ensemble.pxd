@@ -61,12 +61,15 @@ cdef class Ensemble:
     cdef double[::1] _right
     cdef Py_ssize_t _knot
 
+    cdef long long learned(self) noexcept
+    cdef list means(self)
+    cdef Py_ssize_t rows(self) noexcept
     cdef double _show_beside(self, double x) except? -1
     cpdef double at(self, double x) except? -1
     cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
     cdef Assessment assess_issued(
-        self, double x, double y, double w, const double[::1] said, Assessment spent=*
+        self, double x, double y, double w, const double[::1] said, double rate, Assessment spent=*
     )
     cdef learn(self, double x, double y, double w, Assessment found)
     cdef record(self, Assessment found)
@@ -80,6 +83,8 @@ cdef class AutoSteps:
     cdef Specialists _last_then
     cdef Py_ssize_t _delay
     cdef Py_ssize_t _issued
+    cdef Py_ssize_t _rows  # of the mixtures at first
+    cdef Py_ssize_t _means  # of labels
     cdef public object late
     cdef Assessment _spent  # one that was learned, to be written over
     cdef Judgement _spent_last  # likewise
@@ -92,4 +97,5 @@ cdef class AutoSteps:
     cpdef step(self, double x, double y, double w, double t)
     cpdef list issue(self, double x, double t)
     cpdef step_issued(self, double x, double y, double w, double t, said)
+    cdef Py_ssize_t _by_specialists(self, const double[::1] numbers) noexcept
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

@@ -40,6 +40,10 @@ LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
 LARGEST_SAID = cython.declare(cython.double, 64.0)
 """No log-odds, and no log-probabilities under them, that are issued are further from 0."""
+LATE_POWER = cython.declare(cython.double, 0.75)
+SPECIALIST_POWER = cython.declare(cython.double, 0.5)
+"""Where d labels were learned between a forecast and its label, mixtures have the learning rates 1 and (1 + d)^−¾, and
+specialists (1 + d)^−½."""
 
 
 @cython.final
@@ -201,7 +205,7 @@ class Experts:
         if found.recorded:
             self.panel.repeat(x, y, w, found.panel_steps)
         else:
-            self.panel.learn(x, y, w)
+            self.panel.learn(x, y, w, found.means)
         self._jumper.step(x, y, w)
         if self._scores.add(rint(x * self._unit) / self._unit + 0.0, y, w):
             self._sum_anew()
@@ -232,6 +236,18 @@ class Ensemble:
         # The forecasts of the experts at a knot and at the next, until something is learned; -1: at none yet.
         self._left, self._right = np.empty(size), np.empty(size)
         self._knot = -1
+
+    def learned(self):
+        """Number of observations learned."""
+        return self._experts.learned
+
+    def means(self):
+        """The means of labels in the forecasts, as a list of floats."""
+        return self._experts.panel.means()
+
+    def rows(self):
+        """Rows of the mixtures."""
+        return self._mixture.rows()
 
     def forget(self):
         """Forecasts have to be made anew: something was learned or loaded."""
@@ -266,12 +282,12 @@ class Ensemble:
         share: cython.double = self._show_beside(x)
         return self._mixture.issue(share)
 
-    def assess_issued(self, x, y, w, said, spent=None):
-        """`assess`, of the forecasts of `issue`."""
+    def assess_issued(self, x, y, w, said, rate, spent=None):
+        """`assess`, of the forecasts of `issue`, for a step at this learning rate."""
         steps: cython.double = (x + LARGEST) * self._unit
         knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, steps), self._last - 1)
         self._knot = -1
-        return self._mixture.assess_issued(said, knot, steps - knot, y, w, spent)
+        return self._mixture.assess_issued(said, knot, steps - knot, y, w, rate, spent)
 
     def learn(self, x, y, w, found):
         """Learn an observation, and how right the forecasts issued for its score were."""
@@ -296,7 +312,7 @@ class AutoSteps:
 
     `late`, an empty deque, will hold what `then` and `last_then` have yet to learn of what `live` and `last` have
     learned: (x, y, w, assessment, judgement), `delay` of them, the oldest first. With `delay` 0 both are one.
-    A time t of NaN is none. `issued` is how many numbers `live` issues.
+    A time t of NaN is none. `issued` is how many numbers `live` issues as long as no label came late to a delay of 0.
     """
 
     def __init__(
@@ -312,7 +328,7 @@ class AutoSteps:
         self._live, self._then, self._delay = live, then, delay
         self._last, self._last_then = last, last_then
         self.late = late
-        self._issued = issued
+        self._issued, self._rows, self._means = issued, live.rows(), len(live.means())
         self._spent = self._spent_last = None
         self.n = 0.0
 
@@ -346,8 +362,12 @@ class AutoSteps:
         self._learn(x, y, w, found, judged)
 
     def issue(self, x, t):
-        """What all parts say at the log-odds x and the time t, as a list of floats, for `step_issued`."""
-        return self._live.issue(x) + self._last.issue(self._live.at(x), x, t)
+        """What all parts say at the log-odds x and the time t, as a list of floats, for `step_issued`.
+
+        At its end are the means of the labels known by then, their number, and the rows of the mixtures.
+        """
+        said: list = self._live.issue(x) + self._last.issue(self._live.at(x), x, t) + self._live.means()
+        return [*said, float(self._live.learned()), float(self._live.rows())]
 
     def step_issued(self, x, y, w, t, said):
         """`step`, where `said` is what `issue` returned when the forecast was made, with the time t.
@@ -355,16 +375,46 @@ class AutoSteps:
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
         i: cython.Py_ssize_t
+        known: cython.Py_ssize_t = 0
+        learned: cython.double
+        late: cython.double = 0.0
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
-        for i in range(numbers.shape[0]):
+        n: cython.Py_ssize_t = numbers.shape[0]
+        first: cython.Py_ssize_t = min(self._issued, n)
+        if self._by_specialists(numbers) > 0:
+            n -= 2 + self._means
+            first = n - self._by_specialists(numbers)
+            known = self._means
+            learned = numbers[n + known]
+            if not 0.0 <= learned <= self._live.learned():
+                raise ValueError(f"{learned} labels were learned by then, and {self._live.learned()} are by now")
+            for i in range(n, n + known):
+                if not -1.0 <= numbers[i] <= 1.0:
+                    raise ValueError(f"the mean of labels in number {i} is {numbers[i]}, not from -1 to 1")
+            if self._delay == 0:
+                late = self._live.learned() - learned
+        elif not self._last.can_assess(n - first):  # the first version issued two numbers less, for there was no switch
+            first = min(self._issued - 2, n)
+            if self._last.can_assess(n - first):
+                raise ValueError(f"these are {n} numbers that were said, and not as many as are issued")
+        for i in range(n):
             if not -LARGEST_SAID <= numbers[i] <= LARGEST_SAID:
                 raise ValueError(f"number {i} that was said is {numbers[i]}, not from -64 to 64")
-        # An earlier version issued two numbers less, of which there was no switch, and then none of its lengths of now.
-        now: cython.bint = self._last.can_assess(numbers.shape[0] - self._issued)
-        first: cython.Py_ssize_t = min(self._issued if now else self._issued - 2, numbers.shape[0])
-        found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], self._spent)
-        judged: Judgement = self._last.assess_issued(numbers[first:], y, t, self._spent_last)
+        found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], (1.0 + late) ** -LATE_POWER, self._spent)
+        judged: Judgement = self._last.assess_issued(numbers[first:n], y, t, self._spent_last)
+        judged.rate = (1.0 + late) ** -SPECIALIST_POWER
+        if self._delay == 0:
+            found.means = numbers[n : n + known]
         self._learn(x, y, w, found, judged)
+
+    def _by_specialists(self, numbers):
+        """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now."""
+        n: cython.Py_ssize_t = numbers.shape[0]
+        rows: cython.double = numbers[n - 1] if n > 0 else 0.0
+        if not (rows == self._rows or (rows == 2 * self._rows and self._delay == 0)):
+            return 0
+        n -= self._issued + 6 * (cython.cast(cython.Py_ssize_t, rows) - self._rows) + 2 + self._means
+        return n if n == 1 or n == self._last.issued else 0
 
     def _learn(self, x, y, w, found, judged):
         self._live.learn(x, y, w, found)

@@ -37,7 +37,8 @@ cdef class Panel:
     cdef double _step
 
     cpdef forecast(self, Py_ssize_t knot, double lower, double upper, double protected, double[::1] out)
-    cpdef learn(self, double x, double y, double w)
+    cpdef list means(self)
+    cpdef learn(self, double x, double y, double w, const double[::1] means=*)
     cpdef record(self, double[::1] out)
     cpdef repeat(self, double x, double y, double w, const double[::1] recorded)
     cdef _learn_others(self, double x, double y, double w)

@@ -241,10 +241,20 @@ class Panel:
         out[self._protected] = _log_odds(protected, 1.0 - protected)
         out[self._score] = score
 
-    def learn(self, x, y, w):
-        """Update all experts with the label y at the log-odds x, with weight w."""
+    def means(self):
+        """The means of the labels known by now, as a list of floats: those in a forecast."""
+        return np.asarray(self._means).tolist()
+
+    def learn(self, x, y, w, means=None):
+        """Update all experts with the label y at the log-odds x, with weight w.
+
+        `means` are those in the forecast, if it was issued earlier and there is no delay.
+        """
         self._see(x)
-        self._fill(x, self._then if self._delay > 0 else self._means)
+        if means is None or means.shape[0] != self._means.shape[0] or self._delay > 0:
+            self._fill(x, self._then if self._delay > 0 else self._means)
+        else:
+            self._fill(x, means)
         self._bank.learn(self._phi, y, w)
         self._learn_others(x, y, w)
 

@@ -6,6 +6,7 @@ cdef class FixedShare:
     cdef const double[::1] _rates
     cdef const double[::1] _learning_rates
     cdef double _row_rate
+    cdef readonly Py_ssize_t late_rows  # those whose learning rate is given with each outcome
     cdef double _passive
     cdef const double[::1] _prior
     cdef double[:, ::1] _shares  # weights within each row; a row sums to 1
@@ -17,7 +18,8 @@ cdef class FixedShare:
     cpdef double mean(self, const double[::1] z) noexcept
     cpdef double mean_of(self, const double[:, ::1] e, Py_ssize_t row) noexcept
     cpdef assess(self, const double[::1] gains, double[::1] of_rows)
-    cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w)
+    cpdef learn(self, const double[::1] gains, const double[::1] of_rows, double w, double rate=*)
+    cpdef double_rows(self)
     cdef _require_sizes(self, Py_ssize_t forecasts, Py_ssize_t rows)
     cdef double _pay(self, Py_ssize_t row) noexcept nogil
     cdef void _weigh(self) noexcept nogil

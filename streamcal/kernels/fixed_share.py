@@ -150,6 +150,7 @@ class FixedShare:
         self._rates = np.array(rates, dtype=np.float64)
         self._learning_rates = np.array(learning_rates, dtype=np.float64)
         self._row_rate = row_rate
+        self.late_rows = 0
         self._passive = passive
         self._prior = np.array(prior, dtype=np.float64)
         self._weights = np.zeros(self.size)
@@ -198,27 +199,42 @@ class FixedShare:
                 total += self._shares[j, k] * self._gains[k]
             of_rows[j] = log(total)
 
-    def learn(self, gains, of_rows, w):
-        """One step on an outcome of weight w, with the arguments of `assess`, now or when the forecast was issued."""
+    def learn(self, gains, of_rows, w, rate=1.0):
+        """One step on an outcome of weight w, with the arguments of `assess`, now or when the forecast was issued.
+
+        After `double_rows`, `rate` is the learning rate of the rows that it put first, and of the rows themselves.
+        """
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         best: cython.double
+        power: cython.double
+        before: cython.double = -1.0
         largest: cython.double
         self._require_sizes(gains.shape[0], of_rows.shape[0])
         best = gains[0]
         for k in range(self.size):
             best = max(best, gains[k])
         for j in range(self.rows):
-            if j == 0 or self._learning_rates[j] != self._learning_rates[j - 1]:
+            power = rate if j < self.late_rows else self._learning_rates[j]
+            if power != before:
                 for k in range(self.size):
-                    self._gains[k] = exp(w * self._learning_rates[j] * (gains[k] - best))
+                    self._gains[k] = exp(w * power * (gains[k] - best))
+                before = power
             self._pay(j)
-            self._log_wealth[j] += self._row_rate * w * of_rows[j]
+            self._log_wealth[j] += self._row_rate * rate * w * of_rows[j]
         largest = self._log_wealth[0]
         for j in range(self.rows):
             largest = max(largest, self._log_wealth[j])
         for j in range(self.rows):
             self._log_wealth[j] -= largest  # only their differences count
+        self._weigh()
+
+    def double_rows(self):
+        """Put a copy of every row before all of them: of those, the learning rate is given with each outcome."""
+        self.late_rows = self.rows
+        self.rows *= 2
+        self._rates, self._learning_rates = np.tile(self._rates, 2), np.tile(self._learning_rates, 2)
+        self._shares, self._log_wealth = np.tile(self._shares, (2, 1)), np.tile(self._log_wealth, 2)
         self._weigh()
 
     def _require_sizes(self, forecasts, rows):

@@ -20,6 +20,8 @@ cdef class Assessment:
     cdef double[::1] _arrays  # all of them
     cdef double[::1] restarted
     cdef bint late
+    cdef double rate
+    cdef const double[::1] means
     cdef public bint recorded
     cdef public double[::1] steps
     cdef public double[::1] panel_steps
@@ -95,7 +97,9 @@ cdef class Mixture:
     cdef void _set_features(self, Py_ssize_t side) noexcept
     cpdef list issue(self, double share)
     cpdef Assessment assess_issued(
-        self, const double[::1] said, Py_ssize_t knot, double share, double y, double w, Assessment spent=*
+        self, const double[::1] said, Py_ssize_t knot, double share, double y, double w, double rate, Assessment spent=*
     )
+    cdef Py_ssize_t rows(self) noexcept
+    cpdef double_rows(self)
     cpdef learn(self, Assessment found)
     cpdef record(self, Assessment found)

@@ -297,7 +297,8 @@ class Assessment:
     Fields: the label `y` and its weight `w`; `place`, the score in knots; `second`, the log-odds of the second
     mixture; `features` of the stack, shape (K + 2,); for each mixture the log-probabilities of the label under its
     components, and under its rows, shape (rows,); those under the score and the third mixture; whether the label is
-    `late`; if not, its log-probabilities under what `Restarts` mixes, which no state has. If `recorded`, it was
+    `late`; the learning `rate` for it, and the `means` of labels in the forecast, or none, which no state has; if it is
+    not late, its log-probabilities under what `Restarts` mixes, which no state has either. If `recorded`, it was
     learned, and `steps` and `panel_steps` are what the stack and the regressions of the panel did then; a state does
     without.
     """
@@ -321,6 +322,8 @@ class Assessment:
         self.switched = arrays[start + rows :]
         self.restarted = np.empty(1 + LINES)
         self.recorded = self.late = False
+        self.rate = 1.0
+        self.means = arrays[:0]
         self.steps = self.panel_steps = arrays[:0]
 
     def state(self):
@@ -483,7 +486,8 @@ class Mixture:
         k: cython.Py_ssize_t
         found.y = y
         found.w = w
-        found.late, found.recorded = late, False
+        found.late, found.recorded, found.rate = late, False, 1.0
+        found.means = found.features[:0]
         found.place = self._knot + share
         found.second = self._third[0, SECOND_MIXTURE] + share * (
             self._third[1, SECOND_MIXTURE] - self._third[0, SECOND_MIXTURE]
@@ -525,21 +529,27 @@ class Mixture:
             said.append(float(self._either[side, THIRD_MIXTURE]))
         return said
 
-    def assess_issued(self, said, knot, share, y, w, spent=None):
+    def assess_issued(self, said, knot, share, y, w, rate, spent=None):
         """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
 
         The score is at the fraction `share` between this knot and the next. `show` is to be called again afterwards.
-        Earlier versions issued no third mixture, and nothing is then said for or against the switch.
+        Below 1, `rate` is a learning rate for which rows are doubled, if they are not yet; what was issued before that
+        was said by the rows of which they are copies. Earlier versions issued no third mixture, and nothing is then
+        said for or against the switch.
         """
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
         count: cython.Py_ssize_t = self._experts.size
         rows: cython.Py_ssize_t = self._experts.rows
         place: cython.Py_ssize_t = 0
-        found: Assessment = Assessment(count, rows) if spent is None else spent
-        known: cython.Py_ssize_t = 2 * (count + 5) + 6 * rows
-        if said.shape[0] != known + 2 and said.shape[0] != known:
-            raise ValueError(f"expected {known + 2} numbers that were said, not {said.shape[0]}")
+        issued: cython.Py_ssize_t = (said.shape[0] - 2 * (count + 5)) // 6  # rows
+        known: cython.Py_ssize_t = 2 * (count + 5) + 6 * issued
+        found: Assessment
+        own: cython.Py_ssize_t = rows - self._experts.late_rows
+        if issued not in (own, own if self._late else 2 * own) or said.shape[0] not in (known, known + 2):
+            raise ValueError(f"expected {2 * (count + 6) + 6 * own} numbers that were said, not {said.shape[0]}")
+        rows = 2 * own if rows > own or rate < 1.0 else own
+        found = spent if spent is not None and spent.expert_rows.shape[0] == rows else Assessment(count, rows)
         self._knot = knot
         for side in range(2):
             for k in range(count):
@@ -555,23 +565,33 @@ class Mixture:
             self._set_features(side)
             self._choose(side, said[known + side] if said.shape[0] > known else (knot + side) / self._unit - LARGEST)
         self._judge(found, share, y, w, True)
-        place += 3 * rows if y > 0.0 else 0
+        found.rate = rate
+        place += 3 * issued if y > 0.0 else 0
         for k in range(rows):
-            found.expert_rows[k] = said[place + k]
-            found.stacked_rows[k] = said[place + rows + k]
-            found.corrected_rows[k] = said[place + 2 * rows + k]
+            found.expert_rows[k] = said[place + k % issued]
+            found.stacked_rows[k] = said[place + issued + k % issued]
+            found.corrected_rows[k] = said[place + 2 * issued + k % issued]
         return found
+
+    def double_rows(self):
+        """Have all mixtures double their rows."""
+        self._experts.double_rows()
+        self._stacked.double_rows()
+        self._corrected.double_rows()
+        self._spare = Assessment(self._experts.size, self._experts.rows)
 
     def learn(self, found):
         """Learn from an assessment; `ValueError` if it is one of another size.
 
         If `found.recorded`, another mixture has learned from it in the same state: the stack repeats the recorded step.
         """
+        if found.rate < 1.0 and self._experts.late_rows == 0:
+            self.double_rows()
         if found.experts.shape[0] != self._experts.size or found.expert_rows.shape[0] != self._experts.rows:
             raise ValueError(f"the assessment is of {found.experts.shape[0]} experts")
-        self._experts.learn(found.experts, found.expert_rows, found.w)
-        self._stacked.learn(found.stacked, found.stacked_rows, found.w)
-        self._corrected.learn(found.corrected, found.corrected_rows, found.w)
+        self._experts.learn(found.experts, found.expert_rows, found.w, found.rate)
+        self._stacked.learn(found.stacked, found.stacked_rows, found.w, found.rate)
+        self._corrected.learn(found.corrected, found.corrected_rows, found.w, found.rate)
         self._switch.learn(found.switched[SCORE], found.switched[THIRD_MIXTURE], found.w, found.late)
         if found.late:
             self._restarts.drop()
@@ -583,6 +603,10 @@ class Mixture:
             self._bank.repeat(found.features, found.steps)
         self._by_score.learn(found.place / self._unit - LARGEST, found.second, found.y, found.w)
         self._by_forecast.learn(found.second, found.second, found.y, found.w)
+
+    def rows(self):
+        """Rows of each mixture."""
+        return self._experts.rows
 
     @property
     def stack_recorded(self):
@@ -615,6 +639,8 @@ class Mixture:
 
     def load(self, states):
         """Load an earlier `state`; `ValueError` if it is of another size."""
+        if not self._late and self._experts.late_rows == 0 and len(states[0][1]) == 2 * self._experts.rows:
+            self.double_rows()
         for part, state in zip(self._parts(), states, strict=True):
             part.load(*state)
 

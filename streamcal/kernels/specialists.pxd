@@ -29,6 +29,7 @@ cdef class Judgement:
     cdef readonly double z
     cdef readonly double t
     cdef readonly bint spoke
+    cdef public double rate
     cdef double[::1] gains
     cdef double[::1] of_rows
 

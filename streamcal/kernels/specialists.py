@@ -191,11 +191,12 @@ class Judgement:
     """What was said of a score, for `Specialists.learn`: made by `Specialists.assess`.
 
     Fields: `z`, the log-odds of the forecast; `t`, the time, NaN if there is none; log-probabilities of the label under
-    each forecast, `SILENT` where it said nothing, and under each row; `spoke`, whether any specialist did.
+    each forecast, `SILENT` where it said nothing, and under each row; `spoke`, whether any specialist did; `rate`, the
+    learning rate for it.
     """
 
     def __init__(self, count: cython.Py_ssize_t, rows: cython.Py_ssize_t):
-        self.z, self.t, self.spoke = 0.0, nan, False
+        self.z, self.t, self.spoke, self.rate = 0.0, nan, False, 1.0
         self.gains, self.of_rows = np.full(count, SILENT), np.zeros(rows)
 
     def state(self):
@@ -363,7 +364,7 @@ class Specialists:
     def assess(self, z, x, y, t, spent=None):
         """The judgement of a label y, to be passed to `learn`; one that was learned, `spent`, is written over."""
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
-        found.z, found.t, found.spoke = z, t, self._ask(z, x, t)
+        found.z, found.t, found.rate, found.spoke = z, t, 1.0, self._ask(z, x, t)
         if found.spoke:
             self._judge_forecasts(found, y)
             self._judge_rows(found)
@@ -427,7 +428,7 @@ class Specialists:
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
         if not (self.can_assess(n) or n in (0, 1 + 2 * both)):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
-        found.z, found.t, found.spoke = 0.0, nan, False
+        found.z, found.t, found.spoke, found.rate = 0.0, nan, False, 1.0
         if n > 0:
             found.z, found.t = said[0], t
         if n == 1 + 2 * both:
@@ -449,7 +450,7 @@ class Specialists:
     def learn(self, x, y, w, found):
         """Learn the label y of weight w at the log-odds x, and how right was what was said of it."""
         if found.spoke:
-            self._weigh(found.gains, found.of_rows, w)
+            self._weigh(found.gains, found.of_rows, w * found.rate)
         self.counts.learn(x, y, w)
         if found.t == found.t:
             self._fill(x, found.z, found.t)

@@ -92,9 +92,10 @@ class Auto(SequentialCalibrator):
         typical one. The forecast issued then is scored, not today's, and means of recent labels leave out those that
         were not known then. Labels that come in a row often have one cause: the mixtures also run with learning rate
         (1 + delay)^−¾, at which their rows are weighted too. A delay that is not given makes forecasts overconfident
-        where labels persist. With "inferred" it is found: the last 4,096 scores that were asked for are remembered, and
-        where the score of a label is one of them, the labels learned since are counted. After 64 such labels their
-        median is the delay, and again where it has grown by a fifth or halved. See `label_delay`.
+        where labels persist. In a `LabelJoin` it need not be given, since it is known of each label. With "inferred" it
+        is found: the last 4,096 scores that were asked for are remembered, and where the score of a label is one of
+        them, the labels learned since are counted. After 64 such labels their median is the delay, and again where it
+        has grown by a fifth or halved. See `label_delay`.
 
     Raises
     ------
@@ -124,7 +125,7 @@ class Auto(SequentialCalibrator):
     **Cost.** O(1) per observation: 9 µs to predict and to learn, 15 µs with a delay (`examples/auto_weights.py`), half
     as much again with times; memory for 1,000 observations, 1,024 scores, 4,096 times and, 5 KB each, late labels.
     `map()` is exact, for 257 forecasts and four for each score that has repeated; it is of forecasts without a time.
-    `weights()` are those of the experts, before specialists. `LabelJoin` gives `Auto` no times.
+    `weights()` are those of the experts, before specialists.
 
     **An inferred delay.** Asking changes no forecast, and the scores that were asked for are no part of the state: a
     copy, and what is loaded, have the delay found so far, and begin to remember anew. Scores that come again tell
@@ -322,9 +323,10 @@ class Auto(SequentialCalibrator):
                 self._steps.step(at, label, weight, time)
 
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
-    # are the forecasts that were issued, without a second ensemble, and the weight of the score is at most .85. Two
-    # things are not as with a delay that is told: means of labels, as the regressions learn from them, include those
-    # that were unknown when the score came, and all rows of the mixtures have learning rate 1.
+    # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
+    # second ensemble. The mixtures double their rows with the first label that comes late, as with a delay that is
+    # told, and the weight of the score is at most .85. One thing is not as with that: where coefficients move at a
+    # steady pace, they are forecast for now, not for `delay` labels on.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)

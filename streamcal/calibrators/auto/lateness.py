@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from streamcal.calibrators.auto.mixture import RATES
+
 #: Scores that are remembered: labels that come later than this are not recognised.
 REMEMBERED = 4_096
 #: The delay is reconsidered after so many labels whose score was recognised: it becomes their median lateness,
@@ -65,8 +67,11 @@ def with_delay(live: dict[str, Any], was: int, delay: int) -> dict[str, Any]:
 
 
 def _rows(weights: list[list[float]], log_wealth: list[float], was: int, delay: int) -> list[list[Any]]:
-    """With a delay every row is there twice, first with the slow learning rate, and then with learning rate 1."""
-    if (was == 0) == (delay == 0):
+    """With a delay every row is there twice, first with the slow learning rate, and then with learning rate 1.
+
+    So it is without one, if labels came late.
+    """
+    if (was == 0) == (delay == 0) or (was == 0 and len(weights) == 2 * len(RATES)):
         return [weights, log_wealth]
     if was == 0:
         return [weights * 2, log_wealth * 2]

@@ -68,6 +68,7 @@ class Ensemble:
 
     def __init__(self, delay: int) -> None:
         slow = slow_rate(delay)
+        self._delay = delay
         self._rows = len(RATES) * len({slow, 1.0})
         self._mixture = Mixture(
             experts=_fixed_share(PRIOR, slow),
@@ -109,13 +110,15 @@ class Ensemble:
         """Take over what `state` wrote; called on a new ensemble. `StateError` for anything else."""
         mixture = row(*self._mixture_state())
         read = record({"panel": unread, "mixture": lambda value: mixture(_completed(value))})(state)
+        rows = {len(wealths) for _, wealths in read["mixture"][:3]}
+        ensure(len(rows) == 1, "the mixtures have other numbers of rows")
         self._panel.restore(read["panel"])
         self._mixture.load(read["mixture"])
         self.kernel.forget()
 
     def _mixture_state(self) -> tuple[Reader, ...]:
         """What reads the parts of the mixture, in the order of `Mixture.state`."""
-        shares = [_wealths(size, self._rows) for size in (len(NAMES), 2, 3)]
+        shares = [_wealths(size, self._rows, self._delay == 0) for size in (len(NAMES), 2, 3)]
         corrections = (_correction_state, _correction_state)
         return (*shares, regression_state(len(NAMES) + 2), *corrections, row(number(-FAR, FAR)), _restarts_state)
 
@@ -169,12 +172,17 @@ def _fixed_share(prior: tuple[float, ...], slow: float) -> FixedShare:
     return FixedShare(rates, learning_rates, np.array(prior) / sum(prior), slow)
 
 
-def _wealths(size: int, rows: int) -> Reader:
-    """What reads the state of one of the mixtures: the best row has wealth 1, only the differences being kept."""
-    shares = shares_state(rows, size)
+def _wealths(size: int, rows: int, may_double: bool) -> Reader:
+    """What reads the state of one of the mixtures: the best row has wealth 1, only the differences being kept.
+
+    Where labels came late to a delay of 0, there are twice as many rows.
+    """
+    once, twice = shares_state(rows, size), shares_state(2 * rows, size)
 
     def read(value: Any) -> list[FloatArray]:
-        found = shares(value)
+        weights: Any = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else None
+        doubled = may_double and hasattr(weights, "__len__") and len(weights) == 2 * rows
+        found = (twice if doubled else once)(value)
         ensure(found[1].max() == 0.0, "the best row has another wealth than 1")
         return found
 

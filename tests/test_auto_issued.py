@@ -1,0 +1,215 @@
+"""`Auto` where labels come late to forecasts that were issued: their learning rates, and means of labels as said."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from streamcal import Auto, InputError, StateError
+from streamcal.calibrators.auto.experts import NAMES, PRIOR
+from streamcal.calibrators.auto.mixture import RATES
+from streamcal.calibrators.auto.specialists import new_specialists
+from streamcal.kernels.specialists import Specialists
+
+KNOTS_A_UNIT, LARGEST = 8, 16.0
+MEANS = 5
+
+
+def plain(cal):
+    """The state as JSON: to the last bit."""
+    return json.dumps(cal.state_dict())
+
+
+def late_labels(cal, n, seed=0, most=12):
+    """Issue n forecasts; each label comes up to `most` forecasts later, out of order.
+
+    Yields x, the label, its weight, its lateness in labels and what was said, before it is learned.
+    """
+    rng = np.random.default_rng(seed)
+    waiting = []
+    for score in rng.random(n).tolist():
+        x = cal.scale.coordinate(score)
+        said = json.loads(json.dumps(cal._issue(x, math.nan)))
+        waiting.append((x, float(rng.random() < score**2), rng.choice([0.5, 1.0, 2.0]), said))
+        while len(waiting) > rng.integers(0, most):
+            x, y, w, said = waiting.pop(rng.integers(0, len(waiting)))
+            yield x, y, w, cal._live.learned - said[-2], said
+            cal._learn_issued(x, y, w, math.nan, said)
+
+
+def test_weights_are_those_of_the_formula():
+    """Fixed share at the learning rates (1 + d)^−¾ and 1, of gains as they follow from what was said."""
+    cal, size = Auto(), len(NAMES)
+    prior = np.array(PRIOR) / sum(PRIOR)
+    rows, wealth, doubled = np.array([prior] * 2), np.zeros(2), False
+    for x, y, w, late, said in late_labels(cal, 150):
+        shares, log_wealth = cal._live._mixture.state()[0]
+        np.testing.assert_allclose(shares, rows, rtol=1e-9)
+        np.testing.assert_allclose(log_wealth, wealth - wealth.max(), atol=1e-9)
+        if late > 0 and not doubled:
+            rows, wealth, doubled = np.tile(rows, (2, 1)), np.tile(wealth, 2), True
+        at = (x + LARGEST) * KNOTS_A_UNIT
+        share = at - min(int(at), 2 * LARGEST * KNOTS_A_UNIT - 1)
+        sign, z = (1.0 if y else -1.0), np.array(said)
+        gains = -(
+            (1.0 - share) * np.logaddexp(0, -sign * z[:size]) + share * np.logaddexp(0, -sign * z[size + 5 :][:size])
+        )
+        issued = int(said[-1])
+        of_rows = z[2 * (size + 5) + 3 * issued * int(y) :][:issued]
+        slow = (1.0 + late) ** -0.75
+        powers = np.array([slow, slow, 1.0, 1.0] if doubled else [1.0, 1.0])
+        rows = rows * np.exp(w * powers[:, None] * gains)
+        rates = np.resize(RATES, len(rows))[:, None]
+        rows = (1.0 - rates) * rows / rows.sum(axis=1, keepdims=True) + rates * prior
+        wealth = wealth + slow * w * np.resize(of_rows, len(wealth))
+    assert doubled
+
+
+def test_regressions_learn_with_the_means_that_were_said():
+    """A label that comes late is learned by the expert that it was issued by, not with labels known since."""
+    early, late = Auto(), Auto()
+    for cal in (early, late):
+        for k in range(40):
+            cal._learn_issued(0.3, float(k % 3 == 0), 1.0, math.nan, cal._issue(0.3, math.nan))
+    said = early._issue(0.3, math.nan)
+    assert said[-2 - MEANS : -2] == early._live.state()["panel"]["panel"]["means"]
+    changed = [*said[: -2 - MEANS], *[0.0] * MEANS, *said[-2:]]
+    early._learn_issued(0.3, 1.0, 1.0, math.nan, said)
+    late._learn_issued(0.3, 1.0, 1.0, math.nan, changed)
+    one, other = (cal._live.state()["panel"]["panel"] for cal in (early, late))
+    differ = [a != b for a, b in zip(one["trackers"], other["trackers"], strict=True)]
+    assert sum(differ) == 2  # `labels .999` and `labels .997`
+    assert one["means"] == other["means"]
+
+
+def test_the_rate_of_specialists_is_a_smaller_weight_of_what_they_said():
+    """And what they learn themselves has its whole weight."""
+    made = [new_specialists(1.0) for _ in range(2)]
+    for one in made:
+        for k in range(30):
+            one.learn(0.5, float(k % 3 == 0), 1.0, one.assess(0.5, 0.5, float(k % 3 == 0), math.nan))
+    slower, lighter = made
+    found = [one.assess(0.5, 0.5, 1.0, math.nan) for one in made]
+    assert all(one.spoke and one.rate == 1.0 for one in found)
+    found[0].rate = 0.25
+    slower.learn(0.5, 1.0, 2.0, found[0])
+    lighter.learn(0.5, 1.0, 0.5, found[1])
+    one, other = slower.state(), lighter.state()
+    assert one["shares"] == other["shares"]
+    assert one["counts"] != other["counts"]
+
+
+def test_specialists_learn_at_the_root_of_the_lateness():
+    """What a label weighs for them is as if a forecast of now had been judged at (1 + d)^−½."""
+
+    def counted(late: int) -> Specialists:
+        cal = Auto()
+        for k in range(40):
+            cal._learn_issued(0.5, float(k % 3 == 0), 1.0, math.nan, cal._issue(0.5, math.nan))
+        said = cal._issue(0.5, math.nan)
+        cal._learn_issued(0.5, 1.0, 1.0, math.nan, [*said[:-2], said[-2] - late, said[-1]])
+        return cal._last
+
+    def odds(one: Specialists) -> float:
+        row = np.array(one.state()["shares"][0])[0]
+        return math.log(row[1] / row[0])
+
+    before = odds(counted(0)) - odds(counted(39))
+    moved = [odds(counted(late)) for late in (0, 3, 8, 24)]
+    gain = (moved[0] - moved[1]) / (1.0 - 0.5)  # of rate 1
+    for late, one in zip((3, 8, 24), moved[1:], strict=True):
+        # what is shared anew by the prior changes the odds of a row by 1e-3 of them at most
+        assert moved[0] - one == pytest.approx(gain * (1.0 - (1.0 + late) ** -0.5), rel=0.01)
+    assert before != 0.0
+
+
+def test_states_with_late_labels_go_on_as_they_were():
+    """As plain data and as bytes; the rows of all mixtures double at once, and a label that is not late is one too."""
+    cal = Auto()
+    sizes = set()
+    for k, (x, y, w, _, said) in enumerate(late_labels(cal, 80, seed=1)):
+        if k % 8 == 0:
+            twins = [Auto.from_state(json.loads(plain(cal))), Auto.from_bytes(cal.to_bytes())]
+            for twin in twins:
+                assert plain(twin) == plain(cal)
+                twin._learn_issued(x, y, w, math.nan, said)
+            assert plain(twins[0]) == plain(twins[1])
+        sizes.add(tuple(len(part[1]) for part in cal._live._mixture.state()[:3]))
+    assert sizes == {(2, 2, 2), (4, 4, 4)}
+    cal.learn_one(0.3, True)  # judged by what is said now
+    state = {**cal.state_dict(), "streamcal": 1}
+    del state["check"]
+    mixture = state["learned"]["live"]["mixture"]
+    for part in range(3):
+        weights, wealth = mixture[part]
+        for wrong in (
+            [weights[2:], [0.0, 0.0]],
+            [weights * 2, wealth * 2],
+            [weights, wealth[2:]],
+            [0.0, wealth],
+            [[], []],
+        ):
+            with pytest.raises(StateError):
+                Auto.from_state(
+                    {
+                        **state,
+                        "learned": {
+                            **state["learned"],
+                            "live": {
+                                **state["learned"]["live"],
+                                "mixture": [*mixture[:part], wrong, *mixture[part + 1 :]],
+                            },
+                        },
+                    }
+                )
+
+
+def test_what_was_issued_before_the_first_late_label_is_taken_after_it():
+    cal = Auto()
+    first, second = cal._issue(0.2, math.nan), cal._issue(-0.4, math.nan)
+    cal._learn_issued(-0.4, 0.0, 1.0, math.nan, second)
+    third = cal._issue(0.1, math.nan)
+    cal._learn_issued(0.2, 1.0, 1.0, math.nan, first)
+    assert len(cal._issue(0.1, math.nan)) == len(third) + 12  # three mixtures, two labels, two rows
+    cal._learn_issued(0.1, 1.0, 1.0, math.nan, third)
+    assert cal.n == 3.0
+
+
+def test_an_inferred_delay_goes_on_from_doubled_rows():
+    """Labels that came late to issued forecasts, and then, in `learn_one`, late to what was asked for."""
+    cal = Auto("inferred")
+    for _ in late_labels(cal, 60, seed=2):
+        pass
+    assert cal.label_delay == 0
+    asked = np.random.default_rng(3).random(120).tolist()
+    for k, score in enumerate(asked):
+        cal.predict_one(score)
+        if k >= 9:
+            cal.learn_one(asked[k - 9], k % 3 == 0)
+    assert cal.label_delay == 9
+    assert plain(Auto.from_state(json.loads(plain(cal)))) == plain(cal)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize(
+    ("place", "value", "match"),
+    [
+        (-2, -1.0, "learned by then"),
+        (-2, 31.0, "learned by then"),
+        (-2, math.nan, "learned by then"),
+        (-3, 1.1, "mean of labels"),
+        (-7, math.nan, "mean of labels"),
+        (-1, 3.0, "numbers that were said"),
+        (-1, math.inf, "numbers that were said|not from -64 to 64"),
+    ],
+)
+def test_numbers_beside_forecasts_are_checked(delay, place, value, match):
+    cal = Auto(delay)
+    for k in range(30):
+        cal.learn_one(0.4, k % 3 == 0)
+    before, said = plain(cal), cal._issue(0.1, math.nan)
+    said[place] = value
+    with pytest.raises(InputError, match=match):
+        cal._learn_issued(0.1, 1.0, 1.0, math.nan, said)
+    assert plain(cal) == before
