@@ -11,6 +11,7 @@ from streamcal.calibrators.auto.experts import NAMES, PRIOR
 from streamcal.calibrators.auto.mixture import RATES
 from streamcal.calibrators.auto.specialists import new_specialists
 from streamcal.kernels.specialists import Specialists
+from streamcal.states import signed
 
 KNOTS_A_UNIT, LARGEST = 8, 16.0
 MEANS = 5
@@ -138,8 +139,7 @@ def test_states_with_late_labels_go_on_as_they_were():
         sizes.add(tuple(len(part[1]) for part in cal._live._mixture.state()[:3]))
     assert sizes == {(2, 2, 2), (4, 4, 4)}
     cal.learn_one(0.3, True)  # judged by what is said now
-    state = {**cal.state_dict(), "streamcal": 1}
-    del state["check"]
+    state = cal.state_dict()
     mixture = state["learned"]["live"]["mixture"]
     for part in range(3):
         weights, wealth = mixture[part]
@@ -150,19 +150,9 @@ def test_states_with_late_labels_go_on_as_they_were():
             [0.0, wealth],
             [[], []],
         ):
-            with pytest.raises(StateError):
-                Auto.from_state(
-                    {
-                        **state,
-                        "learned": {
-                            **state["learned"],
-                            "live": {
-                                **state["learned"]["live"],
-                                "mixture": [*mixture[:part], wrong, *mixture[part + 1 :]],
-                            },
-                        },
-                    }
-                )
+            live = {**state["learned"]["live"], "mixture": [*mixture[:part], wrong, *mixture[part + 1 :]]}
+            with pytest.raises(StateError, match="damaged"):
+                Auto.from_state(signed({**state, "learned": {**state["learned"], "live": live}}))
 
 
 def test_what_was_issued_before_the_first_late_label_is_taken_after_it():
@@ -213,3 +203,43 @@ def test_numbers_beside_forecasts_are_checked(delay, place, value, match):
     with pytest.raises(InputError, match=match):
         cal._learn_issued(0.1, 1.0, 1.0, math.nan, said)
     assert plain(cal) == before
+
+
+@pytest.mark.parametrize("delay", [1, 30])
+def test_experts_are_those_of_a_delay_that_is_told(delay):
+    """Where all labels are equally late: the same means of labels, and coefficients moved on by as many steps."""
+    rng = np.random.default_rng(4)
+    scores = rng.random(400).tolist()
+    labels = (rng.random(400) < np.linspace(0.2, 0.8, 400)).tolist()
+    told, joined = Auto(delay), Auto()
+    issued = []
+    for k, score in enumerate(scores):
+        x = told.scale.coordinate(score)
+        if k > 2 * delay:  # between the first forecasts and their labels fewer labels were learned
+            experts = slice(len(NAMES))
+            assert told._issue(x, math.nan)[experts] == joined._issue(x, math.nan)[experts]
+        issued.append((x, joined._issue(x, math.nan)))
+        if k >= delay:
+            earlier, said = issued[k - delay]
+            told.learn_one(scores[k - delay], labels[k - delay])
+            joined._learn_issued(earlier, float(labels[k - delay]), 1.0, math.nan, said)
+
+
+def test_a_label_on_time_ends_the_look_ahead():
+    """The panel forecasts for labels as late as the last one; a copy does, too, and a lateness that cannot be is
+    refused."""
+    cal, x = Auto(), 0.3
+    said = cal._issue(x, math.nan)
+    for _ in range(7):
+        cal.learn_one(0.6, True)
+    cal._learn_issued(x, 1.0, 1.0, math.nan, said)
+    state = json.loads(plain(cal))
+    panel = state["learned"]["live"]["panel"]["panel"]
+    assert panel["ahead"] == 7
+    twin = Auto.from_state(json.loads(plain(cal)))
+    assert twin._issue(x, math.nan) == cal._issue(x, math.nan)
+    panel["ahead"] = 9
+    with pytest.raises(StateError, match="later than there are labels"):
+        Auto.from_state(signed(state))
+    cal.learn_one(0.6, True)
+    assert "ahead" not in cal.state_dict()["learned"]["live"]["panel"]["panel"]

@@ -63,6 +63,7 @@ cdef class Ensemble:
 
     cdef long long learned(self) noexcept
     cdef list means(self)
+    cdef void look_ahead(self, long long late) noexcept
     cdef Py_ssize_t rows(self) noexcept
     cdef double _show_beside(self, double x) except? -1
     cpdef double at(self, double x) except? -1

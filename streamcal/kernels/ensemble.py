@@ -245,6 +245,10 @@ class Ensemble:
         """The means of labels in the forecasts, as a list of floats."""
         return self._experts.panel.means()
 
+    def look_ahead(self, late):
+        """From now on so many labels are learned between a forecast and its own."""
+        self._experts.panel.ahead = late
+
     def rows(self):
         """Rows of the mixtures."""
         return self._mixture.rows()
@@ -359,6 +363,7 @@ class AutoSteps:
         """Learn the label y at the log-odds x and the time t, with weight w > 0."""
         found: Assessment = self._then.assess(x, y, w, self._spent)
         judged: Judgement = self._last_then.assess(self._then.at(x), x, y, t, self._spent_last)
+        self._live.look_ahead(self._delay)
         self._learn(x, y, w, found, judged)
 
     def issue(self, x, t):
@@ -405,6 +410,7 @@ class AutoSteps:
         judged.rate = (1.0 + late) ** -SPECIALIST_POWER
         if self._delay == 0:
             found.means = numbers[n : n + known]
+            self._live.look_ahead(cython.cast(cython.longlong, late))
         self._learn(x, y, w, found, judged)
 
     def _by_specialists(self, numbers):

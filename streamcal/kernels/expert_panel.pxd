@@ -29,6 +29,7 @@ cdef class Panel:
     cdef double _sum
     cdef bint _off_centre  # whether the prior of the regressions is centred elsewhere than on 0
     cdef Py_ssize_t _delay
+    cdef public long long ahead  # labels that are learned between a forecast and its own
     cdef const double[::1] _widths
     cdef const double[::1] _fades
     cdef double[::1] _units

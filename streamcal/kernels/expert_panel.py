@@ -112,7 +112,8 @@ class Panel:
     knots_a_unit : float
         Knots in a unit of log-odds.
     delay : int
-        Label delay: number of predictions made between a score and its label.
+        Label delay: number of predictions made between a score and its label. Regressions that move at a steady pace
+        forecast so many steps `ahead`, a field that may be set where labels come late to a delay of 0.
 
     Notes
     -----
@@ -158,6 +159,7 @@ class Panel:
         self._fades = np.array([memory / (memory - 1.0) for _, memory in smoothers.values()], dtype=np.float64)
         self._step = 1.0 / knots_a_unit
         self._delay = delay
+        self.ahead = delay
         size = round(2.0 * LARGEST * knots_a_unit) + 1
         self._means = np.zeros(len(label_rates))
         self._then = np.zeros(len(label_rates))
@@ -227,7 +229,7 @@ class Panel:
             self._phi[k] = self._at_knots[knot, k]
         for k in range(self._rates.shape[0]):
             self._phi[LOG_REST + 1 + k] = self._means[k]
-        self._bank.predict(self._phi, self._delay + 1.0, self._regression_places, out)
+        self._bank.predict(self._phi, self.ahead + 1.0, self._regression_places, out)
         anchor = out[self._anchor]
         negative = self._anchored * sigmoid(-anchor)
         positive = self._anchored * sigmoid(anchor)
@@ -348,6 +350,7 @@ class Panel:
             "waiting": np.asarray(self._waiting).tolist(),
             "learned": self._learned,
             "first": [self._first, self._sum],
+            **({} if self.ahead == self._delay else {"ahead": self.ahead}),
             "units": np.asarray(self._units).tolist(),
             "sums": np.asarray(self._sums).tolist(),
             "curves": np.asarray(self._curves).tolist(),
@@ -376,3 +379,4 @@ class Panel:
         self._means, self._then, self._units, self._sums, self._curves = arrays
         self._waiting = np.array(state["waiting"], dtype=np.float64).reshape(self._delay, 2)
         self._learned = state["learned"]
+        self.ahead = self._delay if state.get("ahead") is None else state["ahead"]

@@ -60,7 +60,7 @@ def with_delay(live: dict[str, Any], was: int, delay: int) -> dict[str, Any]:
 
     Nothing is late then: what it knows now counts as what it knew when forecasts were issued.
     """
-    own = live["panel"]["panel"]
+    own = {name: value for name, value in live["panel"]["panel"].items() if name != "ahead"}
     panel = {**own, "then": own["means"], "waiting": [[0.0, 0.0]] * delay}
     shares = [_rows(weights, log_wealth, was, delay) for weights, log_wealth in live["mixture"][:3]]
     return {"panel": {**live["panel"], "panel": panel}, "mixture": [*shares, *live["mixture"][3:]]}

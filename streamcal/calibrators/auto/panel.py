@@ -136,12 +136,18 @@ class ExpertPanel:
 
     def restore(self, state: Any) -> None:
         """Take over what `state` wrote; called on a new panel. `StateError` for anything else."""
-        fields = {"panel": record(self._panel_fields()), "jumper": jumper_state(), "learned": whole()}
+        fields = {
+            "panel": record(self._panel_fields(), {"ahead": whole()}),
+            "jumper": jumper_state(),
+            "learned": whole(),
+        }
         active = row(listed(whole(0, DEGREE), most=DEGREE + 1), flag)
         read = record({**fields, "window": unread, "decay": unread}, {"active": active})(state)
         panel, learned = read["panel"], read["learned"]
         ensure(panel["learned"] == learned, "the numbers of observations differ")
         ensure(panel["first"][0] <= min(FIRST, learned), "more scores are in the first mean than were learned")
+        ensure(panel["ahead"] is None or self._delay == 0, "the delay is known twice")
+        ensure((panel["ahead"] or 0) <= learned, "a label is later than there are labels")
         self._panel.load(panel)
         self._jumper.load(*read["jumper"])
         window, decay = CountWindow(self._tree, None, MEMORY), CountDecay(self._sums, None, MEMORY)
