@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from benchmarks.streams.catalogue import CATALOGUE, Stream
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, Calibrator
 from streamcal.calibrators.registry import REGISTRY
+from streamcal.live import Shadow
+from streamcal.live.shadow import ShadowForecast
 from streamcal.stream.columns import Observations
 from streamcal.stream.entrants import one_by_one
 
@@ -21,8 +23,10 @@ from streamcal.stream.entrants import one_by_one
 SHORTEST, LONGEST_PART, LEAST_LONGEST = 50, 50, 100
 #: For peers that take half a millisecond (online-cp) or three (protected-classification) for each prediction.
 LONGEST = 6_000
-#: `Auto` with its default delay, 0, where labels are late; the delays at which that differs from `auto`.
+#: `Auto` with its default delay, 0, where labels are late: judged by what it says when they come, and by what it said.
 NOT_TOLD = "auto, not told"
+AS_ISSUED = "auto, as issued"
+#: The delays at which these differ from `auto`.
 LATE = tuple(sorted({delay for entry in CATALOGUE.values() for delay in entry.delays if delay}))
 
 
@@ -37,6 +41,8 @@ class Entrant(NamedTuple):
     #: What makes the calibrator for a delay, of those that learn step by step: they can be given times, and labels of
     #: random lateness.
     made: Callable[[int], Calibrator] | None = None
+    #: Whether it keeps what it said until the label comes.
+    issues: bool = False
 
     def can(self, rows: int, delay: int) -> bool:
         return (self.longest is None or rows <= self.longest) and (self.delays is None or delay in self.delays)
@@ -46,7 +52,8 @@ class Entrant(NamedTuple):
         if not self.can(len(data.y), delay):
             return None
         if self.made is not None and not (data.t is None and data.lateness is None):
-            return stepwise(self.made(delay), data.scores, data.y, delay, data.t, data.lateness)
+            run = as_issued if self.issues else stepwise
+            return run(self.made(delay), data.scores, data.y, delay, data.t, data.lateness)
         return self.run(data.scores, data.y, delay) if data.lateness is None else None
 
 
@@ -88,23 +95,49 @@ def stepwise(
     """
     if lateness is None:
         return one_by_one(cal, Observations(scores, y, None, t), delay)
-    times = [None] * len(y) if t is None else t.tolist()
-    rows = list(zip(scores.tolist(), y.tolist(), [1.0] * len(y), times, strict=True))
-    arrives = np.arange(len(y)) + lateness
-    order = np.argsort(arrives, kind="stable").tolist()
-    until = np.searchsorted(arrives[order], np.arange(len(y)), side="right").tolist()
-    predicted, learned = [], 0
-    for score, _, _, time in rows:
+    rows = list(zip(scores.tolist(), y.tolist(), [1.0] * len(y), _times(len(y), t), strict=True))
+    predicted = []
+    for (score, _, _, time), known in zip(rows, _arrivals(np.arange(len(y)) + lateness), strict=True):
         predicted.append(cal.predict_one(score, time))
-        for place in order[learned : until[len(predicted) - 1]]:
+        for place in known:
             cal.learn_one(*rows[place])
-        learned = until[len(predicted) - 1]
     return np.array(predicted)
+
+
+def as_issued(
+    cal: Calibrator, scores: Array, y: Flags, delay: int, t: Array | None = None, lateness: Array | None = None
+) -> Array:
+    """`stepwise`, with each forecast judged as it was issued, which is what `LabelJoin` does: by a `Shadow`."""
+    shadow, times, labels = Shadow(cal), _times(len(y), t), y.tolist()
+    predicted: list[float] = []
+    waiting: dict[int, ShadowForecast] = {}
+    arrives = np.arange(len(y)) + (delay if lateness is None else lateness)
+    for step, (score, known) in enumerate(zip(scores.tolist(), _arrivals(arrives), strict=True)):
+        waiting[step] = shadow.issue_one(score, times[step])
+        predicted.append(waiting[step].p)
+        for place in known:
+            shadow.learn_issued(waiting.pop(place), labels[place], t=times[place])
+    return np.array(predicted)
+
+
+def _times(size: int, t: Array | None) -> list[float] | list[None]:
+    return [None] * size if t is None else t.tolist()
+
+
+def _arrivals(arrives: Array) -> Iterator[list[int]]:
+    """For each step the rows whose labels arrive after it, given the step of each."""
+    order = np.argsort(arrives, kind="stable").tolist()
+    until = np.searchsorted(arrives[order], np.arange(len(arrives)), side="right").tolist()
+    for first, last in zip([0, *until], until, strict=False):
+        yield order[first:last]
 
 
 ENTRANTS: dict[str, Entrant] = {
     **{name: _ours(method) for name, method in REGISTRY.items()},
     NOT_TOLD: Entrant(lambda *given: stepwise(Auto(), *given), ours=True, delays=LATE, made=lambda delay: Auto()),
+    AS_ISSUED: Entrant(
+        lambda *given: as_issued(Auto(), *given), ours=True, delays=LATE, made=lambda delay: Auto(), issues=True
+    ),
     "scikit-learn isotonic, refitted": Entrant(peers.refitted(peers.isotonic)),
     "scikit-learn sigmoid, refitted": Entrant(peers.refitted(peers.sigmoid)),
     "PyPI venn-abers, refitted": Entrant(peers.refitted(peers.venn_abers)),

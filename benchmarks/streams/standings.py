@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.streams.catalogue import CATALOGUE, draws, stream
-from benchmarks.streams.entrants import ENTRANTS, NOT_TOLD
+from benchmarks.streams.entrants import AS_ISSUED, ENTRANTS, NOT_TOLD
 from benchmarks.streams.race import ORACLE, Key, Results
 from benchmarks.streams.tables import Array
 from streamcal.metrics import LogLossDifference
@@ -105,7 +105,8 @@ class Standings:
 
     def best_other(self, course: Course) -> str:
         """The entrant with the lowest log loss other than `auto`, whether it was given the delay or not."""
-        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in (REFERENCE, NOT_TOLD)}
+        own = (REFERENCE, NOT_TOLD, AS_ISSUED)
+        losses = {e: self.get(course, e, "log_loss") for e in self.entrants if e not in own}
         return min((e for e in losses if losses[e] is not None), key=lambda e: losses[e] or 0.0)
 
     def worst_harm(self, entrant: str, against: str) -> tuple[float, Course] | None:
