@@ -33,9 +33,7 @@ def main() -> None:
     from streamcal import Auto
     from streamcal.metrics import LogLoss
 
-    print(
-        "| stream | labels late | told | not told | as issued | inferred | `label_delay` | µs told | issued | inferred |"
-    )
+    print("| stream | labels late | told | not told | as issued | inferred | `label_delay` | µs told | issued | inf. |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, delay in COURSES:
         data = stream(name, delay, ROWS)

@@ -32,7 +32,7 @@ from streamcal import (
     compare,
 )
 from streamcal.app import compare_report
-from streamcal.app.compare import NONE_BETTER
+from streamcal.app.compare import NONE_BETTER, Asked
 from streamcal.app.terminal import INTERRUPTED
 from streamcal.calibrators.registry import COMPARED
 from streamcal.live import CalibrationMonitor
@@ -396,6 +396,32 @@ def test_the_table_and_the_recommendation(file):
     assert any(line.startswith(f"3,000 rows ({LABELS.sum():,} positive); ") for line in lines)
     default = run(file)
     assert all(any(line.startswith(name) for line in default.stdout.splitlines()) for name in COMPARED)
+
+
+def test_methods_are_given_times(tmp_path):
+    """Labels with a cycle of a day, which `auto` learns where it is told the time, as numbers or dates."""
+    rng = np.random.default_rng(3)
+    hours = np.arange(3_000.0)
+    x = rng.normal(size=hours.size)
+    y = rng.random(hours.size) < 1.0 / (1.0 + np.exp(-x - 1.5 * np.sin(hours * np.pi / 12.0)))
+    table = pd.DataFrame({"score": 1.0 / (1.0 + np.exp(-x)), "click": y.astype(int), "at": hours * 3600.0})
+    table["date"] = pd.to_datetime(table["at"], unit="s").map(lambda one: one.isoformat())
+    path = tmp_path / "cycle.csv"
+    table.to_csv(path, index=False)
+    losses = []
+    for options in ([], ["--time", "at"], ["--time", "date"]):
+        found = json.loads(run(path, "--methods", "auto,ops", "--json", *options).stdout)
+        losses.append({name: found["methods"][name]["log_loss"] for name in ("auto", "ops")})
+    without, by_number, by_date = losses
+    told = compare(path, label="click", methods=["auto"], time="at")
+    assert by_number == by_date
+    assert by_number["auto"] == told.standings["auto"].log_loss.value
+    assert by_number["ops"] == without["ops"]
+    assert by_number["auto"] < without["auto"] - 0.02  # the cycle is worth some .05 nats
+    failed = run(path, "--time", "when")
+    assert failed.exit_code == 2
+    assert "when" in failed.stderr
+    assert "--time at" in Asked(str(path), "score", "click", time="at").command
 
 
 def test_json_is_what_python_has(file):

@@ -22,6 +22,7 @@ from streamcal.app.options import (
     PositiveOption,
     ScoreOption,
     StreamArgument,
+    TimeOption,
     WeightOption,
     one_of,
 )
@@ -93,6 +94,7 @@ class Asked:
     base: BaseOption = RAW
     segment: SegmentOption = None
     positive: PositiveOption = None
+    time: TimeOption = None
     weight: WeightOption = None
     scale: UnitOption = None
     format: FormatOption = None
@@ -109,7 +111,7 @@ class Asked:
         """The columns to be read."""
         from streamcal.live.levels import names_of
 
-        return Columns(self.score, self.label, None, self.weight, self.positive, names_of(self.fields))
+        return Columns(self.score, self.label, self.time, self.weight, self.positive, names_of(self.fields))
 
     @property
     def command(self) -> str:
@@ -155,7 +157,8 @@ def compare(
     predicted to observed positives, microseconds a row and the size of the saved state. "better" and "worse" are said
     where a confidence sequence of the log loss shows it. docs/compare.md has the rules.
 
-    With --segment each method runs once more, corrected for the levels of these columns, and a table shows the levels
+    With --time methods are given the time of each row, such as auto for cycles of the day and the week. With
+    --segment each method runs once more, corrected for the levels of these columns, and a table shows the levels
     whose totals are farthest from the forecasts.
 
     The exit code is 0 where some method is shown better than the base, 1 where none is, 2 for an error, and 130 after

@@ -103,6 +103,10 @@ LabelOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the 
 PositiveOption = Annotated[
     str | None, typer.Option(metavar="VALUE", help="The label that is positive, where the words are others.")
 ]
+TimeOption = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="Column of the time: numbers, or ISO 8601 (unit: seconds)."),
+]
 WeightOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the weight.")]
 FormatOption = Annotated[
     str | None,
