@@ -1,6 +1,6 @@
 """The last mixture of `Auto`: its forecast, counts of scores that repeat, and regressions on the time.
 
-`docs/auto.md` has a table of the constants.
+`docs/auto_measured.md` has a table of the constants.
 """
 
 from __future__ import annotations
