@@ -463,6 +463,18 @@ def test_milliseconds_with_a_span_in_seconds(tmp_path: Path, factor: float, opti
         assert lines[0].endswith("makes 86.4 seconds; if you meant 86400 seconds, give 86400000, or times in seconds")
 
 
+@pytest.mark.parametrize(("factor", "unit"), [(1.0, None), (1e3, "milliseconds"), (1e9, "nanoseconds")])
+def test_times_of_another_unit_for_cycles_of_the_day(tmp_path: Path, factor: float, unit: str | None) -> None:
+    """`auto` takes times for seconds, in a run and in a comparison."""
+    source = timed(tmp_path / "in.csv", [(1.7e9 + 60 * i) * factor for i in range(50)])
+    lines = warnings_of(run(source, "--method", "auto", "--time", "t"))
+    assert [f"look like {unit}, which auto takes for seconds" in line for line in lines] == [True] * (unit is not None)
+    for command in ("compare", "report"):
+        options = ["--methods", "auto,ops", "--time", "t"] + ["--out", tmp_path / "r.html"] * (command == "report")
+        said = program(command, source, "--score", "score", "--label", "click", *options).stderr
+        assert (f"warning: times up to {1.7e9 * factor:.4g} look like {unit}, which auto" in said) == (unit is not None)
+
+
 def test_a_time_far_ahead_ends_the_run_at_its_row_and_the_state_holds_those_before(tmp_path: Path) -> None:
     """It was learned, made every later row late, and was saved so; exit code 0."""
     source = timed(tmp_path / "in.csv", [1.7e9, 1.7e9 + 60.0, 4102444800.0, 1.7e9 + 120.0])

@@ -27,7 +27,7 @@ from streamcal.app.options import (
     one_of,
 )
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal, title_of
-from streamcal.calibrators.registry import COMPARED, RAW
+from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
 from streamcal.stream.formats import STANDARD_STREAM
 from streamcal.stream.records import PARSED_AS_PROBABILITY
@@ -237,6 +237,7 @@ class Compared:
 def _compared(asked: Asked) -> Compared:
     """Read a stream with a live table; an interrupt ends the comparison, and is no error."""
     from streamcal.app.compare_report import live_table
+    from streamcal.app.oddities import odd_times
     from streamcal.stream.comparing import Comparison
     from streamcal.stream.sources import opened
 
@@ -252,6 +253,8 @@ def _compared(asked: Asked) -> Compared:
                     comparison.run(source, number, tell)
             except KeyboardInterrupt:
                 interrupted = True
+    if odd := odd_times(comparison.latest, [REGISTRY[name] for name in names if name in REGISTRY]):
+        typer.echo(f"streamcal: warning: {odd}", err=True)
     return Compared(comparison, interrupted)
 
 

@@ -1,9 +1,10 @@
-"""What `streamcal run` says at its end about input that it could use, and that is likely not what was meant.
+"""What `run` and `compare` say at their end about input that could be used, and is likely not what was meant.
 
 | odd | rule |
 |---|---|
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
+| times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times that are not read | `--time` with a method that does not forget by time |
 | times of events in another unit | with late labels: the latest is above 1e11 |
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
@@ -101,14 +103,32 @@ def _surprise(board: Scoreboard, rows: int) -> float:
     return rows * (board.log_loss.value or 0.0)
 
 
+def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
+    """What is odd about times up to `latest`, if one of these methods learns cycles of the day."""
+    names = [one.name for one in methods if one.learns_time]
+    if not names or latest is None or latest <= LARGEST_SECONDS:
+        return None
+    return (
+        f"times up to {latest:.4g} look like {_unit(latest)[1]}, which {names[0]} takes for seconds, so that it finds "
+        "no cycle of the day: give times in seconds or in ISO 8601"
+    )
+
+
+def _unit(latest: float) -> tuple[float, str]:
+    """How many of the likely unit of such times make a second, and its name."""
+    return next((factor, unit) for factor, unit, least in SHORTER_UNITS if latest > least)
+
+
 def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
+    if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
+        return odd
     if not reads_time(job.calibrator) or job.latest is None or job.latest <= LARGEST_SECONDS:
         return None
     forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
         return None
-    factor, unit = next((factor, unit) for factor, unit, least in SHORTER_UNITS if job.latest > least)
+    factor, unit = _unit(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {unit}, of which the forgetting by {span:.15g} makes "
         f"{span / factor:g} seconds; if you meant {span:.15g} seconds, give {span * factor:.15g}, or times in seconds"
@@ -142,10 +162,9 @@ def _unread_times(job: Run) -> str | None:
 def _odd_unit_of_events(job: Run) -> str | None:
     if job.join is None or job.latest is None or job.latest <= LARGEST_SECONDS:
         return None
-    _, unit, _ = next(one for one in SHORTER_UNITS if job.latest > one[2])
     return (
-        f"times up to {job.latest:.4g} look like {unit}, of which the horizon of {job.join.spans.horizon:.15g} is that "
-        "number: give times in seconds or in ISO 8601"
+        f"times up to {job.latest:.4g} look like {_unit(job.latest)[1]}, of which the horizon of "
+        f"{job.join.spans.horizon:.15g} is that number: give times in seconds or in ISO 8601"
     )
 
 

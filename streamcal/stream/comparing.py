@@ -132,6 +132,8 @@ class Comparison:
         Number of observations, and of positive ones.
     seconds : float
         Elapsed time.
+    latest : float or None
+        The latest time read, of those that were given.
     delay : int
         Number of observations after which a label is known.
     base : str
@@ -173,6 +175,7 @@ class Comparison:
         self.rows = self.positives = 0
         self.weighted = False
         self.seconds = 0.0
+        self.latest: float | None = None
         self.source = ""
 
     @property
@@ -231,6 +234,9 @@ class Comparison:
             standing.seconds, standing.failure = step.seconds, step.failure
             if step.predicted is not None:
                 predicted[name] = step.predicted
+        if piece.times is not None and len(piece.times):
+            latest = float(piece.times.max())
+            self.latest = latest if self.latest is None else max(self.latest, latest)
         w = np.ones(len(piece.labels)) if piece.weights is None else piece.weights
         self.measure(predicted, piece.labels, w, piece.keys)
 
