@@ -201,7 +201,7 @@ def test_an_inferred_delay_goes_on_from_doubled_rows():
         (-3, 1.1, "mean of labels"),
         (-7, math.nan, "mean of labels"),
         (-1, 3.0, "numbers that were said"),
-        (-1, math.inf, "numbers that were said|not from -64 to 64"),
+        (-1, math.inf, "numbers that were said|specialists said is inf"),
     ],
 )
 def test_numbers_beside_forecasts_are_checked(delay, place, value, match):
@@ -213,3 +213,26 @@ def test_numbers_beside_forecasts_are_checked(delay, place, value, match):
     with pytest.raises(InputError, match=match):
         cal._learn_issued(0.1, 1.0, 1.0, math.nan, said)
     assert plain(cal) == before
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_no_forecast_is_taken_to_have_said_what_none_says(delay):
+    """Log-odds beyond ±16 left a curve of NaN, and a log-probability above 0 a state that could not be read."""
+    cal = Auto(delay)
+    for k in range(120):
+        cal.learn_one(0.4, k % 3 == 0, t=3600.0 * k)
+    x = cal.scale.coordinate(0.4)
+    before, said = plain(cal), cal._issue(x, 1e6)
+    own = cal._live.issued
+    assert len(said) == own + cal._last.issued + MEANS + 2  # all specialists are among them
+    for place in range(len(said) - MEANS - 2):
+        for wrong in (16.1, -16.1, 60.0, math.nan):
+            with pytest.raises(InputError, match=f"is {wrong}, not from -16 to (0|16)"):
+                cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], wrong, *said[place + 1 :]])
+    of_rows = [*range(2 * (len(NAMES) + 5), own - 2), *range(own + cal._last.size, own + cal._last.issued)]
+    for place in of_rows:
+        with pytest.raises(InputError, match="not from -16 to 0"):
+            cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], 0.01, *said[place + 1 :]])
+    assert plain(cal) == before
+    cal._learn_issued(x, 1.0, 1.0, 1e6, said)
+    assert plain(Auto.from_state(json.loads(plain(cal)))) == plain(cal)

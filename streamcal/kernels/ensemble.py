@@ -38,8 +38,6 @@ import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
-LARGEST_SAID = cython.declare(cython.double, 64.0)
-"""No log-odds, and no log-probabilities under them, that are issued are further from 0."""
 LATE_POWER = cython.declare(cython.double, 0.75)
 SPECIALIST_POWER = cython.declare(cython.double, 0.5)
 """Where d labels were learned between a forecast and its label, mixtures have the learning rates 1 and (1 + d)^−¾, and
@@ -397,9 +395,6 @@ class AutoSteps:
             first = min(self._issued - 2, n)
             if self._last.can_assess(n - first):
                 raise ValueError(f"these are {n} numbers that were said, and not as many as are issued")
-        for i in range(n):
-            if not -LARGEST_SAID <= numbers[i] <= LARGEST_SAID:
-                raise ValueError(f"number {i} that was said is {numbers[i]}, not from -64 to 64")
         found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], (1.0 + late) ** -LATE_POWER, self._spent)
         judged: Judgement = self._last.assess_issued(numbers[first:n], y, t, self._spent_last)
         judged.rate = (1.0 + late) ** -SPECIALIST_POWER
