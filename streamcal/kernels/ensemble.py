@@ -372,6 +372,15 @@ class AutoSteps:
 
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
+        found, judged = self._assess_issued(x, y, w, t, said)
+        self._learn(x, y, w, found, judged)
+
+    def require_issued(self, said):
+        """`ValueError` where `step_issued` does not take what was said; nothing changes."""
+        self._assess_issued(0.0, 1.0, 1.0, nan, said)
+
+    def _assess_issued(self, x, y, w, t, said):
+        """The assessment and the judgement of what was said, for `_learn`; or a `ValueError`."""
         i: cython.Py_ssize_t
         known: cython.Py_ssize_t = 0
         learned: cython.double
@@ -400,7 +409,7 @@ class AutoSteps:
         judged.rate = (1.0 + late) ** -SPECIALIST_POWER
         if self._delay == 0:
             found.means = numbers[n : n + known]
-        self._learn(x, y, w, found, judged)
+        return found, judged
 
     def _by_specialists(self, numbers):
         """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now."""

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef require_said(const double[::1] said, Py_ssize_t first, Py_ssize_t last, double most, object whose)
+cpdef require_said(const double[::1] said, Py_ssize_t first, Py_ssize_t last, double most, object whose)
 
 cdef class FixedShare:
     cdef readonly Py_ssize_t size  # forecasts, K

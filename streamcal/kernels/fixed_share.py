@@ -120,7 +120,7 @@ def _set_chances(
         q[k] = odds[k] * p[k]
 
 
-@cython.cfunc
+@cython.ccall
 def require_said(
     said: cython.const[cython.double][::1],
     first: cython.Py_ssize_t,

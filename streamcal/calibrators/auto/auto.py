@@ -339,7 +339,14 @@ class Auto(SequentialCalibrator):
             try:
                 self._steps.step_issued(x, y, w, t, said)
             except ValueError as error:
-                raise InputError(f"these are not the numbers that were issued with the forecast: {error}") from None
+                raise _never_issued(error) from None
+
+    def _require_issued(self, said: Sequence[float] | None) -> None:
+        if said is not None:
+            try:
+                self._steps.require_issued(said)
+            except ValueError as error:
+                raise _never_issued(error) from None
 
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
@@ -402,3 +409,7 @@ class Auto(SequentialCalibrator):
             restored(self._last_then, parts["then"])
             ensure(self._last.counts.learned == self._last_then.counts.learned + late, "numbers of counts differ")
         return [judgement_of(self._last, one) for one in parts["judged"]]
+
+
+def _never_issued(error: ValueError) -> InputError:
+    return InputError(f"these are not the numbers that were issued with the forecast: {error}")
