@@ -400,10 +400,8 @@ class AutoSteps:
                     raise ValueError(f"the mean of labels in number {i} is {numbers[i]}, not from -1 to 1")
             if self._delay == 0:
                 late = self._live.learned() - learned
-        elif not self._last.can_assess(n - first):  # the first version issued two numbers less, for there was no switch
+        elif not self._last.can_assess(n - first):  # first versions issued two numbers less, for there was no switch
             first = min(self._issued - 2, n)
-            if self._last.can_assess(n - first):
-                raise ValueError(f"these are {n} numbers that were said, and not as many as are issued")
         found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], (1.0 + late) ** -LATE_POWER, self._spent)
         judged: Judgement = self._last.assess_issued(numbers[first:n], y, t, self._spent_last)
         judged.rate = (1.0 + late) ** -SPECIALIST_POWER
