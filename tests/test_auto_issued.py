@@ -75,6 +75,8 @@ def test_regressions_learn_with_the_means_that_were_said():
             cal._learn_issued(0.3, float(k % 3 == 0), 1.0, math.nan, cal._issue(0.3, math.nan))
     said = early._issue(0.3, math.nan)
     assert said[-2 - MEANS : -2] == early._live.state()["panel"]["panel"]["means"]
+    for cal in (early, late):
+        cal.learn_one(0.6, True)
     changed = [*said[: -2 - MEANS], *[0.0] * MEANS, *said[-2:]]
     early._learn_issued(0.3, 1.0, 1.0, math.nan, said)
     late._learn_issued(0.3, 1.0, 1.0, math.nan, changed)
@@ -191,7 +193,7 @@ def test_an_inferred_delay_goes_on_from_doubled_rows():
         (-3, 1.1, "mean of labels"),
         (-7, math.nan, "mean of labels"),
         (-1, 3.0, "numbers that were said"),
-        (-1, math.inf, "numbers that were said|not from -64 to 64"),
+        (-1, math.inf, "numbers that were said|specialists said is inf"),
     ],
 )
 def test_numbers_beside_forecasts_are_checked(delay, place, value, match):
@@ -243,3 +245,39 @@ def test_a_label_on_time_ends_the_look_ahead():
         Auto.from_state(signed(state))
     cal.learn_one(0.6, True)
     assert "ahead" not in cal.state_dict()["learned"]["live"]["panel"]["panel"]
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_no_forecast_is_taken_to_have_said_what_none_says(delay):
+    """Log-odds beyond ±16 left a curve of NaN, and a log-probability above 0 a state that could not be read."""
+    cal = Auto(delay)
+    for k in range(120):
+        cal.learn_one(0.4, k % 3 == 0, t=3600.0 * k)
+    x = cal.scale.coordinate(0.4)
+    before, said = plain(cal), cal._issue(x, 1e6)
+    own = cal._live.issued
+    assert len(said) == own + cal._last.issued + MEANS + 2  # all specialists are among them
+    for place in range(len(said) - MEANS - 2):
+        for wrong in (16.1, -16.1, 60.0, math.nan):
+            with pytest.raises(InputError, match=f"is {wrong}, not from -16 to (0|16)"):
+                cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], wrong, *said[place + 1 :]])
+    of_rows = [*range(2 * (len(NAMES) + 5), own - 2), *range(own + cal._last.size, own + cal._last.issued)]
+    for place in of_rows:
+        with pytest.raises(InputError, match="not from -16 to 0"):
+            cal._learn_issued(x, 1.0, 1.0, 1e6, [*said[:place], 0.01, *said[place + 1 :]])
+    assert plain(cal) == before
+    cal._learn_issued(x, 1.0, 1.0, 1e6, said)
+    assert plain(Auto.from_state(json.loads(plain(cal)))) == plain(cal)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_labels_on_time_are_learned_as_by_learn_one(repeats):
+    """Where nothing was learned since a forecast was issued, lines begin anew, and the score may have all weight."""
+    rng = np.random.default_rng(5)
+    issued, plainly = Auto(), Auto()
+    for k, score in enumerate(rng.uniform(0.1, 0.9, 300).round(1 if repeats else 9).tolist()):
+        x, y, w, t = issued.scale.coordinate(score), bool(rng.random() < score**2), rng.choice([0.5, 1.0]), 3600.0 * k
+        issued._learn_issued(x, float(y), w, t, issued._issue(x, t))
+        plainly.learn_one(score, y, w, t)
+    assert plain(issued) == plain(plainly)
+    assert issued.weights()["lines begun anew"] > 0.0

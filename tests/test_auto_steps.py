@@ -102,7 +102,7 @@ def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
     before, said = plain(cal), cal._issue(0.5, math.nan)
     for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], [*said[:-7], *said[-6:]], np.array([said])):
-        with pytest.raises(ValueError, match=r"numbers that were said|dimensions"):
+        with pytest.raises(ValueError, match=r"numbers that were said|dimensions|specialists said"):
             cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
     assert plain(cal) == before
     cal._learn_issued(0.5, 1.0, 1.0, math.nan, None)  # nothing was remembered: it is judged by what is said now
@@ -479,7 +479,8 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
 def test_what_earlier_versions_issued_is_taken(delay, y):
     """With a judgement of either label, and without specialists on a period and on the profile of the week.
 
-    It is learned as what is issued now, where specialists speak and where not.
+    It is learned as what is issued now, where specialists speak and where not; without a delay as a label that is late,
+    and by as many labels as nobody knows.
     """
     cal = Auto(delay)
     scores, labels, _ = repeating(LONG)
@@ -492,17 +493,20 @@ def test_what_earlier_versions_issued_is_taken(delay, y):
         for label in (0.0, 1.0):
             _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
             judged += [*gains[:7], *of_rows]
-        twin, other, before = (Auto.from_state(cal.state_dict()) for _ in range(3))
+        twin, other, before, first = (Auto.from_state(cal.state_dict()) for _ in range(4))
         cal._learn_issued(x, y, 1.0, math.nan, said)
         twin._learn_issued(x, y, 1.0, math.nan, [*said[: own - 2], z, *judged])  # nothing of the switch either
         before._learn_issued(x, y, 1.0, math.nan, said[:-7])
-        other._learn_issued(x, y, 1.0, math.nan, [*said[:-7][: own + 7], *said[:-7][own + 10 :]])
-        assert plain(other) == plain(before) == plain(cal)
-        learned = [one.state_dict()["learned"] for one in (cal, twin)]
+        without_cycles = [*said[: own + 7], *said[own + 10 : -7]] if spoke else said[:-7]
+        other._learn_issued(x, y, 1.0, math.nan, without_cycles)
+        first._learn_issued(x, y, 1.0, math.nan, [*without_cycles[: own - 2], *without_cycles[own:]])
+        assert plain(other) == plain(before)
+        assert delay == 0 or plain(before) == plain(cal)
+        learned = [one.state_dict()["learned"] for one in (before, twin, first)]
         for one in learned:
             del one["live"]["mixture"][6]
             one["late"] = [[*row[:3], row[3][:-2]] for row in one["late"]]
-        assert json.dumps(learned[0]) == json.dumps(learned[1])
+        assert json.dumps(learned[0]) == json.dumps(learned[1]) == json.dumps(learned[2])
 
 
 @pytest.mark.parametrize("score", [1e-5, 0.001, 0.01])
@@ -547,7 +551,9 @@ def test_the_score_keeps_less_weight_where_labels_were_issued():
     for late, most in ((False, 1.0 - 1e-4), (True, 0.85)):
         cal = Auto.from_state(state)
         if late:
-            cal._learn_issued(0.0, 1.0, 1.0, math.nan, cal._issue(0.0, math.nan))
+            said = cal._issue(0.0, math.nan)
+            cal.learn_one(0.5, False)
+            cal._learn_issued(0.0, 1.0, 1.0, math.nan, said)
         else:
             cal.learn_one(0.5, True)
         assert cal._live._mixture.weights()[-2] == pytest.approx(most, abs=1e-4)

@@ -671,6 +671,21 @@ def test_a_label_that_the_calibrator_refuses_is_counted(caplog):
     assert "'b'" in caplog.text
 
 
+def test_a_refused_label_does_not_weigh_the_version_before():
+    join = LabelJoin(Isotonic(forgetting=Window(5.0, by="time", max_jump=5.0)), HORIZON)
+    for k in range(4):
+        join.issue(k, 0.5, float(k), version="v1")
+        join.resolve(k, k > 0, float(k))
+    join.advance(110.0)
+    weights = [0.9]
+    for k, refused in ((111.0, 0), (300.0, 1)):  # the last is further ahead than the policy allows
+        join.issue(f"i{k}", 0.4, k, version="v2")
+        join.advance(k + HORIZON)
+        assert join.tally()["refused"] == refused
+        weights.append(join._versions["v2"].weight)
+    assert weights[0] != weights[1] == weights[2]
+
+
 # -- states ----------------------------------------------------------------------------------------------------------
 
 

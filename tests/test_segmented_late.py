@@ -210,7 +210,9 @@ def test_the_parts_of_the_calibrator_are_given_back_to_it(monkeypatch):
     assert cal.effect("campaign", "c")[2] == 2.0
 
 
-@pytest.mark.parametrize("said", [[], [0.5, 0.0], [2.0, *6 * [0.0]], [0.5, 0.0, math.nan, *4 * [0.0]]])
+@pytest.mark.parametrize(
+    "said", [[], None, 7 * ["p"], [None] * 7, [0.5, 0.0], [2.0, *6 * [0.0]], [0.5, 0.0, math.nan, *4 * [0.0]]]
+)
 def test_what_was_never_said(said):
     cal = Segmented("ops", ["campaign"])
     before = cal.state_dict()

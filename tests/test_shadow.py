@@ -189,6 +189,20 @@ def test_a_refused_observation_is_learned_by_nobody(arguments, error):
     assert shadow.state_dict() == before
 
 
+@pytest.mark.parametrize("champion", [OnlinePlatt, Auto])
+@pytest.mark.parametrize("wrong", [lambda said: said[:-1], lambda said: [*said[:-2], 9.0, said[-1]]])
+def test_an_outcome_whose_forecast_one_cannot_have_issued_is_learned_by_nobody(champion, wrong):
+    shadow = Shadow(champion(), {"auto": Auto()})
+    shadow.learn_one(0.5, True)
+    before, one = shadow.state_dict(), shadow.issue_one(0.4)
+    damaged = one._replace(parts={**one.parts, "auto": wrong(one.parts["auto"])})
+    with pytest.raises(InputError, match="not the numbers that were issued"):
+        shadow.learn_issued(damaged, True)
+    assert shadow.state_dict() == before
+    shadow.learn_issued(one, True)
+    assert shadow.n == 2
+
+
 def test_what_is_no_challenger_is_refused():
     cal = Platt()
     shadow = Shadow(cal)

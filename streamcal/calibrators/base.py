@@ -150,6 +150,9 @@ class Calibrator(Learner):
         """Learn a checked observation whose forecast was issued earlier; `said` is what `_issue` returned then."""
         self._learn(x, y, w, t)
 
+    def _require_issued(self, said: Sequence[float] | None) -> None:
+        """`InputError` where `_learn_issued` does not take what was said; nothing changes."""
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked(self, score: float, y: Label, w: float, t: Time | None) -> tuple[float, float, float, float, int]:

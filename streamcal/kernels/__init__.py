@@ -34,7 +34,10 @@ USES = {
     "expert_panel": ("implicit_regression", "logistic"),
     "fixed_share": ("fast_path", "online_newton"),
     "mixture": ("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
-    "specialists": ("implicit_regression", "logistic", "period_search", "week_profile"),
+    "specialists": (
+        *("fast_path", "fixed_share", "implicit_regression", "logistic", "online_newton"),
+        *("period_search", "week_profile"),
+    ),
     "ensemble": (
         *("bernstein", "compensated", "expert_panel", "fast_path", "fixed_share"),
         *("cubic", "hull_nodes", "hull_search", "hull_fits", "hull_changes", "hull_tree"),

@@ -98,5 +98,7 @@ cdef class AutoSteps:
     cpdef step(self, double x, double y, double w, double t)
     cpdef list issue(self, double x, double t)
     cpdef step_issued(self, double x, double y, double w, double t, said)
+    cpdef require_issued(self, said)
+    cdef tuple _assess_issued(self, double x, double y, double w, double t, said)
     cdef Py_ssize_t _by_specialists(self, const double[::1] numbers) noexcept
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

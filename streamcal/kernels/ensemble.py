@@ -38,8 +38,6 @@ import numpy as np
 
 LARGEST = cython.declare(cython.double, 16.0)
 """The knots lie between log-odds ± this; a score at either end is clamped."""
-LARGEST_SAID = cython.declare(cython.double, 64.0)
-"""No log-odds, and no log-probabilities under them, that are issued are further from 0."""
 LATE_POWER = cython.declare(cython.double, 0.75)
 SPECIALIST_POWER = cython.declare(cython.double, 0.5)
 """Where d labels were learned between a forecast and its label, mixtures have the learning rates 1 and (1 + d)^−¾, and
@@ -379,6 +377,23 @@ class AutoSteps:
 
         `ValueError` for another number of them, or for one that cannot be, before anything is learned.
         """
+        found, judged, late = self._assess_issued(x, y, w, t, said)
+        if late == 0.0:  # what was said then is what is said now
+            self.step(x, y, w, t)
+            return
+        if late > 0.0:
+            self._live.look_ahead(cython.cast(cython.longlong, late))
+        self._learn(x, y, w, found, judged)
+
+    def require_issued(self, said):
+        """`ValueError` where `step_issued` does not take what was said; nothing changes."""
+        self._assess_issued(0.0, 1.0, 1.0, nan, said)
+
+    def _assess_issued(self, x, y, w, t, said):
+        """The assessment and the judgement of what was said, for `_learn`, and how late the label is; or a `ValueError`.
+
+        The lateness is NaN with a delay, and where an earlier version did not say how many labels had been learned.
+        """
         i: cython.Py_ssize_t
         known: cython.Py_ssize_t = 0
         learned: cython.double
@@ -398,20 +413,14 @@ class AutoSteps:
                     raise ValueError(f"the mean of labels in number {i} is {numbers[i]}, not from -1 to 1")
             if self._delay == 0:
                 late = self._live.learned() - learned
-        elif not self._last.can_assess(n - first):  # the first version issued two numbers less, for there was no switch
+        elif not self._last.can_assess(n - first):  # first versions issued two numbers less, for there was no switch
             first = min(self._issued - 2, n)
-            if self._last.can_assess(n - first):
-                raise ValueError(f"these are {n} numbers that were said, and not as many as are issued")
-        for i in range(n):
-            if not -LARGEST_SAID <= numbers[i] <= LARGEST_SAID:
-                raise ValueError(f"number {i} that was said is {numbers[i]}, not from -64 to 64")
         found: Assessment = self._live.assess_issued(x, y, w, numbers[:first], (1.0 + late) ** -LATE_POWER, self._spent)
         judged: Judgement = self._last.assess_issued(numbers[first:n], y, t, self._spent_last)
         judged.rate = (1.0 + late) ** -SPECIALIST_POWER
         if self._delay == 0:
             found.means = numbers[n : n + known]
-            self._live.look_ahead(cython.cast(cython.longlong, late))
-        self._learn(x, y, w, found, judged)
+        return found, judged, late if known > 0 and self._delay == 0 else nan
 
     def _by_specialists(self, numbers):
         """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now."""

@@ -1,5 +1,7 @@
 cimport cython
 
+cpdef require_said(const double[::1] said, Py_ssize_t first, Py_ssize_t last, double most, object whose)
+
 cdef class FixedShare:
     cdef readonly Py_ssize_t size  # forecasts, K
     cdef readonly Py_ssize_t rows

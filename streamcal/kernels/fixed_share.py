@@ -32,6 +32,9 @@ LARGEST = cython.declare(cython.double, 16.0)
 NOTHING = cython.declare(cython.double, -746.0)
 """The exponential of this is 0, after long in libm: it looks for errors there."""
 
+SLACK = cython.declare(cython.double, 1e-6)
+"""Log-odds of a mean of forecasts at the bound, and log-probabilities, may be beyond it by so much rounding."""
+
 # The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
 # does not know that what is written to one leaves the others where they are.
 
@@ -115,6 +118,21 @@ def _set_chances(
     for k in range(odds.shape[0]):
         p[k] = 1.0 / (1.0 + odds[k])
         q[k] = odds[k] * p[k]
+
+
+@cython.ccall
+def require_said(
+    said: cython.const[cython.double][::1],
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    most: cython.double,
+    whose: object,
+):
+    """`ValueError` unless the numbers from `first` to before `last` lie between −16 and `most`, but for rounding."""
+    i: cython.Py_ssize_t
+    for i in range(first, last):
+        if not -LARGEST - SLACK <= said[i] <= most + SLACK:
+            raise ValueError(f"number {i} that {whose} said is {said[i]}, not from -16 to {most:g}")
 
 
 @cython.cclass

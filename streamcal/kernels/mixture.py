@@ -14,14 +14,14 @@ import cython
 if not cython.compiled:
     import math
 
-    from streamcal.kernels.fixed_share import FixedShare
+    from streamcal.kernels.fixed_share import FixedShare, require_said
     from streamcal.kernels.implicit_regression import Correction, ForgettingRegression, clamped, implicit
     from streamcal.kernels.logistic import sigmoid
 
     exp, log = math.exp, math.log
 else:
     from cython.cimports.libc.math import exp, log
-    from cython.cimports.streamcal.kernels.fixed_share import FixedShare
+    from cython.cimports.streamcal.kernels.fixed_share import FixedShare, require_said
     from cython.cimports.streamcal.kernels.implicit_regression import (
         Correction,
         ForgettingRegression,
@@ -530,7 +530,7 @@ class Mixture:
         return said
 
     def assess_issued(self, said, knot, share, y, w, rate, spent=None):
-        """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` for another size.
+        """`assess`, of the forecasts of which `issue` returned what was said; `ValueError` if it cannot have.
 
         The score is at the fraction `share` between this knot and the next. `show` is to be called again afterwards.
         Below 1, `rate` is a learning rate for which rows are doubled, if they are not yet; what was issued before that
@@ -548,6 +548,9 @@ class Mixture:
         own: cython.Py_ssize_t = rows - self._experts.late_rows
         if issued not in (own, own if self._late else 2 * own) or said.shape[0] not in (known, known + 2):
             raise ValueError(f"expected {2 * (count + 6) + 6 * own} numbers that were said, not {said.shape[0]}")
+        require_said(said, 0, 2 * (count + 5), LARGEST, "the mixture")
+        require_said(said, 2 * (count + 5), known, 0.0, "the mixture")
+        require_said(said, known, said.shape[0], LARGEST, "the mixture")
         rows = 2 * own if rows > own or rate < 1.0 else own
         found = spent if spent is not None and spent.expert_rows.shape[0] == rows else Assessment(count, rows)
         self._knot = knot

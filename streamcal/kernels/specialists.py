@@ -18,6 +18,7 @@ import cython
 if not cython.compiled:
     import math
 
+    from streamcal.kernels.fixed_share import require_said
     from streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from streamcal.kernels.logistic import log_sigmoid, sigmoid
     from streamcal.kernels.period_search import PeriodSearch
@@ -28,6 +29,7 @@ if not cython.compiled:
 else:
     from cython.cimports.libc.math import NAN as nan
     from cython.cimports.libc.math import cos, exp, floor, log, rint, sin
+    from cython.cimports.streamcal.kernels.fixed_share import require_said
     from cython.cimports.streamcal.kernels.implicit_regression import RegressionBank, clamped, fill_line
     from cython.cimports.streamcal.kernels.logistic import log_sigmoid, sigmoid
     from cython.cimports.streamcal.kernels.period_search import PeriodSearch
@@ -419,7 +421,7 @@ class Specialists:
 
         Earlier versions issued less. Nothing, or z and for the label 0 and then the label 1 the log-probabilities under
         each forecast and each row, or the numbers of `issue` but for the forecasts on a period and on the profile: then
-        no other specialist is judged. `ValueError` for another number of them.
+        no other specialist is judged. `ValueError` for another number of them, and for one that cannot be.
         """
         k: cython.Py_ssize_t
         n: cython.Py_ssize_t = said.shape[0]
@@ -429,6 +431,14 @@ class Specialists:
         if not (self.can_assess(n) or n in (0, 1 + 2 * both)):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
         found.z, found.t, found.spoke, found.rate = 0.0, nan, False, 1.0
+        require_said(said, 0, min(n, 1), LARGEST, "the specialists")
+        if n == 1 + 2 * both:
+            require_said(said, 1, n, SILENT, "the specialists")
+        elif n > 1:
+            for k in range(1, known):
+                if said[k] != UNSAID:
+                    require_said(said, k, k + 1, LARGEST, "the specialists")
+            require_said(said, known, n, 0.0, "the specialists")
         if n > 0:
             found.z, found.t = said[0], t
         if n == 1 + 2 * both:

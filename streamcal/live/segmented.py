@@ -474,21 +474,19 @@ class Segmented(Learner):
             self._corrections.learn_issued(p, levels, of_fields, label, weight, (1.0 + late) ** -LATE_POWER, int(late))
             self._learned += 1
 
-    def _read_parts(
-        self, levels: list[Any], said: Sequence[float]
-    ) -> tuple[list[float], list[Sequence[float] | None], Sequence[float]]:
+    def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
         """Probability and count, what the members of each field said, and the rest; `InputError` if it is too short."""
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
-        parts = [float(one) for one in said]
+        try:
+            parts = [float(one) for one in said]
+        except (TypeError, ValueError):
+            parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
-        of_fields: list[Sequence[float] | None] = []
-        place = 2
-        for level in levels:
-            of_fields.append(None if level is None else parts[place : place + MEMBERS])
-            place += MEMBERS * (level is not None)
+        places = iter(range(2, needed, MEMBERS))
+        of_fields = [None if level is None else parts[(k := next(places)) : k + MEMBERS] for level in levels]
         if self.pairs:
-            of_fields.append(parts[place:needed])
+            of_fields.append(parts[needed - REMEMBERED : needed])
         return parts[:2], of_fields, parts[needed:]
 
     # -- what it knows ---------------------------------------------------------------------------------------------

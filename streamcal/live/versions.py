@@ -198,10 +198,11 @@ class VersionLearner:
     def learn(self, one: Issued, y: bool) -> None:
         """Learn the label of an issued forecast."""
         said = one.said
-        if self.before is not None and said is not None:
+        if self.before is None or said is None:
+            self._own.learn(one.score * self.factor, y, one, said)
+        else:
+            self._own.learn(one.score * self.factor, y, one, said[2:] or None)  # before the weight moves: it may refuse
             self._reweigh(said[0], said[1], y, one.w)
-            said = said[2:] or None
-        self._own.learn(one.score * self.factor, y, one, said)
 
     def _reweigh(self, first: float, second: float, y: bool, w: float) -> None:
         """One step of fixed share; `first` is what the map of the version before said."""

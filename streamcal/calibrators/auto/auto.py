@@ -326,7 +326,7 @@ class Auto(SequentialCalibrator):
     # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
     # second ensemble. The mixtures double their rows with the first label that comes late, as with a delay that is
     # told, and the weight of the score is at most .85. Coefficients that move at a steady pace are forecast for as many
-    # labels on as the last one was late.
+    # labels on as the last one was late. A label before which nothing else was learned is learned as by `learn_one`.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)
@@ -339,7 +339,14 @@ class Auto(SequentialCalibrator):
             try:
                 self._steps.step_issued(x, y, w, t, said)
             except ValueError as error:
-                raise InputError(f"these are not the numbers that were issued with the forecast: {error}") from None
+                raise _never_issued(error) from None
+
+    def _require_issued(self, said: Sequence[float] | None) -> None:
+        if said is not None:
+            try:
+                self._steps.require_issued(said)
+            except ValueError as error:
+                raise _never_issued(error) from None
 
     def _state(self) -> dict[str, Any]:
         late = [[x, y, w, assessed.state()] for x, y, w, assessed, _ in self._steps.late]
@@ -402,3 +409,7 @@ class Auto(SequentialCalibrator):
             restored(self._last_then, parts["then"])
             ensure(self._last.counts.learned == self._last_then.counts.learned + late, "numbers of counts differ")
         return [judgement_of(self._last, one) for one in parts["judged"]]
+
+
+def _never_issued(error: ValueError) -> InputError:
+    return InputError(f"these are not the numbers that were issued with the forecast: {error}")
