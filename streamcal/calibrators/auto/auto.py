@@ -325,8 +325,9 @@ class Auto(SequentialCalibrator):
     # Where a caller keeps what was said until the label comes, `delay` may be 0, however late that is: what is judged
     # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
     # second ensemble. The mixtures double their rows with the first label that comes late, as with a delay that is
-    # told, and the weight of the score is at most .85. One thing is not as with that: where coefficients move at a
-    # steady pace, they are forecast for now, not for `delay` labels on.
+    # told, and the weight of the score is at most .85. Two things are not as with that: where coefficients move at a
+    # steady pace, they are forecast for now, not for `delay` labels on; and specialists have the learning rate
+    # (1 + lateness)^−½ instead of (1 + delay)^−¾.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)
