@@ -390,7 +390,7 @@ class AutoSteps:
         self._assess_issued(0.0, 1.0, 1.0, nan, said)
 
     def _assess_issued(self, x, y, w, t, said):
-        """The assessment and the judgement of what was said, for `_learn`, and how late the label is; or a `ValueError`.
+        """The assessment and the judgement of what was said, for `_learn`, and how late the label is, or `ValueError`.
 
         The lateness is NaN with a delay, and where an earlier version did not say how many labels had been learned.
         """

@@ -326,7 +326,8 @@ class Auto(SequentialCalibrator):
     # are the forecasts that were issued, and regressions learn from the means of labels that were known then, without a
     # second ensemble. The mixtures double their rows with the first label that comes late, as with a delay that is
     # told, and the weight of the score is at most .85. Coefficients that move at a steady pace are forecast for as many
-    # labels on as the last one was late. A label before which nothing else was learned is learned as by `learn_one`.
+    # labels on as the last one was late. Specialists have the learning rate (1 + lateness)^−½ instead of
+    # (1 + delay)^−¾. A label before which nothing else was learned is learned as by `learn_one`.
 
     def _issue(self, x: float, t: float) -> list[float]:
         said: list[float] = self._steps.issue(x, t)

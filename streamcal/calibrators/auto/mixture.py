@@ -52,7 +52,7 @@ STACK_KEEP, STACK_PRECISION, STACK_ENDS = 0.9995, 30.0, 10.0
 #: odds (curvature ¼ each) would. Chosen on development streams.
 WIDTH, CORRECTION_MEMORY, FIRMNESS = 1.0, 1_000.0, 40.0
 #: The second learning rate falls with the delay like its power −¾, found on the development streams of the race.
-#: Against an adversary −½ is best for bounded losses, −1 for mixable ones.
+#: Against an adversary −½ is best for bounded losses, −1 for mixable ones. As in the kernel, for issued forecasts.
 DELAY_POWER = 0.75
 #: No log-probability of a label under forecasts within log-odds ±16 is further from 0, and no feature larger.
 LARGEST_GAIN = 1e3
@@ -129,7 +129,7 @@ class Ensemble:
 
     @property
     def issued(self) -> int:
-        """How many numbers `kernel.issue` returns."""
+        """How many numbers `kernel.issue` returns, as long as no label came late to a delay of 0."""
         return 2 * (len(NAMES) + 6) + 6 * self._rows
 
     def assessment(self, saved: Any) -> Assessment:
