@@ -249,7 +249,8 @@ class Shadow(Saved):
             return
         for name, (_, _, _, time, _) in checked.items():
             self._calibrators[name]._require_time(time)
-            self._calibrators[name]._require_issued(issued.parts.get(name))
+            if len(checked) > 1:  # a single one refuses before it learns
+                self._calibrators[name]._require_issued(issued.parts.get(name))
         for name, (x, _, _, time, noted) in checked.items():
             one, parts = self._calibrators[name], issued.parts.get(name)
             if parts is None:
