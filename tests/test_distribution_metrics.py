@@ -319,3 +319,8 @@ def test_a_normal_whose_base_has_diverged_warns_of_nothing(mean, sd):
     said = [forecast.log_prob(far), forecast.crps(far), forecast.ppf([0.0, 1e-300, 0.5, 1.0])]
     assert not np.isnan(said).any()
     assert forecast.ppf(0.5) == mean
+
+
+@pytest.mark.parametrize("sd", [1e-200, 5e-324])
+def test_the_crps_of_a_normal_of_no_width_is_the_distance_to_its_mean(sd):
+    assert Normal(3.0, sd).crps([-5.0, 3.0, 1e200]).tolist() == [8.0, pytest.approx(0.0, abs=sd), 1e200]

@@ -190,6 +190,9 @@ def stream(name: str, delay: int, rows: int | None = None) -> Stream:
     if not path.exists():
         made = entry.make(delay, rows)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, **{name: column for name, column in made._asdict().items() if column is not None})
+        unfinished = path.with_suffix(f".{os.getpid()}.part")  # of a run that was killed, never read
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, **{name: column for name, column in made._asdict().items() if column is not None})
+        unfinished.replace(path)
     with np.load(path) as kept:
         return Stream(**kept)

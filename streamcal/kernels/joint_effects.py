@@ -46,7 +46,6 @@ PRIOR = 0.9
 SHARE = 1e-5
 
 _SHARE = cython.declare(cython.double, SHARE)
-_CHAIN = cython.declare(cython.double, CHAIN)
 _PRIOR = cython.declare(cython.double, PRIOR)
 _WIDTH = cython.declare(cython.Py_ssize_t, 7)
 LIMIT = cython.declare(cython.double, 36.0)

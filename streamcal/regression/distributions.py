@@ -206,9 +206,10 @@ class Normal(CalibratedDistribution):
     @overflows
     def _crps(self, y: FloatArray) -> FloatArray:
         # Gneiting and Raftery 2007, §4.2.
-        z = (y - self._mean) / self._sd
-        score: FloatArray = self._sd * (
-            z * (ndtr(z) - ndtr(-z)) + 2.0 * np.exp(-0.5 * z * z - LOG_SQRT_2PI) - INVERSE_SQRT_PI
+        error = y - self._mean
+        z = error / self._sd  # infinite at a tiny sd, where the score is |error|
+        score: FloatArray = error * (ndtr(z) - ndtr(-z)) + self._sd * (
+            2.0 * np.exp(-0.5 * z * z - LOG_SQRT_2PI) - INVERSE_SQRT_PI
         )
         return score
 
