@@ -273,7 +273,7 @@ class Segmented(Learner):
         if levels is None:
             levels = self._levels(keys)
         label = 1.0 if y is True else 0.0 if y is False else check_label(y)
-        weight = w if w == 1.0 and w.__class__ is float else check_weight(w)
+        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         self._learn((score, levels), label, weight, t)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
@@ -479,7 +479,7 @@ class Segmented(Learner):
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
         try:
             parts = [float(one) for one in said]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
@@ -591,7 +591,7 @@ class Segmented(Learner):
     def _place(self, field: Field) -> int:
         """Where a field is among `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
-        if wanted not in self.by:
+        if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
             raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}")
         return self.by.index(wanted)
 
