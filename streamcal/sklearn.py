@@ -221,8 +221,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Fit the calibrator on out-of-fold scores of clones of the base, and the base on all rows."""
         held_out, scores = [], []
         for train, test in check_cv(self.cv, sample.y, classifier=True).split(sample.X, sample.y):
-            copy = _fitted(clone(self.estimator), sample.take(sample.weighty(train)))
             rows = sample.weighty(test)
+            if not len(rows):  # all of weight 0
+                continue
+            copy = _fitted(clone(self.estimator), sample.take(sample.weighty(train)))
             held_out.append(rows)
             scores.append(self._scores(copy, _safe_indexing(sample.X, rows)))
         _fitted(self.estimator_, sample.take(sample.weighty()))
@@ -379,7 +381,7 @@ class CrossCalibratedClassifier(StreamingCalibratedClassifier):
         for estimator, (train, _) in zip(self.estimators_, splits, strict=True):
             _fitted(estimator, sample.take(sample.weighty(train)))
         scores = [
-            self._scores(estimator, _safe_indexing(sample.X, test))
+            self._scores(estimator, _safe_indexing(sample.X, test)) if len(test) else np.empty(0)
             for estimator, test in zip(self.estimators_, rows, strict=True)
         ]
         held_out, folds = np.concatenate(rows), np.repeat(np.arange(count), [len(test) for test in rows])

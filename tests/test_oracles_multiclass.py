@@ -399,3 +399,12 @@ def test_scores_that_are_no_probability_vector_are_refused_where_one_is_read():
     with pytest.raises(InputError, match="sum to"):
         VectorScaling().learn_one({"a": 0.5, "b": 0.3}, "a")
     MulticlassVennAbers().learn_one({"a": 0.5, "b": 0.3}, "a")
+
+
+def test_one_vs_rest_of_a_name_is_that_of_the_method():
+    named, given = OneVsRest("beta"), OneVsRest(Beta())
+    given.learn_one({"a": 0.7, "b": 0.3}, "a")
+    named.merge(given)
+    assert named.n == 1.0
+    assert not named.same_parameters(OneVsRest(Beta("am")))
+    assert not named.same_parameters(OneVsRest("platt"))

@@ -15,7 +15,7 @@ from test_segmented import BY, learned, plain, rows_of, stream
 
 import streamcal
 from streamcal import CapabilityError, Decay, InputError, MergeError, Platt, StateError, Window
-from streamcal.live import Segmented
+from streamcal.live import Journal, LabelJoin, Segmented
 from streamcal.states import signed
 
 # -- merging and retraction --------------------------------------------------------------------------------------------
@@ -252,3 +252,20 @@ def test_damaged_states_are_refused_or_go_on():
     assert 200 < refused < 400
     with pytest.raises(StateError, match="checksum"):
         Segmented.from_state({**state, "params": {**state["params"], "max_levels": 5}})
+
+
+def test_a_method_is_the_same_by_its_name_and_as_an_object(tmp_path):
+    """A journal that `streamcal serve` wrote, of `Segmented(Auto(), …)`, is that of `Segmented("auto", …)`."""
+    named, given = Segmented("platt", by=["a"]), Segmented(Platt(), by=["a"])
+    assert named.same_parameters(given)
+    assert not named.same_parameters(Segmented("ops", by=["a"]))
+    assert not named.same_parameters(Segmented(Platt(resolution=64), by=["a"]))
+    given.learn_one(0.3, {"a": 1}, True)
+    named.merge(given)
+    assert named.n == 1.0
+    with Journal(tmp_path / "journal") as journal:
+        join = LabelJoin(Segmented("platt", by=["a"]), 60.0, journal=journal)
+        join.issue("one", 0.3, 0.0, {"a": 1})
+    with Journal(tmp_path / "journal") as journal:
+        again = LabelJoin(Segmented(Platt(), by=["a"]), 60.0, journal=journal)
+        assert again.waiting == 1

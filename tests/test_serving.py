@@ -224,6 +224,7 @@ def test_labels_are_binary(client):
 def test_what_is_no_json_is_refused(client, body):
     refused = client.post("/v1/issue", content=body, headers={"Content-Type": "application/json"})
     assert (refused.status_code, refused.json()["where"]) == (400, "body")
+    assert refused.json()["allowed"] == "give JSON in UTF-8"  # and nothing that is for programs in Python
 
 
 def test_halves_of_characters_are_refused(client):

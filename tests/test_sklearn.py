@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, TimeSeriesSplit, cross_val_predict
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, TimeSeriesSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -162,6 +162,14 @@ def test_other_bases_are_cross_fitted(estimator, method, calibrator):
 
 def test_rows_in_no_test_part_do_not_reach_the_calibrator():
     assert fitted(LogisticRegression(), Platt(), cv=TimeSeriesSplit(5)).calibrator_.n == 500.0
+
+
+@pytest.mark.parametrize("wrapper", [StreamingCalibratedClassifier, CrossCalibratedClassifier])
+def test_a_test_part_may_have_no_row_with_a_weight(wrapper):
+    """Unshuffled folds of rows of which the first half has weight 0."""
+    weights = np.repeat([0.0, 1.0], 300)
+    model = wrapper(LogisticRegression(), cv=KFold(5)).fit(X, Y, weights)
+    assert model.calibrator_.n == 300.0
 
 
 def test_partial_fit_of_a_cross_fitted_base_teaches_the_calibrator_alone():

@@ -317,7 +317,9 @@ class NamedScores(Fusion):
         """M finite floats in the order of the scales, None for a score that is missing."""
         if isinstance(scores, Mapping):
             scores = self._by_name(scores)
-        elif isinstance(scores, (str, bytes)) or not isinstance(scores, (Sequence, np.ndarray)):
+        elif isinstance(scores, (str, bytes)) or not (
+            isinstance(scores, Sequence) or (isinstance(scores, np.ndarray) and scores.ndim > 0)
+        ):
             raise InputError(f"scores {scores!r} are not {self.n_scores} numbers; give a list, or a dict name -> score")
         if len(scores) != self.n_scores:
             raise InputError(f"scores {scores!r} are {len(scores)}; n_scores is {self.n_scores}")

@@ -140,7 +140,11 @@ class Learner(Saved):
 
     def same_parameters(self, other: object) -> bool:
         """Whether `other` is of this class and has equal parameters, as merging requires."""
-        return type(other) is type(self) and _parameters_of(other) == _parameters_of(self)
+        return type(other) is type(self) and other._compared() == self._compared()
+
+    def _compared(self) -> dict[str, Any]:
+        """The parameters as plain data, alike where they mean the same."""
+        return _parameters_of(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """`params`, as scikit-learn expects them; with `deep`, also those of parameters, as `forgetting__size`."""

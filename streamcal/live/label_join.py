@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
@@ -303,8 +303,8 @@ class LabelJoin(Holding, Journaled):
         time = t if t.__class__ is float and -math.inf < t < math.inf else check_time(t)
         if abs(time - self._clock) > self.max_jump and self._clock > -math.inf:
             self._refuse_time(time)
-        weight = 1.0 if w == 1.0 else check_weight(w)
-        levels = None if not keys and (keys is None or isinstance(keys, Mapping)) else check_keys(keys)
+        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
+        levels = None if keys is None else check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
         known = self._index.get(id)
@@ -366,7 +366,7 @@ class LabelJoin(Holding, Journaled):
         """
         checked, levels = self._check_score(score), check_keys(keys)
         time = (0.0 if self._clock == -math.inf else self._clock) if t is None else check_time(t)
-        named = self._newest if version is None else version
+        named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
         p = learner.forecast(checked, levels, time)[0]
         return p if self._curve is None else self._of_horizon(p)

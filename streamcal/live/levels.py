@@ -66,7 +66,7 @@ def check_field(field: Any) -> str:
 
 def check_level(field: str, level: Any) -> str | int:
     """A text or a whole number that a state can hold."""
-    if isinstance(level, np.integer):
+    if isinstance(level, np.integer) and not isinstance(level, np.timedelta64):
         level = int(level)
     if isinstance(level, str) and len(level) <= LONGEST_LEVEL:
         return level
@@ -152,12 +152,28 @@ def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
     if len(column) != length:
         raise InputError(f"keys[{name!r}] has {len(column)} levels; give one for each of {length} observations")
     try:
-        known = {value: level_of(name, value) for value in set(column)}
-    except TypeError:  # a list is no key of a dict
-        raise InputError(f"keys[{name!r}] has levels that are neither texts nor whole numbers") from None
+        distinct = dict.fromkeys(column)
+    except (TypeError, ValueError):  # a list is no key of a dict
+        place, level = next((i, one) for i, one in enumerate(column) if not _can_be_key(one))
+        shown = str(level)[:60]
+        raise InputError(f"keys[{name!r}][{place}] = {shown} is not possible; give a text or a whole number") from None
+    known = {}
+    for value in distinct:
+        try:
+            known[value] = level_of(name, value)
+        except InputError as error:
+            raise InputError(f"keys[{name!r}][{column.index(value)}]: {error}") from None
     if all(type(value) in (str, int) for value in known):
         return column
     return [known[value] for value in column]
+
+
+def _can_be_key(value: Any) -> bool:
+    try:
+        hash(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any]]:

@@ -197,7 +197,8 @@ class CalibrationMonitor(Saved):
         InputError
             Where an argument is invalid; nothing is changed then.
         """
-        if not keys and self._of_pits is False and not self._stopped:  # fast path, of a float and a bool
+        keyed = keys is not None and _there(keys)
+        if not keyed and self._of_pits is False and not self._stopped:  # fast path, of a float and a bool
             value = self._bets.step_fast(p, y, self._count + 1)
             if value < self._threshold:
                 self._count += 1
@@ -205,7 +206,7 @@ class CalibrationMonitor(Saved):
             if value >= self._threshold:
                 self._count += 1
                 return self._tell([self._alarm(p)])
-        return self.update_checked(check_probability(p), check_label(y), segments_of(keys) if keys else ())
+        return self.update_checked(check_probability(p), check_label(y), segments_of(keys) if keyed else ())
 
     def update_checked(self, p: float, y: float, segments: Iterable[Segment]) -> Alarm | None:
         """`update` for what has been checked: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
@@ -240,7 +241,7 @@ class CalibrationMonitor(Saved):
         >>> print([str(alarm) for k in range(100) if (alarm := monitor.update_pit(0.4 + 0.2 * (k % 2)))][0])
         outcomes scatter less than forecast (distributions are too wide), since outcome 1 (e-value 31.6 at outcome 10)
         """
-        z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if keys else ()
+        z, segments = float(normal_scores(check_probability(u))), segments_of(keys) if _there(keys) else ()
         self._watch(of_pits=True)
         return self._tell(self._take(z, None, segments))
 
@@ -305,7 +306,7 @@ class CalibrationMonitor(Saved):
         self, p: FloatArray, y: FloatArray | None, keys: Mapping[str, Iterable[str | int]] | None
     ) -> list[Alarm]:
         """The alarms raised by checked outcomes: probabilities and labels, or normal scores and None."""
-        rows = rows_of_segments(keys, len(p)) if keys else None
+        rows = rows_of_segments(keys, len(p)) if _there(keys) else None
         if len(p):
             self._watch(of_pits=y is None)
         if rows is None:
@@ -449,6 +450,11 @@ def check_probabilities(values: FloatArray) -> FloatArray:
     if outside.any():
         check_probability(float(values[np.argmax(outside)]))
     return values
+
+
+def _there(keys: Any) -> bool:
+    """Whether there are keys: not None, and no empty mapping."""
+    return keys is not None and not (isinstance(keys, Mapping) and len(keys) == 0)
 
 
 def segments_of(keys: Any) -> list[Segment]:

@@ -273,7 +273,7 @@ class Segmented(Learner):
         if levels is None:
             levels = self._levels(keys)
         label = 1.0 if y is True else 0.0 if y is False else check_label(y)
-        weight = w if w == 1.0 and w.__class__ is float else check_weight(w)
+        weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         self._learn((score, levels), label, weight, t)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
@@ -479,7 +479,7 @@ class Segmented(Learner):
         needed = 2 + MEMBERS * sum(level is not None for level in levels) + REMEMBERED * self.pairs
         try:
             parts = [float(one) for one in said]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
             raise InputError(f"said={said!r} is not what `issue_parts` returns of these keys: {needed} numbers or more")
@@ -591,7 +591,7 @@ class Segmented(Learner):
     def _place(self, field: Field) -> int:
         """Where a field is among `by`."""
         wanted = tuple(field) if isinstance(field, list) else field
-        if wanted not in self.by:
+        if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
             raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}")
         return self.by.index(wanted)
 
@@ -608,7 +608,8 @@ class Segmented(Learner):
             Unless `other` is another object of the same parameters, the path of a store aside, and the calibrators
             can be merged.
         """
-        if other is self or type(other) is not type(self) or _without_store(other) != _without_store(self):
+        alike = type(other) is type(self) and {**other._compared(), "store": self.store} == self._compared()
+        if other is self or not alike:
             raise MergeError(f"{self!r} cannot take {other!r}: give another one of the same parameters")
         rows, others = self._level_rows, other._level_rows
         if rows is not None and others is not None and rows.is_of(others):
@@ -630,6 +631,9 @@ class Segmented(Learner):
     def _plain_params(self) -> dict[str, Any]:
         """Without what is not used of `added`, as states had them before there was any."""
         return {k: v for k, v in super()._plain_params().items() if k not in self.added or v != self.added[k]}
+
+    def _compared(self) -> dict[str, Any]:
+        return {**super()._compared(), "calibrator": [type(self.overall).__name__, self.overall._compared()]}
 
     def _state(self) -> dict[str, Any]:
         fields = []
@@ -691,8 +695,3 @@ class Segmented(Learner):
         self._learned, self._chain.evicted = learned, evicted
         if pairs is not None:
             self._corrections.load(pairs, self.max_levels)
-
-
-def _without_store(cal: Segmented) -> dict[str, Any]:
-    """The parameters but for the path of a store."""
-    return {**cal._plain_params(), "store": None}

@@ -17,10 +17,11 @@ from streamcal.calibrators.identity import Identity
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
+from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number
-from streamcal.parameters.inputs import check_batch
+from streamcal.parameters.inputs import check_batch, check_score
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.saved import Saved
@@ -198,7 +199,8 @@ class Shadow(Saved):
         """What all calibrators say of a score now, for `learn_issued`; `.p` is the champion's, to be served."""
         forecast = self._forecast(score, t)
         judged = {name: one for name, one in self._calibrators.items() if type(one)._issue is not Calibrator._issue}
-        said = {name: one._issue(one.scale.coordinate(score), one._time(t)) for name, one in judged.items()}
+        x = check_score(score)
+        said = {name: one._issue(one.scale.coordinate(x), one._time(t)) for name, one in judged.items()}
         return forecast._replace(parts={name: parts for name, parts in said.items() if parts is not None})
 
     def _forecast(self, score: float, t: Time | None) -> ShadowForecast:
@@ -241,8 +243,10 @@ class Shadow(Saved):
         Raises
         ------
         InputError
-            Where one of the calibrators does not take the observation; then none has learned it.
+            Where one of the calibrators does not take the observation, or `issued` is no such forecast; then none has
+            learned it.
         """
+        _require_forecast(issued)
         checked = {name: one._checked(issued.score, y, w, t) for name, one in self._calibrators.items()}
         _, label, weight, *_ = checked[FIRST] if FIRST in checked else next(iter(checked.values()))
         if weight == 0.0:
@@ -319,7 +323,7 @@ class Shadow(Saved):
         for name, difference in self._differences.items():
             p = said.get(name)
             if p is not None:
-                difference.update_checked(p, served, label)
+                difference.update_checked(float(p), float(served), label)
 
     # -- challengers -------------------------------------------------------------------------------------------------
 
@@ -565,6 +569,16 @@ class Shadow(Saved):
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
+
+
+def _require_forecast(issued: Any) -> None:
+    """`InputError` unless it is a `ShadowForecast` of probabilities and of lists of numbers, by name."""
+    if isinstance(issued, ShadowForecast) and isinstance(issued.by_name, Mapping) and isinstance(issued.parts, Mapping):
+        for p in issued.by_name.values():
+            check_probability(p)
+        if all(isinstance(parts, (array, list, tuple)) for parts in issued.parts.values()):
+            return
+    raise InputError(f"issued={issued!r} is no ShadowForecast; give what `issue_one` returned")
 
 
 def _method(given: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.fast_path import fast_observation
 from streamcal.kernels.measures import log_losses
-from streamcal.parameters.inputs import check_batch, check_label, check_weight
+from streamcal.parameters.inputs import as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
 from streamcal.parameters.types import FloatArray, Label
 
@@ -238,10 +238,9 @@ class Metric(Summed):
 
 def check_probability(p: Any) -> float:
     """A float in [0, 1]; `InputError` otherwise."""
-    try:
-        value = float(p)
-    except (TypeError, ValueError):
-        raise InputError(f"probability {p!r} is not a number; give a float in [0, 1]") from None
+    if p.__class__ is float and 0.0 <= p <= 1.0:  # fast path, without a call
+        return p
+    value = as_number(p, "probability", "give a float in [0, 1]")
     if not 0.0 <= value <= 1.0:
         raise InputError(f"probability {p!r} is not allowed; give a float in [0, 1]")
     return value

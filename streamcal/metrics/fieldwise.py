@@ -89,7 +89,7 @@ class FieldwiseECE(Summed):
         y : bool, 0 or 1
             The label.
         level : hashable
-            A text, a number or a tuple; None and NaN, missing levels, are one level.
+            A text, a number or a tuple; missing levels (None, NaN, and pandas' NA and NaT) are one level.
         w : float
             Weight ≥ 0.
 
@@ -121,6 +121,8 @@ class FieldwiseECE(Summed):
         if outside.any():
             check_probability(float(probabilities[np.argmax(outside)]))
         plain: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
+        if isinstance(plain, (str, bytes)) or not isinstance(plain, Iterable):
+            raise InputError(f"levels={levels!r} is not a list; give one for each of {len(probabilities)} observations")
         keys = [_key(level) for level in plain]
         if len(keys) != len(probabilities):
             raise InputError(f"levels are {len(keys)}; give one for each of {len(probabilities)} observations")
@@ -222,9 +224,16 @@ def _is_large(level: LevelData) -> bool:
 
 
 def _key(level: Any) -> Hashable:
-    """A level as a key, None for NaN; `InputError` for what cannot be one."""
+    """A level as a key, None for a missing one; `InputError` for what cannot be a key.
+
+    >>> _key("a"), _key(np.float32("nan")), _key(np.datetime64("NaT"))
+    ('a', None, None)
+    """
     try:
         hash(level)
-    except TypeError:
+    except (TypeError, ValueError):  # of an unhashable object, and of a timedelta64 without a unit
         raise InputError(f"level {str(level)[:60]!r} is not possible; give a text, a number or a tuple") from None
-    return None if isinstance(level, float) and level != level else level
+    try:
+        return None if level != level else level
+    except TypeError:  # of pandas' NA, which has no truth value
+        return None

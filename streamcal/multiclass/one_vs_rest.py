@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.learners.choosing import chosen
@@ -48,3 +50,7 @@ class OneVsRest(BinarySubproblems):
         template = chosen(calibrator, Calibrator, REGISTRY, "a binary calibrator").clone()
         self.calibrator = calibrator if isinstance(calibrator, str) else template
         super().__init__(template, OneAgainstRest())
+
+    def _compared(self) -> dict[str, Any]:
+        method = chosen(self.calibrator, Calibrator, REGISTRY)
+        return {**super()._compared(), "calibrator": [type(method).__name__, method._compared()]}

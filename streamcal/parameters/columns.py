@@ -104,6 +104,8 @@ def _nulls(values: Any) -> npt.NDArray[np.bool_] | None:
 
 def _message(nulls: npt.NDArray[np.bool_], what: str) -> str:
     """The number of nulls and the first place, as in `scores[3]`, or `scores[3, 1]` of a table."""
+    if nulls.ndim == 0:
+        return f"{what} is masked; drop the observation"
     count = int(nulls.sum())
     first = ", ".join(str(int(place)) for place in np.argwhere(nulls)[0])
     counted = "1 null" if count == 1 else f"{count} nulls"

@@ -26,7 +26,7 @@ def check_score(score: Any) -> float:
     """A finite float; `InputError` otherwise."""
     if score.__class__ is float and -math.inf < score < math.inf:  # fast path, without a call
         return score
-    value = _number(score, "score", "give a finite float")
+    value = as_number(score, "score", "give a finite float")
     if not math.isfinite(value):
         raise InputError(f"score {score!r} is not finite; drop the observation or repair the model that made it")
     return value
@@ -51,7 +51,7 @@ def check_weight(w: Any) -> float:
     """0, or a float from SMALLEST_WEIGHT to LARGEST_WEIGHT; `InputError` otherwise."""
     if w.__class__ is float and SMALLEST_WEIGHT <= w <= LARGEST_WEIGHT:  # fast path, without a call
         return w
-    value = _number(w, "weight", WEIGHT_ALLOWED)
+    value = as_number(w, "weight", WEIGHT_ALLOWED)
     if value != 0.0 and not SMALLEST_WEIGHT <= value <= LARGEST_WEIGHT:
         raise InputError(f"weight {w!r} is not allowed; {WEIGHT_ALLOWED}")
     return value
@@ -68,7 +68,7 @@ def check_time(t: Any) -> float:
         if isinstance(t, datetime):
             return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
         return float((t - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    value = _number(t, "time", "give a number or a datetime")
+    value = as_number(t, "time", "give a number or a datetime")
     if not math.isfinite(value):
         raise InputError(f"time {t!r} is not finite; give the time of the observation")
     return value
@@ -208,7 +208,7 @@ def _as_floats(values: npt.ArrayLike, what: str, allowed: str = "give numbers") 
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
     items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
-    return np.array([_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
+    return np.array([as_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
 
 
 def _one_dimension(values: Any, what: str) -> npt.NDArray[Any]:
@@ -226,7 +226,7 @@ def _held(value: Any) -> Any:
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
-def _number(value: Any, what: str, allowed: str) -> float:
+def as_number(value: Any, what: str, allowed: str) -> float:
     """`value` as a float; text is not a number."""
     value = _held(value)
     try:
@@ -250,7 +250,7 @@ def check_outcome(y: Any) -> float:
     """A real outcome: a finite float; `InputError` otherwise."""
     if y.__class__ is float and -math.inf < y < math.inf:  # fast path, without a call
         return float(y)
-    value = _number(y, "outcome", "give a finite float")
+    value = as_number(y, "outcome", "give a finite float")
     if not math.isfinite(value):
         raise InputError(f"outcome {y!r} is not finite; drop the observation")
     return value

@@ -8,6 +8,7 @@ model and its calibration can be measured alike.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, Self, overload
 
@@ -23,6 +24,8 @@ from streamcal.parameters.types import FloatArray
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 #: The CRPS of the standard normal cdf has this constant: ∫ Φ(z)(1 − Φ(z)) dz.
 INVERSE_SQRT_PI = 1.0 / math.sqrt(math.pi)
+#: A whole number of Python may be larger, and is then no float.
+LARGEST = sys.float_info.max
 #: Decorates what may be infinite, such as the log-density of an outcome 1e300 deviations away.
 overflows = np.errstate(over="ignore")
 
@@ -159,9 +162,9 @@ class Normal(CalibratedDistribution):
     __slots__ = ("_mean", "_sd")
 
     def __init__(self, mean: float, sd: float) -> None:
-        if not (is_number(mean) and math.isfinite(mean)):
+        if not (is_number(mean) and -LARGEST <= mean <= LARGEST):
             raise InputError(f"mean={mean!r} is not possible; give a finite number")
-        if not (is_number(sd) and 0.0 < sd < math.inf):
+        if not (is_number(sd) and 0.0 < sd <= LARGEST):
             raise InputError(f"sd={sd!r} is not possible; give a finite number above 0")
         self._mean, self._sd = float(mean), float(sd)
 

@@ -184,9 +184,13 @@ def check_distribution(distribution: Any) -> Distribution:
 
 def check_distributions(distributions: Any) -> list[Distribution]:
     """A list of distributions; `InputError` for anything else."""
-    if callable(getattr(distributions, "cdf", None)) or not hasattr(distributions, "__iter__"):
+    try:
+        given = None if callable(getattr(distributions, "cdf", None)) else list(distributions)
+    except TypeError:
+        given = None
+    if given is None:
         raise InputError(f"distributions {distributions!r} are not a sequence; give a list of distributions")
-    return [check_distribution(one) for one in distributions]
+    return [check_distribution(one) for one in given]
 
 
 def median(distribution: Distribution) -> float:

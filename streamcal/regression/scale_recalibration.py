@@ -112,14 +112,15 @@ class ScaleRecalibration(AdditiveDistributionCalibrator[ScaleMoments]):
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, npt.NDArray[Any]]:
-        if check_distributions(distributions) and all(type(one) is Normal for one in distributions):
-            _, scores = pit_intervals(distributions, y)
-            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in distributions])
+        given = check_distributions(distributions)
+        if given and all(type(one) is Normal for one in given):
+            _, scores = pit_intervals(given, y)
+            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in given])
             x = np.column_stack((scores * units, np.zeros(len(y)), units))
             return x, np.zeros(len(y)), np.abs(scores) == FURTHEST
-        if len(distributions) != len(y):
-            raise InputError(f"distributions and y differ in length: {len(distributions)} and {len(y)}")
-        read = [self._read(one, outcome) for one, outcome in zip(distributions, y.tolist(), strict=True)]
+        if len(given) != len(y):
+            raise InputError(f"distributions and y differ in length: {len(given)} and {len(y)}")
+        read = [self._read(one, outcome) for one, outcome in zip(given, y.tolist(), strict=True)]
         x = np.array([row[0] for row in read]).reshape(-1, 3)
         return x, np.zeros(len(y)), np.array([row[2] for row in read], dtype=bool)
 

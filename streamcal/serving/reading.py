@@ -51,7 +51,7 @@ def parsed(body: bytes) -> Any:
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise RefusedError(400, f"the body is no JSON: {reason[:200]}; give JSON in UTF-8", "body") from None
 
 
