@@ -395,7 +395,7 @@ def test_a_score_that_cannot_be_used_has_its_own_remedy(tmp_path: Path, score: s
 
 def test_in_python_the_remedy_names_no_option() -> None:
     table = pa.table({"score": [0.5, None], "click": [0, 1]})
-    with pytest.raises(InputError, match="the value is missing; allowed: a number from 0 to 1; leave such rows out$"):
+    with pytest.raises(InputError, match=r"the value is missing; allowed: a number from 0 to 1; leave such rows out$"):
         streamcal.calibrate(table, score="score", label="click")
 
 

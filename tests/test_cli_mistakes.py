@@ -95,19 +95,9 @@ def test_a_port_in_use_and_a_missing_folder_of_serve(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "streamcal",
-            "serve",
-            "--horizon",
-            "6h",
-            "--port",
-            str(port),
-            "--journal",
-        ]
-        done = subprocess.run([*command, str(tmp_path / "a.journal")], capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-P", "-m", "streamcal", "serve", "--horizon", "6h", "--port", str(port)]
+        command += ["--journal", str(tmp_path / "a.journal")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == USAGE_ERROR
     assert done.stderr.splitlines()[-1].endswith("Where the port is in use, give another --port")
     journal = os.path.join(tmp_path, "nowhere", "a.journal")

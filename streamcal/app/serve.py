@@ -154,9 +154,8 @@ def serve(
             try:
                 whole = serve_until_signal(Service(join, events, settings, Page(live_page, POLICY)), host, port)
             except SystemExit:
-                fail(
-                    f"{host}:{port}: the service could not start; the log says why. Where the port is in use, give another --port"
-                )
+                advice = "the log says why. Where the port is in use, give another --port"
+                fail(f"{host}:{port}: the service could not start; {advice}")
     raise typer.Exit(0 if whole else 1)
 
 

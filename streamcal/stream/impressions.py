@@ -136,7 +136,6 @@ def _id(value: Any) -> Id:
     try:
         return check_id(value)
     except InputError as error:
-        missing = value is None or value == ""
-        raise RecordError(
-            *((MISSING, f"an id of each impression; {LEAVE_OUT}") if missing else (str(error),))
-        ) from None
+        if value is None or value == "":
+            raise RecordError(MISSING, f"an id of each impression; {LEAVE_OUT}") from None
+        raise RecordError(str(error)) from None
