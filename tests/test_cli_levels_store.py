@@ -190,7 +190,7 @@ def test_a_store_that_fails_in_the_middle_ends_the_run_with_the_last_state(
         (("--segment", "campaign", "--levels-store", "in.csv"), "would overwrite another file"),
         (("--segment", "campaign", "--levels-store", "out.csv"), "would overwrite another file"),
         (("--segment", "campaign", "--levels-store", "state.json", "--state", "state.json"), "would overwrite another"),
-        (("--segment", "campaign", "--levels-store", "no/levels.db"), "is not a writable folder"),
+        (("--segment", "campaign", "--levels-store", "no/levels.db"), "there is no folder"),
         (("--segment", "campaign", "--levels-store", "."), "it is no regular file"),
         (("--segment", "campaign", "--levels-store", ":memory:"), "give the path of a file"),
         (("--segment", "campaign", "--max-levels", "3", "--levels-store", "other.txt"), "is no store of levels"),

@@ -204,6 +204,13 @@ def test_pictures_show_the_figures():
     assert f"{raw.alarms_in_all:,} of raw" in drawn["Evidence against the forecasts"].caption
 
 
+def test_a_stream_of_few_rows_has_lines_over_time():
+    drawn = {one.heading: one for one in figures(prepared(compare(([0.1, 0.8, 0.3], [0, 1, 0]), methods=["ops"])))}
+    for heading in ("Rates over time", "Loss over time", "Evidence against the forecasts"):
+        lines = re.findall(r'<path class="line c\d" d="M[\d.]+ [\d.]+L', drawn[heading].svg)
+        assert len(lines) == 2, heading
+
+
 def test_certainties_that_fail_have_infinite_evidence_and_are_drawn():
     rng = np.random.default_rng(0)
     scores = np.where(rng.random(500) < 0.5, 0.0, 0.8)

@@ -5,6 +5,7 @@
 | scores of another unit | from 1,000 rows on, the raw scores predict over 20 times, or under 1/20, of the positives |
 | times of another unit | the latest time is above 1e11, and the forgetting has a span with a unit, or one below 1e6 |
 | times of another unit, too | the latest time is above 1e11, and the method learns cycles of the day |
+| dates as numbers | the latest time is a date when read as its digits, such as 20260131, and the method reads times |
 | times in no order | more than half of the rows came too late to be learned; the exit code is 1 |
 | times that are not read | `--time` with a method that does not forget by time |
 | times of events in another unit | with late labels: the latest is above 1e11 |
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from streamcal.calibrators.base import Calibrator
@@ -30,6 +33,8 @@ ROWS_FOR_RATIO = 1_000
 LARGEST_RATIO = 20.0
 #: No time in seconds: as seconds since 1970 it is the year 5138, and as milliseconds 1973.
 LARGEST_SECONDS = 1e11
+#: Dates that are read as numbers, such as 20260131: their digits, and the years in which most of them are.
+DIGITS_OF_DATE, EARLIEST_YEAR, LATEST_YEAR = 8, 1970, 2100
 #: Hardly a span in milliseconds: below 17 minutes, and as seconds up to 11 days.
 LARGEST_SPAN = 1e6
 #: Positive labels from which on it is odd that most of them come after the horizon.
@@ -106,12 +111,26 @@ def _surprise(board: Scoreboard, rows: int) -> float:
 def odd_times(latest: float | None, methods: Sequence[Calibrator | type[Calibrator]]) -> str | None:
     """What is odd about times up to `latest`, if one of these methods learns cycles of the day."""
     names = [one.name for one in methods if one.learns_time]
-    if not names or latest is None or latest <= LARGEST_SECONDS:
+    if not names or latest is None:
         return None
+    if latest <= LARGEST_SECONDS:
+        return _odd_dates(latest)
     return (
         f"times up to {latest:.4g} look like {_unit(latest)[1]}, which {names[0]} takes for seconds, so that it finds "
         "no cycle of the day: give times in seconds or in ISO 8601"
     )
+
+
+def _odd_dates(latest: float) -> str | None:
+    """What is odd about times up to `latest` in seconds: that it is a date, written as in 20260131."""
+    with suppress(ValueError):
+        day = datetime.strptime(f"{latest:.15g}", "%Y%m%d").date()
+        if len(f"{latest:.15g}") == DIGITS_OF_DATE and EARLIEST_YEAR <= day.year <= LATEST_YEAR:
+            return (
+                f"times up to {latest:.15g} look like dates, and are taken for seconds: write {day.isoformat()}, "
+                "or give times in seconds"
+            )
+    return None
 
 
 def _unit(latest: float) -> tuple[float, str]:
@@ -122,8 +141,10 @@ def _unit(latest: float) -> tuple[float, str]:
 def _odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     if job.join is None and (odd := odd_times(job.latest, [overall(job.calibrator)])):
         return odd
-    if not reads_time(job.calibrator) or job.latest is None or job.latest <= LARGEST_SECONDS:
+    if not reads_time(job.calibrator) or job.latest is None:
         return None
+    if job.latest <= LARGEST_SECONDS:
+        return _odd_dates(job.latest) if job.join is None else None
     forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
@@ -160,8 +181,10 @@ def _unread_times(job: Run) -> str | None:
 
 
 def _odd_unit_of_events(job: Run) -> str | None:
-    if job.join is None or job.latest is None or job.latest <= LARGEST_SECONDS:
+    if job.join is None or job.latest is None:
         return None
+    if job.latest <= LARGEST_SECONDS:
+        return _odd_dates(job.latest)
     return (
         f"times up to {job.latest:.4g} look like {_unit(job.latest)[1]}, of which the horizon of "
         f"{job.join.spans.horizon:.15g} is that number: give times in seconds or in ISO 8601"

@@ -19,7 +19,7 @@ from streamcal.app.choosing import (
     choice_of,
 )
 from streamcal.app.options import span_of
-from streamcal.app.terminal import fail, failing
+from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def serve(
             fail(f"{option} {value!r} is not one of {', '.join(words)}")
     if memory == (journal is not None):
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
+    if journal is not None:
+        check_place(journal, "journal")
     log_as_json(log_level)
     with failing():
         settings = Settings(
@@ -152,7 +154,8 @@ def serve(
             try:
                 whole = serve_until_signal(Service(join, events, settings, Page(live_page, POLICY)), host, port)
             except SystemExit:
-                fail(f"{host}:{port}: the service could not start; the log says why")
+                advice = "the log says why. Where the port is in use, give another --port"
+                fail(f"{host}:{port}: the service could not start; {advice}")
     raise typer.Exit(0 if whole else 1)
 
 

@@ -17,6 +17,8 @@ from streamcal.stream.formats import STANDARD_STREAM
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+#: As of a program that SIGPIPE ends.
+CLOSED_PIPE = 141
 #: Characters of a message; of a longer one the middle is left out.
 LONGEST_MESSAGE = 2_000
 
@@ -43,11 +45,14 @@ def one_line(message: str) -> str:
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Convert errors of streamcal to one line and exit code 2, and an interrupt to exit code 130."""
+    """Convert errors of streamcal to one line and exit code 2, an interrupt to 130, and a closed pipe to 141."""
     try:
         yield
     except StreamcalError as error:
         fail(str(error))
+    except BrokenPipeError:  # whoever reads standard output has closed it, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still held
+        raise typer.Exit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
         typer.echo("streamcal: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -95,5 +100,7 @@ def check_place(path: Path, what: str) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         fail(f"{path}: the {what} cannot be written: it is no regular file")
     folder = Path(os.path.realpath(path)).parent
+    if not folder.exists():
+        fail(f"{path}: the {what} cannot be written: there is no folder {folder}; make it, or give another name")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder")
+        fail(f"{path}: the {what} cannot be written: {folder} is not a writable folder; give another name")

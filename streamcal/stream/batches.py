@@ -239,7 +239,8 @@ def json_object(record: str) -> Row:
         if isinstance(row, dict):
             return row
         reason = "the line is JSON, but not an object"
-    raise RecordError(reason, 'an object such as {"score": 0.1, "click": 0}', record=record)
+    advice = "; jq -c '.[]' writes an array so, an object a line" if record.startswith("[") else ""
+    raise RecordError(reason, f'an object such as {{"score": 0.1, "click": 0}}{advice}', record=record)
 
 
 def _range(places: slice, length: int) -> tuple[int, int]:

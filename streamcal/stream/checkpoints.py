@@ -201,7 +201,11 @@ def locked(path: Path) -> Any:
 def _open_lock(place: Path) -> Any:
     """The lock file, locked; `StateError` if it cannot be."""
     while True:
-        file = open(place, "a+b")  # noqa: SIM115  (closed by the caller)
+        try:
+            file = open(place, "a+b")  # noqa: SIM115  (closed by the caller)
+        except OSError as error:
+            reason = f"its lock {place} cannot be written: {error.strerror or error}; use another state"
+            raise StateError(f"{place.with_suffix('')}: {reason}") from None
         try:
             _lock(file)
         except OSError:

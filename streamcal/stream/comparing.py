@@ -313,7 +313,7 @@ class Comparison:
         found = self.difference(best, self.base)
         if found.verdict != "better":
             reason = f"{best} has the lowest log loss, but no difference from {_named(self.base)} is shown"
-            return Recommendation(self.base, f"{reason} by {self.rows:,} rows")
+            return Recommendation(self.base, f"{reason} by {self.rows:,} row{'s' * (self.rows > 1)}")
         reason = f"{best} has the lowest log loss, {-found.value:.2g} below {_named(self.base)}"
         return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
 

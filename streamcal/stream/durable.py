@@ -18,6 +18,9 @@ from streamcal.live import SAVED
 from streamcal.saved import Saved
 from streamcal.stream.atomic import atomic_write
 
+#: What to do about a file that is no state.
+OTHER_STATE = "give a copy that is whole, or another name to begin anew"
+
 logger = logging.getLogger(__name__)
 
 
@@ -91,10 +94,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         state = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError) as error:
-        raise StateError(f"{os.fspath(path)} is not a streamcal state: {error}") from None
+        reason = "the file is empty" if not os.path.getsize(path) else str(error)
+        raise StateError(f"{os.fspath(path)} is not a streamcal state: {reason}; {OTHER_STATE}") from None
     name = state.get("class") if isinstance(state, dict) else None
     if not isinstance(name, str):
-        raise StateError(f"{os.fspath(path)} is not a streamcal state: it names no class")
+        raise StateError(f"{os.fspath(path)} is not a streamcal state: it names no class; {OTHER_STATE}")
     try:
         found = _class_named(name).from_state(state)
     except StateError as error:

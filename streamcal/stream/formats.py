@@ -25,7 +25,7 @@ _ENDINGS: dict[str, Format] = {
 }
 ENDINGS_ALLOWED = (
     ".csv, .tsv, .jsonl, .ndjson (each also with .gz, .bz2, .zst, .lz4), .parquet, .arrow, .feather, .arrows, "
-    "or a format said explicitly"
+    "or for an input --format"
 )
 
 

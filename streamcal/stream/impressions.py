@@ -14,7 +14,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.arrow import ERRORS, filled
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.columns import FieldReader, field_of, labels_in, plain, times_in
-from streamcal.stream.records import MISSING, RecordError, is_missing, parse_time
+from streamcal.stream.records import LEAVE_OUT, MISSING, RecordError, is_missing, parse_time
 
 #: The time of a label that did not come.
 NEVER = math.inf
@@ -136,4 +136,6 @@ def _id(value: Any) -> Id:
     try:
         return check_id(value)
     except InputError as error:
-        raise RecordError(MISSING if value is None or value == "" else str(error)) from None
+        if value is None or value == "":
+            raise RecordError(MISSING, f"an id of each impression; {LEAVE_OUT}") from None
+        raise RecordError(str(error)) from None

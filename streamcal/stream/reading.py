@@ -24,7 +24,7 @@ from streamcal.parameters.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
-from streamcal.stream.compression import MAGIC, opened_to_read, recognised
+from streamcal.stream.compression import COMPRESSIONS, MAGIC, opened_to_read, recognised
 from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError, shown
 
@@ -47,6 +47,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 #: What a file of Arrow begins with, unlike a stream.
 ARROW_FILE = b"ARROW1"
+#: What other files begin with that are named as texts: what they are, and what to do.
+OTHER_KINDS = {
+    ARROW_FILE: ("Arrow", "that, with a name that ends in .arrow, or --format arrow"),
+    b"PAR1": ("Parquet", "that, with a name that ends in .parquet, or --format parquet"),
+    b"PK\x03\x04": ("a zip archive or an Excel workbook", "text; unpack the archive, or save the sheet as CSV"),
+}
 #: What can stand between the fields of a CSV file without being named.
 DELIMITERS = (",", ";", "\t", "|")
 
@@ -219,14 +225,36 @@ class RecordReader:
             if ADDRESS in self.path:
                 raw = self._closing.enter_context(pyarrow.BufferedInputStream(raw, REQUEST_BYTES))
         if self.kind.compression is not None:
+            self._refuse_uncompressed(raw)
             raw = self._closing.enter_context(opened_to_read(raw, self.kind.compression))
         self._bytes: BinaryIO = raw
         self._read_more()
         if self._text.startswith(BYTE_ORDER_MARK):
             self._at = len(BYTE_ORDER_MARK)
+        self._refuse_other_kind(bytes(self._text[: len(ARROW_FILE)]))
         begin = bytes(self._text[:2])
         if begin in UTF_16 or begin.count(0) == 1:  # a letter in two bytes
             raise RecordError("the file is UTF-16", "UTF-8; save it as UTF-8", file=self.path)
+
+    def _refuse_uncompressed(self, raw: Any) -> None:
+        """`RecordError` if a file that should be compressed begins as a text."""
+        begin = raw.peek(8)[:8] if isinstance(raw, io.BufferedReader) else b""
+        if begin and recognised(begin) is None and _is_text(begin):
+            reason = f"the file is not compressed by {self.kind.compression}"
+            raise RecordError(reason, "a name that says how it is, such as clicks.csv", file=self.path)
+
+    def _refuse_other_kind(self, begin: bytes) -> None:
+        """`RecordError` if a file that should be text is another one by its first bytes."""
+        compression = recognised(begin)
+        if compression == "bzip2" and not begin[3:4].isdigit():  # letters that a header may begin with
+            compression = None
+        if compression is not None:
+            ending = next(ending for ending, name in COMPRESSIONS.items() if name == compression)
+            found, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
+        else:
+            found, allowed = next((one for magic, one in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
+        if found:
+            raise RecordError(f"the file is {found}", allowed, file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
         """The file, which is closed with the reader, and whether it is one with an end that is known: no pipe."""
@@ -450,6 +478,15 @@ def _listed(names: Sequence[str]) -> str:
     """The names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
     return ", ".join(map(shown, names[:MOST_SHOWN])) + more
+
+
+def _is_text(begin: bytes) -> bool:
+    """Whether these bytes, the first of a file, are printable ASCII, spaces and line ends.
+
+    >>> _is_text(b"score,cl"), _is_text(b"a\\r\\n0.5"), _is_text(b"\\x1f\\x8b\\x08")
+    (True, True, False)
+    """
+    return all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin.removeprefix(BYTE_ORDER_MARK))
 
 
 def _decoded(text: memoryview, span: npt.NDArray[np.int64]) -> str:

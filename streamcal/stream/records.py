@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
@@ -15,7 +16,8 @@ from streamcal.kernels.logistic import sigmoid
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT, check_label, check_time, check_weight
 
 SCORE_ALLOWED = "a finite number"
-PROBABILITY_ALLOWED = "a number from 0 to 1; for other scores give --scale percent, --scale logit or --scale margin"
+PROBABILITY_ALLOWED = "a number from 0 to 1"
+OTHER_SCALES = "; for other scores give --scale percent, --scale logit or --scale margin"
 PERCENTAGE_ALLOWED = "a percentage from 0 to 100"
 LABEL_ALLOWED = "0 or 1 (or false, true; no, yes; n, y; f, t; -1, 1), or give --positive VALUE"
 WEIGHT_ALLOWED = f"0, or a number from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
@@ -25,6 +27,16 @@ TIME_ALLOWED = "a finite number or an ISO 8601 time, such as 2026-01-31T12:00:00
 LONGEST_SHOWN = 80
 #: The reason where a field is empty or not there.
 MISSING = "the value is missing"
+
+#: What to do about a row without a value.
+SKIP_OPTION = " (streamcal run: --on-error skip)"
+LEAVE_OUT = f"leave such rows out{SKIP_OPTION}"
+#: Texts that are likely to stand for numbers, or for none, and what to do about them.
+_NEARLY_NUMBERS = (
+    (re.compile(r"\s*(nan|null|none|na|n/a|-|\?)\s*", re.IGNORECASE), LEAVE_OUT),
+    (re.compile(r"\s*[-+]?\d*,\d+\s*"), "write decimals with a point, as in 0.1"),
+    (re.compile(r"\s*[-+]?[\d.,]+\s*%\s*"), "write numbers without a percent sign; for scores give --scale percent"),
+)
 
 #: Words for a label, in any case, and what they mean.
 _LABELS = {
@@ -106,7 +118,7 @@ def parse_probability(value: Any) -> float:
     """
     score = _number(value, PROBABILITY_ALLOWED)
     if not 0.0 <= score <= 1.0:  # NaN neither
-        raise _refused(value, PROBABILITY_ALLOWED)
+        raise _refused(value, PROBABILITY_ALLOWED + (OTHER_SCALES if math.isfinite(score) else ""))
     return score
 
 
@@ -302,7 +314,11 @@ def _number(value: Any, allowed: str) -> float:
 
 def _refused(value: Any, allowed: str) -> RecordError:
     if value is None or (isinstance(value, str) and not value.strip()):
-        return RecordError(MISSING, allowed)
+        return RecordError(MISSING, f"{allowed}; {LEAVE_OUT}")
+    if isinstance(value, float) and math.isnan(value):
+        allowed = f"{allowed}; {LEAVE_OUT}"
+    elif isinstance(value, str):
+        allowed += next((f"; {advice}" for pattern, advice in _NEARLY_NUMBERS if pattern.fullmatch(value)), "")
     return RecordError(f"{shown(value)} cannot be used", allowed)
 
 

@@ -259,7 +259,10 @@ class RecordWriter:
         except BrokenPipeError:  # the reader of standard output has closed it: not an error of the file
             raise
         except OSError as error:
-            raise RecordError(f"cannot be written: {error.strerror or error}", file=self.path) from None
+            folder = os.path.dirname(os.path.realpath(self.path))
+            missing = isinstance(error, FileNotFoundError) and not os.path.exists(folder)
+            reason = f"there is no folder {folder}" if missing else error.strerror or error
+            raise RecordError(f"cannot be written: {reason}", file=self.path) from None
         except pyarrow.ArrowException as error:
             raise RecordError(f"cannot be written: {error}", file=self.path) from None
 
