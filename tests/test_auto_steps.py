@@ -9,6 +9,7 @@ import pytest
 
 from streamcal import Auto, InputError, StateError, states
 from streamcal.app.doctor import kernel_form
+from streamcal.calibrators.auto.experts import NAMES
 from streamcal.kernels.ensemble import FadingMoments, RecentScores
 from streamcal.kernels.fast_path import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.kernels.specialists import ScoreCounts
@@ -102,7 +103,7 @@ def test_what_was_said_must_be_of_this_mixture():
     cal = Auto()
     before, said = plain(cal), cal._issue(0.5, math.nan)
     for wrong in ([], said[:-1], [*said, 1.0], [*said, *[0.5] * 12], [*said[:-7], *said[-6:]], np.array([said])):
-        with pytest.raises(ValueError, match=r"numbers that were said|dimensions|specialists said"):
+        with pytest.raises(ValueError, match=r"numbers that were said|dimensions|that the \w+ said"):
             cal._learn_issued(0.5, 1.0, 1.0, math.nan, wrong)
     assert plain(cal) == before
     cal._learn_issued(0.5, 1.0, 1.0, math.nan, None)  # nothing was remembered: it is judged by what is said now
@@ -474,10 +475,19 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
             Auto.from_state({**state, "learned": {**state["learned"], "specialists": wrong}})
 
 
+def as_the_mixture(said):
+    """The last expert says what all of them say; and the same without the last expert, as earlier versions issued it."""
+    size = len(NAMES)
+    own = {size - 1, 2 * size + 4}  # at either knot the experts, five mixtures
+    neutral = [said[place + 1] if place in own else number for place, number in enumerate(said)]
+    return neutral, [number for place, number in enumerate(said) if place not in own]
+
+
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_what_earlier_versions_issued_is_taken(delay, y):
-    """With a judgement of either label, and without specialists on a period and on the profile of the week.
+    """Without the last expert; before, with a judgement of either label, and without specialists on a period and on the
+    profile of the week.
 
     It is learned as what is issued now, where specialists speak and where not; without a delay as a label that is late,
     and by as many labels as nobody knows.
@@ -487,14 +497,17 @@ def test_what_earlier_versions_issued_is_taken(delay, y):
     cal.learn_many(scores, labels)
     for score, spoke in ((scores[0], True), (0.1234, False)):
         x = cal.scale.coordinate(float(score))
-        said, own = cal._issue(x, math.nan), cal._live.issued
+        now, said = as_the_mixture(cal._issue(x, math.nan))
+        own = cal._live.issued - 2
         assert len(said) == own + (14 if spoke else 1) + 7
         z, judged = cal._live.at(x), []
         for label in (0.0, 1.0):
             _, _, gains, of_rows = cal._last.assess(z, x, label, np.nan).state()
             judged += [*gains[:7], *of_rows]
-        twin, other, before, first = (Auto.from_state(cal.state_dict()) for _ in range(4))
-        cal._learn_issued(x, y, 1.0, math.nan, said)
+        twin, other, before, first, last = (Auto.from_state(cal.state_dict()) for _ in range(5))
+        cal._learn_issued(x, y, 1.0, math.nan, now)
+        last._learn_issued(x, y, 1.0, math.nan, said)
+        assert plain(last) == plain(cal)
         twin._learn_issued(x, y, 1.0, math.nan, [*said[: own - 2], z, *judged])  # nothing of the switch either
         before._learn_issued(x, y, 1.0, math.nan, said[:-7])
         without_cycles = [*said[: own + 7], *said[own + 10 : -7]] if spoke else said[:-7]

@@ -44,10 +44,16 @@ cdef class Experts:
     cdef long long _every
     cdef object _draw
     cdef double[::1] _interval
+    cdef object _draw_whole
     cdef object _sum_anew
+    cdef readonly double[:, ::1] whole
     cdef public long long learned
+    cdef public long long negatives
+    cdef public long long positives
+    cdef public long long due
 
     cpdef forecast(self, Py_ssize_t knot, double[::1] out)
+    cpdef fit_whole(self)
     cdef learn(self, double x, double y, double w, Assessment found)
 
 
@@ -69,6 +75,7 @@ cdef class Ensemble:
     cpdef double at(self, double x) except? -1
     cpdef Assessment assess(self, double x, double y, double w, Assessment spent=*)
     cpdef list issue(self, double x)
+    cdef completed(self, const double[::1] said)
     cdef Assessment assess_issued(
         self, double x, double y, double w, const double[::1] said, double rate, Assessment spent=*
     )
@@ -100,5 +107,6 @@ cdef class AutoSteps:
     cpdef step_issued(self, double x, double y, double w, double t, said)
     cpdef require_issued(self, said)
     cdef tuple _assess_issued(self, double x, double y, double w, double t, said)
-    cdef Py_ssize_t _by_specialists(self, const double[::1] numbers) noexcept
+    cdef Py_ssize_t _by_specialists(self, const double[::1] numbers, Py_ssize_t issued) noexcept
+    cdef bint _lacks_an_expert(self, const double[::1] numbers) except -1
     cdef _learn(self, double x, double y, double w, Assessment found, Judgement judged)

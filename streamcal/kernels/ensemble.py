@@ -42,6 +42,11 @@ LATE_POWER = cython.declare(cython.double, 0.75)
 SPECIALIST_POWER = cython.declare(cython.double, 0.5)
 """Where d labels were learned between a forecast and its label, mixtures have the learning rates 1 and (1 + d)^−¾, and
 specialists (1 + d)^−½."""
+LEAST_KIND = cython.declare(cython.longlong, 4)
+LEAST_MORE = cython.declare(cython.longlong, 4)
+GROWTH = cython.declare(cython.longlong, 16)
+"""The curve of all observations is fitted to four positives and four negatives at least, and then when they are four more,
+and a 16th."""
 
 
 @cython.final
@@ -168,8 +173,18 @@ class Experts:
     knots_a_unit : int
     every : int
         `draw` is called after so many observations.
-    draw, sum_anew : function without arguments
-        Fit the curves of the panel again; make the tree of `scores` anew.
+    draw, draw_whole, sum_anew : function without arguments
+        Fit the curves of recent observations again; that of all observations, ever more rarely; make the tree of
+        `scores` anew.
+
+    Attributes
+    ----------
+    whole : memoryview of shape (2, knots)
+        Summed weights of all negatives and of all positives, at the nearest knots.
+    negatives, positives : int
+        How many there were.
+    due : int
+        The number of observations at which the curve of all is fitted again; 0 before it was the first time.
     """
 
     def __init__(
@@ -182,15 +197,23 @@ class Experts:
         knots_a_unit,
         every,
         draw,
+        draw_whole,
         sum_anew,
     ):
         self.panel, self._jumper, self._scores, self._moments = panel, jumper, scores, moments
         jumper.tabulate(np.linspace(-LARGEST, LARGEST, round(2 * LARGEST * knots_a_unit) + 1))
         self._unit = knots_a_unit
         self._every = every
-        self._draw, self._sum_anew = draw, sum_anew
+        self._draw, self._draw_whole, self._sum_anew = draw, draw_whole, sum_anew
         self._interval = np.zeros(2)
-        self.learned = 0
+        self.whole = np.zeros((2, round(2 * LARGEST * knots_a_unit) + 1))
+        self.learned = self.due = self.negatives = self.positives = 0
+
+    def fit_whole(self):
+        """Fit the curve of all observations again, if they are enough, and settle when that is due the next time."""
+        if min(self.negatives, self.positives) >= LEAST_KIND:
+            self.due = self.learned + max(LEAST_MORE, self.learned // GROWTH)
+            self._draw_whole()
 
     def forecast(self, knot, out):
         """Write the log-odds of each expert at a knot to `out`; `ValueError` for another knot or size."""
@@ -205,10 +228,20 @@ class Experts:
         else:
             self.panel.learn(x, y, w, found.means)
         self._jumper.step(x, y, w)
-        if self._scores.add(rint(x * self._unit) / self._unit + 0.0, y, w):
+        steps: cython.double = rint(x * self._unit)
+        knot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, steps + LARGEST * self._unit)
+        if self._scores.add(steps / self._unit + 0.0, y, w):
             self._sum_anew()
         self._moments.add(sigmoid(x), y, w)
         self.learned += 1
+        if y > 0.0:
+            self.positives += 1
+            self.whole[1, knot] += w
+        else:
+            self.negatives += 1
+            self.whole[0, knot] += w
+        if self.learned >= self.due:
+            self.fit_whole()
         if self.learned % self._every == 0:
             self._draw()
 
@@ -283,6 +316,11 @@ class Ensemble:
         """What the parts of the mixture say at the log-odds x, as a list of floats, for `assess_issued`."""
         share: cython.double = self._show_beside(x)
         return self._mixture.issue(share)
+
+    def completed(self, said):
+        """What an earlier version said, which lacked the last expert: it counts as one that said what all say."""
+        size: cython.Py_ssize_t = self._left.shape[0]
+        return np.insert(said, [size - 1, 2 * size + 3], [said[size - 1], said[2 * size + 3]])
 
     def assess_issued(self, x, y, w, said, rate, spent=None):
         """`assess`, of the forecasts of `issue`, for a step at this learning rate."""
@@ -399,11 +437,13 @@ class AutoSteps:
         learned: cython.double
         late: cython.double = 0.0
         numbers: cython.const[cython.double][::1] = np.array(said, dtype=np.float64)
+        if self._lacks_an_expert(numbers):
+            numbers = self._live.completed(numbers)
         n: cython.Py_ssize_t = numbers.shape[0]
         first: cython.Py_ssize_t = min(self._issued, n)
-        if self._by_specialists(numbers) > 0:
+        if self._by_specialists(numbers, self._issued) > 0:
             n -= 2 + self._means
-            first = n - self._by_specialists(numbers)
+            first = n - self._by_specialists(numbers, self._issued)
             known = self._means
             learned = numbers[n + known]
             if not 0.0 <= learned <= self._live.learned():
@@ -422,14 +462,29 @@ class AutoSteps:
             found.means = numbers[n : n + known]
         return found, judged, late if known > 0 and self._delay == 0 else nan
 
-    def _by_specialists(self, numbers):
-        """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now."""
+    def _by_specialists(self, numbers, issued):
+        """How many of the numbers that were said are of specialists; 0 if they are not what `issue` returns now.
+
+        `issued` is how many are of the mixture as long as no label came late.
+        """
         n: cython.Py_ssize_t = numbers.shape[0]
         rows: cython.double = numbers[n - 1] if n > 0 else 0.0
         if not (rows == self._rows or (rows == 2 * self._rows and self._delay == 0)):
             return 0
-        n -= self._issued + 6 * (cython.cast(cython.Py_ssize_t, rows) - self._rows) + 2 + self._means
+        n -= issued + 6 * (cython.cast(cython.Py_ssize_t, rows) - self._rows) + 2 + self._means
         return n if n == 1 or n == self._last.issued else 0
+
+    def _lacks_an_expert(self, numbers):
+        """Whether that is what an earlier version issued, without the last expert: 2 numbers less for it.
+
+        Two more lacked the switch, and neither said how many labels had been learned.
+        """
+        n: cython.Py_ssize_t = numbers.shape[0] - self._issued
+        if self._by_specialists(numbers, self._issued) > 0:
+            return False
+        if self._by_specialists(numbers, self._issued - 2) > 0:
+            return True
+        return self._last.can_assess(n + 2) or self._last.could_assess(n + 4)
 
     def _learn(self, x, y, w, found, judged):
         self._live.learn(x, y, w, found)

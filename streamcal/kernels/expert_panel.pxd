@@ -9,6 +9,9 @@ cdef class Panel:
     cdef const Py_ssize_t[::1] _regression_places
     cdef const Py_ssize_t[::1] _smoother_places
     cdef const Py_ssize_t[::1] _curve_places
+    cdef Py_ssize_t _whole
+    cdef Py_ssize_t _until_drawn
+    cdef public bint drawn
     cdef Py_ssize_t _interval
     cdef Py_ssize_t _protected
     cdef Py_ssize_t _score

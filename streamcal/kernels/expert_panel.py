@@ -114,6 +114,8 @@ class Panel:
     delay : int
         Label delay: number of predictions made between a score and its label. Regressions that move at a steady pace
         forecast so many steps `ahead`, a field that may be set where labels come late to a delay of 0.
+    whole : int or None
+        Index of a curve that has the forecast of the regression at index `until_drawn` until the field `drawn` is set.
 
     Notes
     -----
@@ -135,12 +137,16 @@ class Panel:
         label_rates,
         knots_a_unit,
         delay,
+        whole=None,
+        until_drawn=0,
     ):
         self.regressions = list(regressions.values())
         self._bank = RegressionBank(self.regressions)
         self._regression_places = np.array(list(regressions), dtype=np.intp)
         self._smoother_places = np.array(list(smoothers), dtype=np.intp)
         self._curve_places = np.array(curves, dtype=np.intp)
+        self.drawn = whole is None
+        self._whole, self._until_drawn = 0 if whole is None else whole, until_drawn
         self._interval = interval
         self._protected = protected
         self._score = score
@@ -150,6 +156,8 @@ class Panel:
             raise ValueError(f"the experts are not at the places 0 to {self._places - 1}")
         if not 0 <= anchor < self._places:
             raise ValueError(f"the anchor {anchor} is no expert")
+        if not self.drawn and (whole not in curves or until_drawn not in regressions):
+            raise ValueError(f"{whole} is no curve, or {until_drawn} no regression")
         self._anchored = anchored
         self._rates = np.array(label_rates, dtype=np.float64)
         self._log_kept = np.log1p(-np.array(label_rates, dtype=np.float64))
@@ -239,6 +247,8 @@ class Panel:
             )
         for k in range(self._curve_places.shape[0]):
             out[self._curve_places[k]] = self._curves[k, knot]
+        if not self.drawn:
+            out[self._whole] = out[self._until_drawn]
         out[self._interval] = _score_prior(lower, upper, sigmoid(score))
         out[self._protected] = _log_odds(protected, 1.0 - protected)
         out[self._score] = score

@@ -77,6 +77,7 @@ cdef class Specialists:
     cdef void _judge_rows(self, Judgement found) noexcept nogil
     cpdef list issue(self, double z, double x, double t)
     cdef bint can_assess(self, Py_ssize_t n) noexcept nogil
+    cdef bint could_assess(self, Py_ssize_t n) noexcept nogil
     cpdef Judgement assess_issued(self, const double[::1] said, double y, double t, Judgement spent=*)
     cpdef learn(self, double x, double y, double w, Judgement found)
     cdef void _learn_profile(self, double y, double w, double t) noexcept nogil

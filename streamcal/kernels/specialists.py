@@ -416,6 +416,10 @@ class Specialists:
         """Whether `issue` may have returned so many numbers, also before it told of a period and of the profile."""
         return n == 1 or n == self.issued or n == self._first_periodic + 2 * self.rows
 
+    def could_assess(self, n):
+        """Whether the first versions of `issue` may have returned so many numbers; see `assess_issued`."""
+        return self.can_assess(n) or n == 0 or n == 1 + 2 * (self._first_periodic + self.rows)
+
     def assess_issued(self, said, y, t, spent=None):
         """`assess`, of the forecasts of which `issue` returned what was said at the time t.
 
@@ -428,7 +432,7 @@ class Specialists:
         both: cython.Py_ssize_t = self._first_periodic + self.rows
         known: cython.Py_ssize_t = self.size if n == self.issued else self._first_periodic
         found: Judgement = Judgement(self.size, self.rows) if spent is None else spent
-        if not (self.can_assess(n) or n in (0, 1 + 2 * both)):
+        if not self.could_assess(n):
             raise ValueError(f"expected 1 or {self.issued} numbers that were said by specialists, not {n}")
         found.z, found.t, found.spoke, found.rate = 0.0, nan, False, 1.0
         require_said(said, 0, min(n, 1), LARGEST, "the specialists")

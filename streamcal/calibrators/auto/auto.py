@@ -55,8 +55,8 @@ class Auto(SequentialCalibrator):
     The experts are the score itself; online logistic regressions with forgetting on the log-odds of the score: lines,
     cubic curves, beta maps, lines that move at a steady pace, and curves with fading means of the last labels;
     smoothers, local in the score, that need no monotone map; Venn-Abers and smoothed isotonic regression on the last
-    1,000 observations; a Bernstein polynomial; and `Protected`. They are rows of the table
-    `streamcal.calibrators.auto.experts.EXPERTS`.
+    1,000 observations, and Venn-Abers on all of them; a Bernstein polynomial; and `Protected`. They are rows of the
+    table `streamcal.calibrators.auto.experts.EXPERTS`.
 
     They are mixed. This mixture is mixed with a *stack*, an online logistic regression on the log-odds of all experts;
     and the result with two *corrections* of it, curves over log-odds that learn what it misses: one by the score, one

@@ -74,6 +74,7 @@ class Kind(Enum):
     """The kinds of experts that have no parameters."""
 
     CURVE = "a curve over log-odds, fitted again from time to time to recent observations"
+    WHOLE = "the log-minimax point of the Venn-Abers interval of all observations, fitted again as their number grows"
     VENN_ABERS = "the score-prior point of the Venn-Abers interval of recent observations"
     PROTECTED = "the forecast of `Protected`"
     SCORE = "the score itself"
@@ -131,9 +132,12 @@ EXPERTS = (
     Expert("venn-abers", 0.1, Kind.VENN_ABERS),
     Expert("protected", 0.1, Kind.PROTECTED),
     Expert("identity", 3.0, Kind.SCORE),
+    Expert("venn-abers 1", 0.03, Kind.WHOLE),
 )
 #: Smoothers are held at the forecast of this regression, as firmly as by so many observations at a knot.
 ANCHOR, ANCHORED = "line .99", 2.0
+#: The expert on all observations, which earlier versions did not have, and the one whose forecast it has at first.
+WHOLE, BEGINS = "venn-abers 1", "line 1"
 
 NAMES = tuple(expert.name for expert in EXPERTS)
 PRIOR = tuple(expert.prior for expert in EXPERTS)

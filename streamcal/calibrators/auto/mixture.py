@@ -136,6 +136,11 @@ class Ensemble:
         """The assessment that was written as `Assessment.state`; `StateError` for anything else."""
         found = listed(number(-HEAVIEST, HEAVIEST))(saved)
         ensure(len(found) > 4, "an assessment is too short")
+        earlier, own = len(NAMES) - 1, 2 * len(NAMES) + 13 + 3 * self._rows
+        if len(found) in (own - 4, own - 2):  # without the last expert, which counts as one that said what all say
+            constant, experts = 5 + earlier, 6 + 2 * earlier
+            of_all = found[experts + self._rows]
+            found = [*found[:constant], 0.0, *found[constant:experts], of_all, *found[experts:]]
         y, w, place, second, *rest = found
         ensure(y in (0.0, 1.0) and 0.0 <= w <= HEAVIEST, "a label or a weight is not possible")
         ensure(0.0 <= place <= len(KNOTS) - 1 and abs(second) <= LOGIT_LIMIT, "a score is not possible")
@@ -146,11 +151,27 @@ class Ensemble:
 
 
 def _completed(saved: Any) -> Any:
-    """The state of a mixture, also where it is of a version without a switch, which then has switched, or without lines
-    that begin anew, of which there are none then."""
-    if not isinstance(saved, (list, tuple)) or len(saved) not in (6, 7):
+    """The state of a mixture, also where it is of a version without a switch, which then has switched, without lines
+    that begin anew, of which there are none then, or without the last expert, which has no weight then."""
+    if not isinstance(saved, (list, tuple)) or len(saved) not in (6, 7, 8):
         return saved
-    return [*saved, *[[-FAR]] * (len(saved) == 6), [0, 0.0, 1.0, []]]
+    parts = [*saved, *[[-FAR]] * (len(saved) == 6), *[[0, 0.0, 1.0, []]] * (len(saved) < 8)]
+    try:
+        weights, stack = (
+            np.asarray(parts[0][0], dtype=np.float64),
+            [np.asarray(one, dtype=np.float64) for one in parts[3]],
+        )
+    except (TypeError, ValueError, IndexError, KeyError):
+        return saved  # the readers say what is wrong
+    size = len(NAMES)
+    sizes = (weights.shape[1:], *(one.shape for one in stack))
+    if sizes == ((size - 1,), (size + 1,), (size + 1, size + 1)):
+        parts[0] = [np.pad(weights, ((0, 0), (0, 1))), *parts[0][1:]]
+        theta, curvature = (np.insert(one, size, 0.0, axis=0) for one in stack)
+        curvature = np.insert(curvature, size, 0.0, axis=1)
+        curvature[size, size] = STACK_PRECISION
+        parts[3] = [theta, curvature]
+    return parts
 
 
 def slow_rate(delay: int) -> float:

@@ -12,9 +12,11 @@ import numpy as np
 from streamcal.calibrators.auto.experts import (
     ANCHOR,
     ANCHORED,
+    BEGINS,
     EXPERTS,
     LABEL_MEANS,
     PLACES,
+    WHOLE,
     Kind,
     Regression,
     Smoother,
@@ -29,7 +31,7 @@ from streamcal.kernels.monotone_qp import SOLVED, MonotoneQP
 from streamcal.memories.decay import RESCALE_HALF_LIVES, CountDecay
 from streamcal.memories.memory import OUTWEIGHING, OUTWEIGHING_ONE
 from streamcal.memories.windows import CountWindow
-from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability
 from streamcal.parameters.types import FloatArray
 from streamcal.states import (
@@ -62,6 +64,8 @@ MEMORY = 1_000
 DEGREE = 12
 #: The curves of the isotonic and the Bernstein expert are fitted again after so many observations.
 REFRESH = 64
+#: Places of the experts that are curves.
+CURVES = [PLACES[expert.name] for expert in EXPERTS if expert.kind in (Kind.CURVE, Kind.WHOLE)]
 #: As in the kernel: scores in the first mean, and the largest unit of a smoother.
 FIRST, FULL = 10, 1e100
 #: A of a regression sums up to 10⁶-fold observations, and the squares of features up to 16; it fades towards A₀. θ
@@ -72,8 +76,8 @@ LARGEST_CURVATURE, SMALLEST_CURVATURE, LARGEST_COORDINATE = 1e25, 1e-12, 1e9
 class ExpertPanel:
     """Every expert, at one state of knowledge. `delay` is the label delay, in observations.
 
-    O(1) per observation; memory for the last 1,000 observations. `kernel` does what every observation needs; here is
-    what few need.
+    O(1) per observation, and now and then a fit at 257 knots; memory for the last 1,000 observations. `kernel` does
+    what every observation needs; here is what few need.
     """
 
     def __init__(self, delay: int) -> None:
@@ -93,6 +97,7 @@ class ExpertPanel:
             knots_a_unit=KNOTS_A_UNIT,
             every=REFRESH,
             draw=self._draw,
+            draw_whole=self._draw_whole,
             sum_anew=self._sum_anew,
         )
 
@@ -109,6 +114,17 @@ class ExpertPanel:
         if self._qp.solve(sums.moments, sums.cross, sums.weight) == SOLVED:  # else the last curve stays
             polynomial = evaluate_many(self._qp.coefficients, SCORES)
             self._panel.draw_beside_the_score(PLACES["bernstein"], polynomial, self._moments.n)
+
+    def _draw_whole(self) -> None:
+        """Fit the curve of all observations again."""
+        negative, positive = np.asarray(self.kernel.whole)
+        held = np.flatnonzero(negative + positive)
+        tree = ScoreTree(scale=Logit())
+        tree.add_sorted(KNOTS[held], (negative + positive)[held], positive[held], np.ones(len(held), dtype=np.int64))
+        lower, upper = tree.intervals(KNOTS, 1.0)
+        with np.errstate(divide="ignore"):  # of weights that are 1e16 times that of an observation
+            self._panel.draw(PLACES[WHOLE], np.log(upper) - np.log1p(-lower))
+        self._panel.drawn = True
 
     def _sum_anew(self) -> None:
         """Make the tree of the recent scores anew, without the rounding errors of what has left it."""
@@ -130,6 +146,11 @@ class ExpertPanel:
             "jumper": list(self._jumper.state()),
             "window": {**nothing, "buffer": Rows(list(self._scores.held().T)), **sums},
             "decay": {**nothing, **clock, "statistic": moments},
+            "whole": {
+                "sums": np.asarray(self.kernel.whole).tolist(),
+                "labels": [self.kernel.negatives, self.kernel.positives],
+                "due": self.kernel.due,
+            },
             "learned": self.learned,
             "active": list(self._qp.active_set()),
         }
@@ -142,8 +163,13 @@ class ExpertPanel:
             "learned": whole(),
         }
         active = row(listed(whole(0, DEGREE), most=DEGREE + 1), flag)
-        read = record({**fields, "window": unread, "decay": unread}, {"active": active})(state)
+        sums = numbers(2, len(KNOTS), least=0.0, most=HEAVIEST)
+        later = {"active": active, "whole": record({"sums": sums, "labels": row(whole(), whole()), "due": whole()})}
+        read = record({**fields, "window": unread, "decay": unread}, later)(state)
         panel, learned = read["panel"], read["learned"]
+        if read["whole"] is None:  # of an earlier version
+            panel["curves"] = np.vstack([panel["curves"], np.zeros(len(KNOTS))])
+        ensure(len(panel["curves"]) == len(CURVES), "another number of curves")
         ensure(panel["learned"] == learned, "the numbers of observations differ")
         ensure(panel["first"][0] <= min(FIRST, learned), "more scores are in the first mean than were learned")
         ensure(panel["ahead"] is None or self._delay == 0, "the delay is known twice")
@@ -157,8 +183,28 @@ class ExpertPanel:
         self._scores.load(*window.held())
         self._moments.load(decay.clock, decay.halvings)
         self.kernel.learned = learned
+        self._restore_whole(read["whole"])
         if read["active"] is not None:
             self._qp.set_active_set(*read["active"])
+
+    def _restore_whole(self, saved: dict[str, Any] | None) -> None:
+        """Take over what was saved of all observations; of an earlier version there are recent ones alone."""
+        kernel, held = self.kernel, np.asarray(self.kernel.whole)
+        if saved is None:
+            x, y, w = self._scores.held().T
+            np.add.at(held, (y.astype(int), np.searchsorted(KNOTS, x)), w)
+            kernel.positives = int(y.sum())
+            kernel.negatives = len(y) - kernel.positives
+            kernel.fit_whole()
+            return
+        sums, (negatives, positives), due = saved["sums"], saved["labels"], saved["due"]
+        ensure(negatives + positives <= kernel.learned, "there are more labels than observations")
+        ensure(((sums == 0.0) | (sums >= SMALLEST_WEIGHT)).all(), "a sum of weights is not possible")
+        ensure(((sums.sum(axis=1) > 0.0) == [negatives > 0, positives > 0]).all(), "labels and their weights differ")
+        ensure(due == 0 or due > kernel.learned, "a curve was to be fitted before")
+        held[:] = sums
+        kernel.negatives, kernel.positives, kernel.due = negatives, positives, due
+        self._panel.drawn = due > 0
 
     @property
     def learned(self) -> int:
@@ -167,7 +213,7 @@ class ExpertPanel:
 
     def _panel_fields(self) -> Fields:
         """What reads the state of the kernel."""
-        knots, smoothers, curves = len(KNOTS), len(of_kind(Smoother)), sum(e.kind is Kind.CURVE for e in EXPERTS)
+        knots, smoothers = len(KNOTS), len(of_kind(Smoother))
         means = numbers(len(LABEL_MEANS), least=-1.0 - ROUNDING, most=1.0 + ROUNDING)
         regressions = [regression_state(kind.made().size) for kind in of_kind(Regression)]
         return {
@@ -179,7 +225,7 @@ class ExpertPanel:
             "first": row(whole(0, FIRST), number(-FIRST * LOGIT_LIMIT, FIRST * LOGIT_LIMIT)),
             "units": numbers(smoothers, least=1.0, most=FULL),
             "sums": numbers(smoothers, 2, knots, least=0.0, most=HEAVIEST * FULL),
-            "curves": numbers(curves, knots, least=-LOGIT_LIMIT, most=LOGIT_LIMIT),
+            "curves": numbers(None, knots, least=-LOGIT_LIMIT, most=LOGIT_LIMIT),
         }
 
 
@@ -215,7 +261,9 @@ def _panel(delay: int) -> Panel:
     return Panel(
         regressions={place: kind.made() for place, kind in kinds.items() if isinstance(kind, Regression)},
         smoothers={place: tuple(kind) for place, kind in kinds.items() if isinstance(kind, Smoother)},
-        curves=[place for place, kind in kinds.items() if kind is Kind.CURVE],
+        curves=CURVES,
+        whole=PLACES[WHOLE],
+        until_drawn=PLACES[BEGINS],
         interval=alone[Kind.VENN_ABERS],
         protected=alone[Kind.PROTECTED],
         score=alone[Kind.SCORE],
