@@ -476,7 +476,7 @@ def test_a_state_whose_specialists_are_apart_is_taken(delay):
 
 
 def as_the_mixture(said):
-    """The last expert says what all of them say; and the same without the last expert, as earlier versions issued it."""
+    """The last expert says what all say; and the same without the last expert, as earlier versions issued it."""
     size = len(NAMES)
     own = {size - 1, 2 * size + 4}  # at either knot the experts, five mixtures
     neutral = [said[place + 1] if place in own else number for place, number in enumerate(said)]

@@ -912,6 +912,7 @@ def ensembles(delay):
                 knots_a_unit=8,
                 every=5,
                 draw=lambda: drawn.append(0),
+                draw_whole=lambda: drawn.append(-1),
                 sum_anew=sum_anew,
             )
             return ensemble.Ensemble(experts=experts, mixture=mixture, size=8, knots=257, knots_a_unit=8)

@@ -45,8 +45,8 @@ specialists (1 + d)^−½."""
 LEAST_KIND = cython.declare(cython.longlong, 4)
 LEAST_MORE = cython.declare(cython.longlong, 4)
 GROWTH = cython.declare(cython.longlong, 16)
-"""The curve of all observations is fitted to four positives and four negatives at least, and then when they are four more,
-and a 16th."""
+"""The curve of all observations is fitted to so many positives and negatives at least, and again when there are four
+observations more, and a 16th more."""
 
 
 @cython.final

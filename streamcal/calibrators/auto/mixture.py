@@ -157,10 +157,8 @@ def _completed(saved: Any) -> Any:
         return saved
     parts = [*saved, *[[-FAR]] * (len(saved) == 6), *[[0, 0.0, 1.0, []]] * (len(saved) < 8)]
     try:
-        weights, stack = (
-            np.asarray(parts[0][0], dtype=np.float64),
-            [np.asarray(one, dtype=np.float64) for one in parts[3]],
-        )
+        weights = np.asarray(parts[0][0], dtype=np.float64)
+        stack = [np.asarray(one, dtype=np.float64) for one in parts[3]]
     except (TypeError, ValueError, IndexError, KeyError):
         return saved  # the readers say what is wrong
     size = len(NAMES)
